@@ -1,0 +1,191 @@
+"""Records as text: JSON for what JSON can say, a tag for everything else (docs/engines.md)."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from graphql_api.errors import ItemTooLarge, StoreRefused
+from graphql_api.store.values import Item
+
+MOST_RECORD_BYTES = 400 * 1024
+MOST_DIGITS = 38
+MOST_DEPTH = 32
+LEAST_EXPONENT, GREATEST_EXPONENT = -130, 125
+
+_INT64 = range(-(2**63), 2**63)
+_MOST_NUMBER_BITS = 420
+"""enough for 10 to the power of 126: a longer int is beyond the range, whatever its digits"""
+
+_CERTAINLY_SMALL = MOST_RECORD_BYTES // 2
+"""The text of a record is never shorter than two thirds of the size that counts, so below this nothing is counted."""
+
+
+def encode_body(item: Item) -> bytes:
+    """The record as it is stored; refuses what no engine would keep."""
+    parts: dict[str, Any] = {}
+    for name, value in item.items():
+        kind = type(value)
+        plain = kind is str or kind is bool or value is None or (kind is int and value in _INT64)
+        parts[name] = value if plain else _tagged(value, name, 1)
+    if "" in parts:
+        raise StoreRefused("A record has an attribute without a name. Name every attribute.")
+    try:
+        body = orjson.dumps(parts)
+    except orjson.JSONEncodeError as problem:
+        raise StoreRefused(
+            f"A record cannot be stored: {problem}. Use well-formed text for names and values."
+        ) from problem
+    if len(body) > _CERTAINLY_SMALL:
+        size = record_size(item)
+        if size > MOST_RECORD_BYTES:
+            raise ItemTooLarge(
+                f"A record has {size:,} bytes, at most {MOST_RECORD_BYTES:,} are allowed. Make it smaller."
+            )
+    return body
+
+
+def decode_body(body: bytes) -> dict[str, Any]:
+    """The record that was stored."""
+    parts: dict[str, Any] = orjson.loads(body)
+    for name, value in parts.items():
+        if type(value) is dict or type(value) is list:
+            parts[name] = _untagged(value)
+    return parts
+
+
+def number_problem(value: int | Decimal) -> str | None:
+    """Why a number cannot be stored exactly, or None."""
+    if isinstance(value, int):
+        if -(10**MOST_DIGITS) < value < 10**MOST_DIGITS:
+            return None
+        if value.bit_length() > _MOST_NUMBER_BITS:
+            return "is beyond 9.99E+125"
+        value = Decimal(value)
+    if not value.is_finite():
+        return "is no finite number"
+    if not value:
+        return None
+    if not LEAST_EXPONENT <= value.adjusted() <= GREATEST_EXPONENT:
+        return "lies outside of 1E-130 to 9.99E+125"
+    digits = len(_significant(value))
+    return f"has {digits} digits, at most {MOST_DIGITS} can be kept" if digits > MOST_DIGITS else None
+
+
+def _significant(value: Decimal) -> str:
+    return "".join(map(str, value.as_tuple().digits)).strip("0")
+
+
+# --- tags ------------------------------------------------------------------------------------------------------
+
+
+def _tagged(value: Any, where: str, depth: int) -> Any:
+    if depth > MOST_DEPTH:
+        raise StoreRefused(f"{where} is nested deeper than {MOST_DEPTH} levels. Flatten it.")
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return str.__str__(value)
+        case int() | Decimal():
+            text = _number_text(value, where)
+            return value if type(value) is int and value in _INT64 else {"N": text}
+        case bytes():
+            return {"B": _binary_text(value)}
+        case list():
+            return [_tagged(part, where, depth + 1) for part in value]
+        case Mapping():
+            return {"M": {name: _tagged(part, f"{where}.{name}", depth + 1) for name, part in value.items()}}
+        case frozenset():
+            return _tagged_set(value, where)
+    hint = " Use Decimal for fractions." if isinstance(value, float) else ""
+    raise StoreRefused(f"{where} is a {type(value).__name__}, which no engine stores.{hint}")
+
+
+def _tagged_set(value: frozenset[Any], where: str) -> dict[str, list[str]]:
+    if not value:
+        raise StoreRefused(f"{where} is an empty set. Leave the attribute out instead.")
+    if all(isinstance(part, str) for part in value):
+        return {"SS": sorted(value)}
+    if all(isinstance(part, bytes) for part in value):
+        return {"BS": [_binary_text(part) for part in sorted(value)]}
+    if all(isinstance(part, int | Decimal) and not isinstance(part, bool) for part in value):
+        return {"NS": [_number_text(part, where) for part in sorted(value)]}
+    raise StoreRefused(f"{where} mixes types in a set. Use only texts, only numbers or only bytes.")
+
+
+def _number_text(value: int | Decimal, where: str) -> str:
+    problem = number_problem(value)
+    if problem is not None:
+        raise StoreRefused(f"{where}: the number {problem}. Round it, or store it as text.")
+    return str(value) if value else "0"
+
+
+def _binary_text(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _untagged(value: Any) -> Any:
+    if type(value) is list:
+        return [_untagged(part) for part in value]
+    if type(value) is not dict:
+        return value
+    ((tag, content),) = value.items()
+    match tag:
+        case "N":
+            return read_number(content)
+        case "B":
+            return b64decode(content)
+        case "M":
+            return {name: _untagged(part) for name, part in content.items()}
+        case "SS":
+            return frozenset(content)
+        case "NS":
+            return frozenset(map(read_number, content))
+        case _:
+            return frozenset(map(b64decode, content))
+
+
+def read_number(text: str) -> int | Decimal:
+    """An int where the text is one, otherwise a Decimal."""
+    return int(text) if text.removeprefix("-").isdigit() else Decimal(text)
+
+
+# --- size and equality -----------------------------------------------------------------------------------------
+
+
+def record_size(item: Item) -> int:
+    """Bytes as DynamoDB counts them: names and values, not how they happen to be written down."""
+    return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
+
+
+def _value_size(value: Any) -> int:
+    match value:
+        case None | bool():
+            return 1
+        case str():
+            return len(value.encode())
+        case int() | Decimal():
+            digits = len(_significant(Decimal(value))) or 1
+            return (digits + 1) // 2 + 1 + (value < 0)
+        case bytes():
+            return len(value)
+        case Mapping():
+            return 3 + record_size(value) + len(value)
+        case list():
+            return 3 + sum(map(_value_size, value)) + len(value)
+        case _:
+            return sum(map(_value_size, value))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two attribute values are equal as an engine compares them: 1 is 1.0 but never true."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(part, other[name]) for name, part in one.items())
+    return bool(one == other)

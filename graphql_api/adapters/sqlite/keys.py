@@ -1,0 +1,115 @@
+"""Keys as bytes: what SQLite compares, byte by byte, is the order of the values."""
+
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Literal, NoReturn
+
+from graphql_api.adapters.sqlite.body import number_problem
+from graphql_api.adapters.sqlite.switches import TieOrder
+from graphql_api.errors import StoreRefused
+from graphql_api.keys.ranges import RangeValue
+from graphql_api.keys.scalars import DecimalNumber
+from graphql_api.store.values import Key, shard_of
+
+MOST_HASH_BYTES = 2048
+MOST_RANGE_BYTES = 1024
+
+Point = tuple[bytes, bytes, bytes]
+"""A place among the entries of one base: range value, shard, tie."""
+
+BEYOND = b"\xff" * 17
+"""above every text (no UTF-8 byte is FF), every encoded number and every digest"""
+
+_NUMBERS = DecimalNumber()
+
+
+def after(value: bytes) -> bytes:
+    """The next value that bytes can have."""
+    return value + b"\0"
+
+
+@lru_cache(maxsize=16_384)
+def _base_and_shard(hash_key: str) -> tuple[bytes, bytes]:
+    base, shard = shard_of(hash_key)
+    return base.encode(), shard.encode()
+
+
+def base_and_shard(value: Any, where: str) -> tuple[bytes, bytes]:
+    """A hash key in the two parts that entries keep; refuses what is no hash key."""
+    if not isinstance(value, str):
+        _wrong_type(value, "text", where)
+    if not value:
+        raise StoreRefused(f"{where} is empty, and no key may be. Give a text, or leave an index attribute out.")
+    try:
+        base, shard = parts = _base_and_shard(value)
+    except UnicodeEncodeError as problem:
+        raise _malformed(where) from problem
+    if len(base) + len(shard) > MOST_HASH_BYTES:
+        raise _too_long(where, len(base) + len(shard), MOST_HASH_BYTES)
+    return parts
+
+
+def range_bytes(value: Any, kind: Literal["S", "N"], where: str) -> bytes:
+    """A range value in bytes that order like the values; refuses what is no range value."""
+    return number_bytes(value, where) if kind == "N" else text_bytes(value, MOST_RANGE_BYTES, where)
+
+
+def text_bytes(value: Any, most: int, where: str) -> bytes:
+    """A text key in UTF-8."""
+    if not isinstance(value, str):
+        _wrong_type(value, "text", where)
+    if not value:
+        raise StoreRefused(f"{where} is empty, and no key may be. Give a text, or leave an index attribute out.")
+    try:
+        encoded = value.encode()
+    except UnicodeEncodeError as problem:
+        raise _malformed(where) from problem
+    if len(encoded) > most:
+        raise _too_long(where, len(encoded), most)
+    return encoded
+
+
+def number_bytes(value: Any, where: str) -> bytes:
+    """A numeric key in digits that order like the numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        _wrong_type(value, "a number", where)
+    problem = number_problem(value)
+    if problem is not None:
+        raise StoreRefused(f"{where}: the number {problem}. Round it, or declare the property as text.")
+    return _NUMBERS.encode(Decimal(value)).encode()
+
+
+def read_range(encoded: bytes, kind: Literal["S", "N"]) -> RangeValue:
+    """The range value that was encoded; whole numbers come back as int."""
+    return encoded.decode() if kind == "S" else _read_number(encoded)
+
+
+@lru_cache(maxsize=16_384)
+def _read_number(encoded: bytes) -> RangeValue:
+    number = _NUMBERS.decode(encoded.decode())
+    return int(number) if number == number.to_integral_value() else number
+
+
+def tie_of(hash_key: bytes, range_key: bytes, order: TieOrder) -> bytes:
+    """What orders index entries of one hash key and range value, different for each record."""
+    ordered = hash_key.replace(b"\0", b"\0\xff") + b"\0\0" + range_key
+    return ordered if order == "key" else blake2b(ordered, digest_size=16).digest()
+
+
+def check_key(key: Key, where: str) -> tuple[bytes, bytes, bytes]:
+    """A table key as base, range and shard."""
+    base, shard = base_and_shard(key.hash, f"{where}: the hash key")
+    return base, text_bytes(key.range, MOST_RANGE_BYTES, f"{where}: the range key"), shard
+
+
+def _wrong_type(value: Any, wanted: str, where: str) -> NoReturn:
+    raise StoreRefused(f"{where} is a {type(value).__name__} and has to be {wanted}. Give {wanted}, or leave it out.")
+
+
+def _malformed(where: str) -> StoreRefused:
+    return StoreRefused(f"{where} holds half of a surrogate pair, which has no UTF-8 form. Give well-formed text.")
+
+
+def _too_long(where: str, size: int, most: int) -> StoreRefused:
+    return StoreRefused(f"{where} has {size:,} bytes, at most {most:,} are allowed. Shorten it.")

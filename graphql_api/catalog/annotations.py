@@ -1,0 +1,97 @@
+"""What a property's annotation says: markers wherever they stand, null, the plain type and the codec that fits it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
+from uuid import UUID
+
+from graphql_api.catalog.markers import StoredAs
+from graphql_api.keys import scalars
+
+CODECS: dict[type, scalars.Codec[Any]] = {
+    str: scalars.Text(),
+    int: scalars.Int64(),
+    float: scalars.Float64(),
+    Decimal: scalars.DecimalNumber(),
+    bool: scalars.Boolean(),
+    UUID: scalars.Uuid(),
+    date: scalars.Date(),
+    datetime: scalars.DateTime(),
+    timedelta: scalars.Duration(),
+}
+"""how the plain types are stored"""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """An annotation taken apart."""
+
+    types: tuple[Any, ...]
+    """what a value may be, null aside: one type, or the members of a union"""
+    nullable: bool
+    marks: tuple[Any, ...]
+    """everything that was attached with `Annotated`"""
+
+    @property
+    def codec(self) -> scalars.Codec[Any] | None:
+        """How the value is stored and ordered; None where it is no scalar."""
+        for mark in self.marks:
+            if isinstance(mark, StoredAs):
+                return mark.codec
+        codecs = {_codec_of(kind) for kind in self.types}
+        return codecs.pop() if len(codecs) == 1 else None
+
+    @property
+    def bad_enum(self) -> tuple[type[Enum], str] | None:
+        """An enum that cannot be ordered, and why."""
+        for kind in self.types:
+            if isinstance(kind, type) and issubclass(kind, Enum):
+                problem = scalars.enum_problem(kind)
+                if problem:
+                    return kind, problem
+        return None
+
+
+def read_annotation(annotation: Any, marks: Iterable[Any] = ()) -> Annotation:
+    """Walks through `Annotated`, unions, aliases and new types; the inside of lists and maps is not the property's."""
+    found: list[Any] = list(marks)
+    types: list[Any] = []
+    for kind in _walk(annotation, found):
+        if kind not in types:
+            types.append(kind)
+    return Annotation(
+        types=tuple(kind for kind in types if kind is not NoneType),
+        nullable=NoneType in types or Any in types,
+        marks=tuple(found),
+    )
+
+
+def _walk(annotation: Any, marks: list[Any]) -> Iterator[Any]:
+    """The plain types below an annotation; collects the marks on the way."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        marks.extend(annotation.__metadata__)
+        yield from _walk(annotation.__origin__, marks)
+    elif origin is Union or origin is UnionType:
+        for member in get_args(annotation):
+            yield from _walk(member, marks)
+    elif isinstance(annotation, NewType):
+        yield from _walk(annotation.__supertype__, marks)
+    elif hasattr(annotation, "__value__"):  # `type Name = str`, in Pythons that have it
+        yield from _walk(annotation.__value__, marks)
+    elif origin is Literal:
+        yield from (NoneType if value is None else type(value) for value in get_args(annotation))
+    else:
+        yield NoneType if annotation is None else annotation
+
+
+def _codec_of(kind: Any) -> scalars.Codec[Any] | None:
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, Enum):
+        return None if scalars.enum_problem(kind) else scalars.EnumCodec(kind)
+    return CODECS.get(kind)

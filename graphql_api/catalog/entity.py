@@ -1,0 +1,144 @@
+"""The base of every declared entity: a pydantic model that knows its indexes, its shards and its derived properties."""
+
+import graphlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from graphql_api.catalog.markers import Derived, Index, Primary, Searchable, Shards
+from graphql_api.catalog.naming import entity_name
+from graphql_api.errors import InvalidCatalog, Violation, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What stands in the head of an entity's class, and what its properties and indexes are."""
+
+    name: str
+    shards: Shards
+    separator: str
+    indexes: Mapping[str, Index]
+    """by attribute, inherited ones first"""
+    derived: Mapping[str, Derived]
+    """by property, sources before what is computed from them"""
+
+
+class Entity(BaseModel):
+    """A kind of record: properties are annotated, indexes are attributes `by_…`."""
+
+    model_config = ConfigDict(
+        ignored_types=(Searchable,), extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    __declaration__: ClassVar[Declaration]
+    by_id = Primary()
+
+    def __init_subclass__(
+        cls,
+        *,
+        shards: Shards | None = None,
+        name: str | None = None,
+        separator: str | None = None,
+        **config: Any,
+    ) -> None:
+        """`shards` and `separator` are inherited, `name` is the class name in camelCase unless it is given."""
+        super().__init_subclass__(**config)
+        above: Declaration | None = getattr(cls, "__declaration__", None)
+        cls.__declaration__ = Declaration(
+            name=entity_name(cls.__name__) if name is None else name,
+            shards=shards or (above.shards if above else Shards(1)),
+            separator=separator if separator is not None else above.separator if above else "/",
+            indexes=_indexes(cls),
+            derived={},
+        )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuses mistyped names at once, all of the class together."""
+        mistakes = [*_index_mistakes(cls), *_derived_mistakes(cls)]
+        if mistakes:
+            raise InvalidCatalog(mistakes)
+        declared = cls.__declaration__
+        cls.__declaration__ = Declaration(
+            declared.name, declared.shards, declared.separator, declared.indexes, _in_order(_derived(cls))
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_given_derived(cls, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            return {name: value for name, value in data.items() if name not in cls.__declaration__.derived}
+        return data
+
+    @model_validator(mode="after")
+    def _compute_derived(self) -> Self:
+        self.compute_derived()
+        return self
+
+    def compute_derived(self) -> None:
+        """Brings every derived property up to the present values of its sources."""
+        for name, rule in type(self).__declaration__.derived.items():
+            self.__dict__[name] = rule.of(self)
+
+
+def _indexes(model: type[Entity]) -> dict[str, Index]:
+    """All indexes that a class declares or inherits; a later class replaces by name."""
+    found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
+    return {name: value for name, value in found.items() if isinstance(value, Index)}
+
+
+def _derived(model: type[Entity]) -> dict[str, Derived]:
+    return {
+        name: field.default_factory
+        for name, field in model.model_fields.items()
+        if isinstance(field.default_factory, Derived)
+    }
+
+
+def _in_order(rules: dict[str, Derived]) -> dict[str, Derived]:
+    """Sources first. A circle has no order; the catalog reports it."""
+    try:
+        order = graphlib.TopologicalSorter({name: rule.sources for name, rule in rules.items()}).static_order()
+        return {name: rules[name] for name in order if name in rules}
+    except graphlib.CycleError:
+        return rules
+
+
+def _index_mistakes(model: type[Entity]) -> list[Violation]:
+    mistakes = []
+    for attribute, index in model.__declaration__.indexes.items():
+        uses = [("is hashed by", name) for name in index.hash] + [("is sorted by", name) for name, _ in index.sort]
+        if isinstance(index.projection, tuple):
+            uses += [("carries", name) for name in index.projection]
+        elif index.projection not in ("ALL", "KEYS_ONLY"):
+            mistakes.append(
+                Violation(
+                    model.__name__,
+                    attribute,
+                    f"has the projection {index.projection!r}.",
+                    'Say "ALL", "KEYS_ONLY" or a list of properties.',
+                )
+            )
+        mistakes += [_unknown(model, attribute, does, name) for does, name in uses if name not in model.model_fields]
+    return mistakes
+
+
+def _derived_mistakes(model: type[Entity]) -> list[Violation]:
+    return [
+        _unknown(model, name, "is derived from", source)
+        for name, rule in _derived(model).items()
+        for source in rule.sources
+        if source not in model.model_fields
+    ]
+
+
+def _unknown(model: type[Entity], attribute: str, does: str, name: str) -> Violation:
+    hint = nearest(name, model.model_fields).strip()
+    return Violation(
+        model.__name__,
+        attribute,
+        f"{does} {name!r}, which is no property of {model.__name__}.",
+        hint or f"Its properties are {', '.join(model.model_fields)}.",
+    )

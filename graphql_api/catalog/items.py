@@ -1,0 +1,76 @@
+"""Between a record in Python and its attributes in the store. Keys are made elsewhere (`mutations/item_keys.py`)."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.plain import from_plain, to_plain
+from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.errors import InvalidRecord, InvalidValue
+from graphql_api.store.values import AttributeValue, Item
+
+
+def to_attributes(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]:
+    """The properties of a record by stored name, after the derived ones were computed anew (also on the record)."""
+    if not isinstance(record, spec.model):
+        raise InvalidRecord(
+            f"{spec.type_name} was given a {type(record).__name__}: pass an instance of {spec.type_name}."
+        )
+    record.compute_derived()
+    attributes: dict[str, AttributeValue] = {}
+    for part in spec.properties.values():
+        value = getattr(record, part.name)
+        if value is not None:
+            attributes[part.stored] = _stored_value(spec, part, value)
+        elif not part.nullable:
+            raise InvalidRecord(f"{spec.type_name}.{part.name} is null: give a value.", argument=part.name)
+        elif part.null_is_stored:
+            attributes[part.stored] = None
+    return attributes
+
+
+def _stored_value(spec: EntitySpec, part: PropertySpec, value: Any) -> AttributeValue:
+    try:
+        return to_plain(value) if part.codec is None else part.codec.store(value)
+    except InvalidValue as problem:
+        raise InvalidValue(f"{spec.type_name}.{part.name}: {problem.message}", argument=part.name) from problem
+
+
+def from_item(spec: EntitySpec, item: Item) -> Entity:
+    """The record that a stored item holds.
+
+    A property that the item lacks has its default, derived ones are computed, and attributes that are no property are
+    left alone: an item may be older or younger than the declaration.
+    """
+    values: dict[str, Any] = {}
+    for part in spec.properties.values():
+        if part.function is not None:
+            continue
+        stored = item.get(part.stored)
+        if stored is not None:
+            values[part.name] = _loaded_value(spec, part, stored, item)
+        elif part.nullable and (part.stored in item or not part.null_is_stored):
+            values[part.name] = None
+    try:
+        return spec.model.model_validate(values, by_name=True, by_alias=False)
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "record"
+        missing = " Give the property a default for records that are older." if first["type"] == "missing" else ""
+        raise InvalidRecord(f"{_where(spec, item)}: {place}: {first['msg']}.{missing}", argument=place) from wrong
+
+
+def _loaded_value(spec: EntitySpec, part: PropertySpec, stored: AttributeValue, item: Item) -> Any:
+    try:
+        if part.codec is None:
+            return from_plain(stored, [spec.model.model_fields[part.name].annotation])
+        return part.codec.load(stored)
+    except InvalidValue as problem:
+        raise InvalidRecord(f"{_where(spec, item)}: {part.name}: {problem.message}", argument=part.name) from problem
+
+
+def _where(spec: EntitySpec, item: Item) -> str:
+    """The stored record that an error is about."""
+    key = [str(item[name]) for name in ("hashKey", "rangeKey") if name in item]
+    return f"The stored {spec.type_name} {' / '.join(key)}" if key else f"The stored {spec.type_name}"

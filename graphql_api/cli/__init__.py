@@ -1,0 +1,21 @@
+"""The command line: `shardql <command>`, one module per command."""
+
+import typer
+
+from graphql_api.cli.load import load
+from graphql_api.cli.sample import sample
+from graphql_api.cli.show import show
+
+app = typer.Typer(
+    name="shardql",
+    help="Exact search over any number of shards of a single-table database, declared once in Python.",
+    epilog="A catalog is named as MODULE:CATALOG, for instance graphql_api.examples.users:catalog; a store by a URL: "
+    "sqlite:///relative.db or sqlite:////absolute.db.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command()(load)
+app.command()(sample)
+app.command()(show)

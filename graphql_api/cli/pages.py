@@ -1,0 +1,64 @@
+"""A page of a search as people read it: a table of records, and what finding them took."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.fanout.page import Page
+from graphql_api.keys.scalars import Timestamp
+
+
+def print_page(console: Console, title: str, entity: EntitySpec, columns: Sequence[str], page: Page[Any]) -> None:
+    """Prints a page under its title, with these properties and its explain."""
+    properties = [entity.properties[name] for name in columns]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for part in properties:
+        table.add_column(part.stored, no_wrap=True)
+    for record in page.items:
+        table.add_row(*(Text(_cell(part, getattr(record, part.name))) for part in properties))
+    console.print(Group(Text(title, style="bold"), table, _explained(page)))
+    console.print()
+
+
+def _cell(part: PropertySpec, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(part.codec, Timestamp):
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d")
+    return str(value)
+
+
+def _explained(page: Page[Any]) -> Table:
+    explain = page.explain
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in _facts(explain).items():
+        grid.add_row(name, Text(value))
+    grid.add_row("nextToken", Text(page.next_token or "null: nothing is left"))
+    return grid
+
+
+def _facts(explain: Mapping[str, Any]) -> dict[str, str]:
+    """The explain of a page, line by line."""
+    read, bounds = explain["read"], explain["range"]
+    physical = explain["physicalIndex"] or "the table itself"
+    return {
+        "index": f"{explain['index']} ({physical}), by {', '.join(explain['order'])}"
+        + (", reversed" if explain["reverse"] else ""),
+        "range": f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}",
+        "shards": f"{explain['shards']}: {_listed(explain['hashKeys'])}",
+        "work": f"rounds {read['rounds']}, reads {read['reads']}, records read {read['recordsRead']}, "
+        f"returned {read['returned']}",
+    }
+
+
+def _listed(hash_keys: Sequence[str]) -> str:
+    shown = ", ".join(hash_keys[:3])
+    return shown if len(hash_keys) <= 4 else f"{shown} … {hash_keys[-1]}"

@@ -1,0 +1,27 @@
+"""Sample data, which the module of a catalog may offer as `sample(count)`."""
+
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.errors import InvalidValue
+
+
+async def sample_records(address: str, count: int) -> AsyncIterator[Entity]:
+    """The records that the module of a loaded catalog makes up; `sample` may be a generator of either kind."""
+    module_name = address.partition(":")[0]
+    make = getattr(sys.modules[module_name], "sample", None)
+    if not callable(make):
+        raise InvalidValue(
+            f"Module {module_name!r} offers no sample data: define sample(count) there, which yields records, or load "
+            "a file.",
+            argument="catalog",
+        )
+    made: Any = make(count)
+    if hasattr(made, "__aiter__"):
+        async for record in made:
+            yield record
+    else:
+        for record in made:
+            yield record

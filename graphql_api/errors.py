@@ -1,0 +1,258 @@
+"""Everything that can go wrong for a caller: one class per code, each saying what, where and what to do.
+
+The list is closed and documented in `docs/errors.md`. Codes are part of the interface and never change.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+
+class ShardQLError(Exception):
+    """Base of every error that ShardQL raises on purpose."""
+
+    code: ClassVar[str]
+    status: ClassVar[int] = 400
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, argument: str | None = None, shard: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.argument = argument
+        self.shard = shard
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """The machine-readable part, as GraphQL shows it under `extensions`."""
+        parts: dict[str, Any] = {"code": self.code}
+        if self.argument is not None:
+            parts["argument"] = self.argument
+        if self.shard is not None:
+            parts["shard"] = self.shard
+        if self.retryable:
+            parts["retryable"] = True
+        return parts
+
+
+@contextmanager
+def about(argument: str | None) -> Iterator[None]:
+    """Adds to an error from within which argument it is about, unless it knows."""
+    try:
+        yield
+    except ShardQLError as problem:
+        if argument is not None and problem.argument is None:
+            problem.argument = argument
+            problem.message = f"{argument}: {problem.message}"
+            problem.args = (problem.message,)
+        raise
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the closest known name, or nothing."""
+    close = get_close_matches(wrong, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+# --- the catalog -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule of a catalog: where it is and what to do about it."""
+
+    entity: str
+    property: str | None
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        where = f"{self.entity}.{self.property}" if self.property else self.entity
+        return f"{where}: {self.problem} {self.remedy}"
+
+
+class InvalidCatalog(ShardQLError):
+    """The declared entities break one or more rules; all of them are listed."""
+
+    code = "INVALID_CATALOG"
+    status = 500
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        self.violations = tuple(violations)
+        lines = "\n".join(f"  - {violation}" for violation in self.violations)
+        count = len(self.violations)
+        super().__init__(f"The catalog has {count} problem{'s' if count != 1 else ''}:\n{lines}")
+
+
+class UnknownEntity(ShardQLError):
+    """The catalog declares no such entity."""
+
+    code = "UNKNOWN_ENTITY"
+
+
+class UnknownIndex(ShardQLError):
+    """The entity declares no such index."""
+
+    code = "UNKNOWN_INDEX"
+
+
+# --- arguments -------------------------------------------------------------------------------------------------
+
+
+class UnknownArgument(ShardQLError):
+    """The search takes no argument of this name."""
+
+    code = "UNKNOWN_ARGUMENT"
+
+
+class MissingArgument(ShardQLError):
+    """An argument that the index needs was not given."""
+
+    code = "MISSING_ARGUMENT"
+
+
+class ConflictingArguments(ShardQLError):
+    """Arguments that exclude each other were given together."""
+
+    code = "CONFLICTING_ARGUMENTS"
+
+
+class InvalidRange(ShardQLError):
+    """A range ends before it begins."""
+
+    code = "INVALID_RANGE"
+
+
+class InvalidLimit(ShardQLError):
+    """A page size outside of what is allowed."""
+
+    code = "INVALID_LIMIT"
+
+
+class InvalidValue(ShardQLError):
+    """A value of the wrong type, or one that cannot be stored or ordered."""
+
+    code = "INVALID_VALUE"
+
+
+class EmptyKey(ShardQLError):
+    """An empty text where a key is needed."""
+
+    code = "EMPTY_KEY"
+
+
+class KeyTooLong(ShardQLError):
+    """A key or bound that would pass what an engine can hold."""
+
+    code = "KEY_TOO_LONG"
+
+
+class InvalidRecord(ShardQLError):
+    """A record that does not fit its entity."""
+
+    code = "INVALID_RECORD"
+
+
+class CreationChanged(ShardQLError):
+    """A record's creation value decides where it lives and never changes."""
+
+    code = "CREATION_CHANGED"
+    status = 409
+
+
+# --- tokens and record keys ------------------------------------------------------------------------------------
+
+
+class InvalidToken(ShardQLError):
+    """Malformed, forged, or made for another tenant or principal: one text for all of them."""
+
+    code = "INVALID_TOKEN"
+
+
+class ExpiredToken(ShardQLError):
+    """The token is older than tokens may grow."""
+
+    code = "EXPIRED_TOKEN"
+
+
+class TokenMismatch(ShardQLError):
+    """An honest token, used with another search than it was made for."""
+
+    code = "TOKEN_MISMATCH"
+
+
+class TokenAhead(ShardQLError):
+    """The token comes from a server that knows more shard generations than this one."""
+
+    code = "TOKEN_AHEAD"
+    status = 503
+    retryable = True
+
+
+class InvalidRecordKey(ShardQLError):
+    """A record key that was changed, cut, or made for another entity or tenant."""
+
+    code = "INVALID_RECORD_KEY"
+
+
+# --- the store -------------------------------------------------------------------------------------------------
+
+
+class StoreError(ShardQLError):
+    """Base of what a store reports; adapters map every foreign error to one of these."""
+
+    status = 500
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer, or not in time."""
+
+    code = "STORE_UNAVAILABLE"
+    status = 503
+    retryable = True
+
+
+class Throttled(StoreError):
+    """The store asks for patience."""
+
+    code = "THROTTLED"
+    status = 503
+    retryable = True
+
+
+class StoreRefused(StoreError):
+    """The store refuses a request as malformed: a mistake in the caller, never a passing fault."""
+
+    code = "STORE_REFUSED"
+
+
+class ItemTooLarge(StoreError):
+    """A record above 400 KB."""
+
+    code = "ITEM_TOO_LARGE"
+    status = 400
+
+
+class ConditionFailed(StoreError):
+    """A write's expectation did not hold; `old` is the record that stands there instead."""
+
+    code = "CONDITION_FAILED"
+    status = 409
+
+    def __init__(self, message: str, *, position: int, old: dict[str, Any] | None) -> None:
+        super().__init__(message)
+        self.position = position
+        self.old = old
+
+
+class WrongTable(StoreError):
+    """The table is of another format, or knows shard generations that this catalog lacks."""
+
+    code = "WRONG_TABLE"
+
+
+class GenerationTooEarly(StoreError):
+    """A shard generation was added that would begin before now, or before a stored record."""
+
+    code = "GENERATION_TOO_EARLY"

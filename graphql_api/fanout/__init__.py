@@ -1,0 +1,1 @@
+"""Does what a plan says: rounds of reads, one merged page; decides nothing."""

@@ -1,0 +1,85 @@
+"""Runs a plan: rounds of reads until one page is certain."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql_api.errors import StoreError
+from graphql_api.fanout.merge import count_safe, frontier, is_behind, merged
+from graphql_api.fanout.shard_stream import ShardStream
+from graphql_api.search.how_much import next_limit
+from graphql_api.search.plan import SearchPlan
+from graphql_api.store.port import Store
+from graphql_api.store.values import RangeRead, Row
+
+
+@dataclass(slots=True)
+class Work:
+    """What a page really cost."""
+
+    rounds: int = 0
+    reads: int = 0
+    records_read: int = 0
+
+    def describe(self) -> dict[str, Any]:
+        return {"rounds": self.rounds, "reads": self.reads, "recordsRead": self.records_read}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page in walking order, and whether something is behind it."""
+
+    rows: Sequence[Row]
+    more: bool
+    work: Work = field(default_factory=Work)
+
+
+async def run_search(store: Store, plan: SearchPlan) -> Found:
+    """The next `limit` rows of the whole answer; one more is looked for, to know whether there is a next page."""
+    wanted = plan.limit + 1
+    work = Work()
+    streams = {read.ordinal: ShardStream(read, may_tie=plan.index.raw) for read in plan.reads}
+    reads: Sequence[RangeRead] = plan.reads
+    known: list[Row] = []
+    safe = 0
+    while reads:
+        await _round(store, streams, reads, wanted - safe, work)
+        known = merged(streams.values(), descending=plan.descending)
+        safe = count_safe(known, frontier(streams.values(), descending=plan.descending), descending=plan.descending)
+        reads = () if safe >= wanted else _refills([*streams.values()], known, safe, work.rounds, plan)
+    return Found(known[: min(safe, plan.limit)], safe >= wanted, work)
+
+
+async def _round(
+    store: Store, streams: dict[int, ShardStream], reads: Sequence[RangeRead], want: int, work: Work
+) -> None:
+    answers = await store.read_ranges(reads, want)
+    work.rounds += 1
+    work.reads += len(reads)
+    for read, answer in zip(reads, answers, strict=True):
+        if isinstance(answer, StoreError):
+            raise answer
+        streams[read.ordinal].take(answer)
+        work.records_read += answer.records_read
+
+
+def _refills(
+    streams: Sequence[ShardStream], known: Sequence[Row], safe: int, refill: int, plan: SearchPlan
+) -> tuple[RangeRead, ...]:
+    """Asks every shard that may still hide a row of this page, each for its part of what is missing."""
+    wanted = plan.limit + 1
+    last_row = known[wanted - 1] if len(known) >= wanted else None
+    certain, likely = (Counter(row.ordinal for row in known[:end]) for end in (safe, wanted))
+    refills = []
+    for stream in streams:
+        if stream.scanned_to is None:
+            continue
+        if last_row is not None and not is_behind(last_row, stream.scanned_to, descending=plan.descending):
+            continue
+        share = max(
+            certain[stream.ordinal] / safe if certain[stream.ordinal] else 1 / len(streams),
+            likely[stream.ordinal] / min(wanted, len(known)) if known else 0,
+        )
+        refills.append(stream.ask_on(next_limit(wanted - safe, share, stream.last_limit, refill)))
+    return tuple(refills)

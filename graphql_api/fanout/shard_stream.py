@@ -1,0 +1,40 @@
+"""One shard's part of a page: what it has shown, how far that goes, and where to ask on."""
+
+from dataclasses import replace
+
+from graphql_api.errors import StoreUnavailable
+from graphql_api.search.resume import behind
+from graphql_api.store.values import Position, RangeRead, Row, RowPage
+
+
+class ShardStream:
+    """A shard of a running page; it has shown everything once `scanned_to` is None."""
+
+    def __init__(self, read: RangeRead, *, may_tie: bool) -> None:
+        self.rows: list[Row] = []
+        self.scanned_to: Position | None = None
+        self._may_tie = may_tie
+        self._read = read
+
+    @property
+    def ordinal(self) -> int:
+        return self._read.ordinal
+
+    @property
+    def last_limit(self) -> int:
+        return self._read.limit
+
+    def take(self, page: RowPage) -> None:
+        """Adds the answer to the latest read."""
+        if page.scanned_to is not None and page.scanned_to == self.scanned_to and not page.rows:
+            hash_key = self._read.hash_key
+            raise StoreUnavailable(f"The store stands still at {hash_key}: try again.", shard=hash_key)
+        self.rows.extend(page.rows)
+        left = None if page.scanned_to is None else behind(self._read, page.scanned_to, may_tie=self._may_tie)
+        self.scanned_to = page.scanned_to if left is not None else None
+        self._read = left or self._read
+
+    def ask_on(self, limit: int) -> RangeRead:
+        """The next read, for so many records."""
+        self._read = replace(self._read, limit=limit)
+        return self._read

@@ -1,0 +1,1 @@
+"""Writes: how records become items with keys, and how they reach the store."""

@@ -1,0 +1,122 @@
+"""Applies writes to the store, and reads records by key."""
+
+from collections.abc import Mapping, Sequence
+from secrets import token_urlsafe
+from typing import Any
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.items import from_item
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.errors import CreationChanged, ShardQLError, StoreError
+from graphql_api.keys.ranges import Eq, range_of
+from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, item_of, keys_of
+from graphql_api.store.port import Store
+from graphql_api.store.values import Delete, Item, Put, RangeRead
+
+
+def new_write_id() -> str:
+    """Names one write for ever: 96 random bits."""
+    return token_urlsafe(12)
+
+
+async def put_records(
+    store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None
+) -> list[ShardQLError | None]:
+    """Writes each record in place of what is at its key, and tells for each whether it failed.
+
+    Of several records with one key the last one counts.
+    """
+    results: list[ShardQLError | None] = [None] * len(records)
+    items: dict[int, Item] = {}
+    for at, record in enumerate(records):
+        try:
+            items[at] = item_of(entity, record, tenant, new_write_id())
+        except ShardQLError as problem:
+            results[at] = problem
+    if len(entity.space.generations) > 1:
+        for at, changed in (await _creation_changes(store, entity, records, items, tenant)).items():
+            results[at] = changed
+            del items[at]
+    last = {(item["hashKey"], item["rangeKey"]): at for at, item in items.items()}
+    written = [at for at, item in items.items() if last[item["hashKey"], item["rangeKey"]] == at]
+    if written:
+        answers = await store.write([Put(items[at]) for at in written])
+        outcome = dict(zip(written, answers, strict=True))
+        for at, item in items.items():
+            results[at] = outcome[last[item["hashKey"], item["rangeKey"]]]
+    return results
+
+
+async def get_record(
+    store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None, *, consistent: bool
+) -> Entity | None:
+    """The record with these values of its primary key, wherever growth has put it."""
+    items = await store.get_many(keys_of(entity, values, tenant), consistent)
+    return next((from_item(entity, item) for item in items if item is not None), None)
+
+
+async def delete_record(store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> None:
+    """Removes the record with these values of its primary key, if there is one."""
+    problems = await store.write([Delete(key) for key in keys_of(entity, values, tenant)])
+    for problem in problems:
+        if problem is not None:
+            raise problem
+
+
+# --- the creation value never changes --------------------------------------------------------------------------
+
+
+async def _creation_changes(
+    store: Store, entity: EntitySpec, records: Sequence[Entity], items: Mapping[int, Item], tenant: str | None
+) -> dict[int, CreationChanged]:
+    """Which of the records would give their id another creation value than it has, and so a second home."""
+    assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
+    ids = {at: [getattr(records[at], part.name) for part in entity.ids] for at in items}
+    stored = await _stored_creations(
+        store, entity, {encoded_id(entity, values): values for values in ids.values()}, tenant
+    )
+    changes = {}
+    for at in items:
+        own_id, created = encoded_id(entity, ids[at]), getattr(records[at], entity.created.name)
+        if stored.setdefault(own_id, created) != created:
+            changes[at] = CreationChanged(
+                f"{entity.type_name} {'/'.join(map(str, ids[at]))} was created at {stored[own_id]}, which decides "
+                f"where it lives, and cannot become {created}: keep {entity.created.name} as it is.",
+                argument=entity.created.name,
+            )
+    return changes
+
+
+async def _stored_creations(
+    store: Store, entity: EntitySpec, ids: Mapping[str, Sequence[Any]], tenant: str | None
+) -> dict[str, Any]:
+    """The creation values of those of the ids that have records."""
+    if entity.sub_ids:
+        found = [await _any_entry(store, entity, own_id, values, tenant) for own_id, values in ids.items()]
+    else:
+        keys = [key for values in ids.values() for key in keys_of(entity, values, tenant)]
+        found = [*await store.get_many(keys, consistent=True)]
+    creations = {}
+    for item in found:
+        if item is not None and entity.created is not None:
+            record = from_item(entity, item)
+            own_id = encoded_id(entity, [getattr(record, part.name) for part in entity.ids])
+            creations[own_id] = getattr(record, entity.created.name)
+    return creations
+
+
+async def _any_entry(
+    store: Store, entity: EntitySpec, own_id: str, values: Sequence[Any], tenant: str | None
+) -> Item | None:
+    """Some entry of an id's history: the creation value is the same in all of them."""
+    of_this_id = range_of(entity.indexes["by_id"].columns, [Eq(value) for value in values])
+    reads = [
+        RangeRead(None, hash_text, ordinal, of_this_id, limit=1)
+        for ordinal, hash_text in enumerate(hash_keys_of(entity, own_id, tenant))
+    ]
+    for answer in await store.read_ranges(reads, want=1):
+        if isinstance(answer, StoreError):
+            raise answer
+        if answer.rows:
+            return answer.rows[0].item
+    return None

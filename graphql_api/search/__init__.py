@@ -1,0 +1,1 @@
+"""Decides what a search does: pure, without store, clock or settings."""

@@ -1,0 +1,172 @@
+"""Turns a request into a plan: which hash keys, which range of each, from which place, how much at first."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.markers import IndexRef
+from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.errors import ExpiredToken, TokenAhead, TokenMismatch, about
+from graphql_api.keys.hash_keys import hash_key
+from graphql_api.keys.ranges import KeyRange, RangeValue
+from graphql_api.keys.segments import join
+from graphql_api.search.conditions import Conditions, argument_name, read_conditions
+from graphql_api.search.how_much import first_limit
+from graphql_api.search.page_token import PageToken, digest, short_words, unpack
+from graphql_api.search.plan import Binding, SearchPlan
+from graphql_api.search.request import Paging, SearchRequest, read_paging
+from graphql_api.search.resume import all_behind
+from graphql_api.search.seal import Seal
+from graphql_api.shards.coverage import coverage
+from graphql_api.store.values import Key, Position, RangeRead
+
+TOKEN_HOURS = 24
+_SHOWN_WORDS = 160
+
+
+def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal) -> SearchPlan:
+    """Decides a whole page; `now` is in seconds since 1970."""
+    entity = catalog.entity(request.entity)
+    index = catalog.index(IndexRef(entity.model, request.index))
+    paging = read_paging(request)
+    conditions = read_conditions(entity, index, request.arguments)
+    binding = _binding(entity, index, conditions, paging.reverse, now)
+    known_id, ordinals = _shards(entity, index, conditions)
+    with about(_longest_hash_argument(index, conditions)):
+        reads = tuple(
+            RangeRead(
+                index=index.physical,
+                hash_key=hash_key(index.head, index.space.text(ordinal), conditions.hash_values, request.tenant),
+                ordinal=ordinal,
+                range=conditions.range,
+                limit=1,
+                descending=paging.reverse != paging.backward,
+            )
+            for ordinal in ordinals
+        )
+    position = None
+    if paging.token is not None:
+        token = unpack(seal.open(paging.token, request.tenant, request.principal, paging.argument), paging.argument)
+        _check_token(token, binding, paging)
+        position = _position(entity, token, request.tenant)
+    if position is not None:
+        reads = all_behind(reads, position, may_tie=index.raw)
+    first = paging.limit + 1 if known_id else first_limit(paging.limit, len(reads))
+    return SearchPlan(
+        entity=entity,
+        index=index,
+        tenant=request.tenant,
+        principal=request.principal,
+        conditions=conditions.words,
+        range=conditions.range,
+        reads=tuple(_with_limit(read, first, position) for read in reads),
+        limit=paging.limit,
+        reverse=paging.reverse,
+        backward=paging.backward,
+        resumed=position is not None,
+        binding=binding,
+    )
+
+
+def _with_limit(read: RangeRead, limit: int, position: Position | None) -> RangeRead:
+    """Reading downwards an engine meets the place's own record once more: its shard is asked for one more."""
+    again = position is not None and read.descending and read.start is None and read.ordinal == position.ordinal
+    return replace(read, limit=limit + again)
+
+
+def _longest_hash_argument(index: IndexSpec, conditions: Conditions) -> str:
+    """What to blame for a hash key that is too long."""
+    lengths = [len(text.encode()) for _, text in conditions.hash_values]
+    return argument_name(index.hash[lengths.index(max(lengths))].name) if lengths else "tenant"
+
+
+# --- shards ----------------------------------------------------------------------------------------------------
+
+
+def _shards(entity: EntitySpec, index: IndexSpec, conditions: Conditions) -> tuple[bool, tuple[int, ...]]:
+    """Whether one id's shards are enough, and the ordinals to visit."""
+    low = high = None
+    if entity.created is not None:
+        low, high = _between(entity.created.name, conditions.known, conditions.bounds)
+    id_parts = index.hash if index.like_parent else entity.ids
+    known = None
+    if all(part.name in conditions.known for part in id_parts):
+        known = join([part.column.encode(conditions.known[part.name]) for part in id_parts])
+    ordinals = coverage(index.space, unique_id=known, created_from=low, created_to=high)
+    return known is not None, ordinals
+
+
+def _between(name: str, known: Mapping[str, Any], bounds: Mapping[str, tuple[Any, Any]]) -> tuple[Any, Any]:
+    if name in known:
+        return known[name], known[name]
+    return bounds.get(name, (None, None))
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------
+
+
+def _binding(entity: EntitySpec, index: IndexSpec, conditions: Conditions, reverse: bool, now: float) -> Binding:
+    """The digests name what a place depends on, so that any other change of the catalog leaves tokens alone."""
+    columns = (index.sort[0].column,) if index.raw else index.columns
+    return Binding(
+        index_digest=digest(
+            entity.name,
+            index.name,
+            index.raw,
+            (index.head, index.like_parent, index.space.function, index.space.width),
+            [part.stored for part in index.hash],
+            [(column.name, column.codec.name, column.descending) for column in columns],
+        ),
+        search_digest=digest(conditions.hash_values, _bounds(conditions.range), reverse),
+        words=f"{'reversed ' if reverse else ''}{conditions.words or f'every {entity.type_name} by {index.name}'}",
+        generations=len(index.space.generations),
+        hour=int(now // 3600),
+    )
+
+
+def _bounds(key_range: KeyRange) -> tuple[object, ...]:
+    return _bound(key_range.low), _bound(key_range.high), key_range.low_open, key_range.high_open
+
+
+def _bound(value: RangeValue | None) -> object:
+    """Numbers count by value: codecs have one form for equal ones, and the index tells its numbers from texts."""
+    return None if value is None else str(value)
+
+
+def _check_token(token: PageToken, binding: Binding, paging: Paging) -> None:
+    here = short_words(binding.words, _SHOWN_WORDS)
+    if binding.hour - token.issued_hour > TOKEN_HOURS:
+        raise ExpiredToken(
+            f"{paging.argument} is older than {TOKEN_HOURS} hours: leave it out to begin anew.",
+            argument=paging.argument,
+        )
+    if token.index_digest != binding.index_digest:
+        raise TokenMismatch(
+            f"{paging.argument} was made by another search ({token.words}), and is used with {here}. Pass it with the "
+            "index that it comes from, or leave it out to begin anew.",
+            argument=paging.argument,
+        )
+    if token.search_digest != binding.search_digest:
+        raise TokenMismatch(
+            f"{paging.argument} was made for {token.words}, and is used with {here}. Pass it with the same "
+            "arguments, or leave it out to begin anew.",
+            argument=paging.argument,
+        )
+    if token.generations > binding.generations:
+        raise TokenAhead(
+            f"{paging.argument} comes from a server that knows newer shards than this one: try again, it will be "
+            "updated soon.",
+            argument=paging.argument,
+        )
+
+
+def _position(entity: EntitySpec, token: PageToken, tenant: str | None) -> Position | None:
+    """The token's place in this search; the hash key of its record is made anew, never taken from the token."""
+    place = token.place
+    if place.value is None:
+        return None
+    if place.record is None:
+        return Position(place.value, place.ordinal, Key("", ""))
+    own_hash = hash_key(entity.name, entity.space.text(place.record.ordinal), (), tenant)
+    return Position(place.value, place.ordinal, Key(own_hash, place.record.range_key))

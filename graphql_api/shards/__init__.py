@@ -1,0 +1,1 @@
+"""Shard arithmetic: pure, without knowledge of entities or engines."""

@@ -1,0 +1,168 @@
+"""What goes into a store and what comes out of it: frozen values that every engine shares."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from graphql_api.errors import StoreError
+from graphql_api.keys.ranges import KeyRange, RangeValue
+
+AttributeValue = Any
+"""str, int, Decimal, bytes, bool, None, list, dict with text keys, or a non-empty frozenset of str, numbers, bytes"""
+
+Item = Mapping[str, AttributeValue]
+"""A record as it is stored: attribute name to value, key attributes included."""
+
+
+class Key(NamedTuple):
+    """Where a record lives in the table."""
+
+    hash: str
+    range: str
+
+
+class Position(NamedTuple):
+    """A place in the order of an answer: by range value, then by the shard's ordinal, at the record with this key."""
+
+    value: RangeValue
+    ordinal: int
+    key: Key
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartKey:
+    """A row that was read before: a read goes on strictly behind it, also when it is gone by now."""
+
+    value: RangeValue
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRead:
+    """One closed look at one hash key: rows of `range` in order, at most about `limit` of them.
+
+    `ordinal` places the shard among equal range values; within one call it is unique and grows with the shard's text.
+    """
+
+    index: str | None
+    hash_key: str
+    ordinal: int
+    range: KeyRange
+    limit: int
+    descending: bool = False
+    start: StartKey | None = None
+
+
+class Row:
+    """One entry of a page. The record itself stays as the engine gave it until somebody asks for `item`."""
+
+    __slots__ = ("_body", "_decode", "key", "ordinal", "value")
+
+    def __init__(self, value: RangeValue, ordinal: int, key: Key, body: Any, decode: Callable[[Any], Item]) -> None:
+        self.value = value
+        self.ordinal = ordinal
+        self.key = key
+        self._body = body
+        self._decode = decode
+
+    @property
+    def position(self) -> Position:
+        return Position(self.value, self.ordinal, self.key)
+
+    @property
+    def item(self) -> Item:
+        return self._decode(self._body)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPage:
+    """What a read found. Nothing of its range up to and including `scanned_to` is missing; None: the range is done.
+
+    An answer makes progress: rows, or a `scanned_to` within the range, or None. More may seem to be behind `scanned_to`
+    although nothing is. `records_read` is what the engine had to look at.
+    """
+
+    rows: Sequence[Row]
+    scanned_to: Position | None
+    records_read: int
+
+
+ReadAnswer = RowPage | StoreError
+"""Each read answers for itself: a shard that fails does not take the others with it."""
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """What must hold for a write to happen: no record there, or a record whose attributes have these values."""
+
+    absent: bool = False
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Writes a whole record, replacing what is at its key."""
+
+    item: Item
+    expect: Expect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Removes the record at a key, if there is one."""
+
+    key: Key
+    expect: Expect | None = None
+
+
+Write = Put | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPage:
+    """Some records of the whole table, and where to go on; `after` is None at the end."""
+
+    items: Sequence[Item]
+    after: Key | None
+
+
+# --- the table -------------------------------------------------------------------------------------------------
+
+Projection = Literal["ALL", "KEYS_ONLY"] | tuple[str, ...]
+"""What an index carries: everything, only keys, or keys and these attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """A physical index: it holds every record that has both of its attributes with the right type."""
+
+    name: str
+    hash_attribute: str
+    range_attribute: str
+    range_type: Literal["S", "N"] = "S"
+    projection: Projection = "ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """The physical table that a catalog needs."""
+
+    indexes: tuple[IndexDefinition, ...] = ()
+    hash_attribute: str = "hashKey"
+    range_attribute: str = "rangeKey"
+
+
+def shard_of(hash_key: str) -> tuple[str, str]:
+    """Splits a hash key into what all shards of a search share, and the shard: `user!03|x#1` → (`user!|x#1`, `03`).
+
+    The shard stands behind the first `!`; every `!` of a value is escaped (docs/key-format.md).
+    """
+    head, mark, rest = hash_key.partition("!")
+    shard, bar, values = rest.partition("|")
+    return f"{head}{mark}{bar}{values}", shard

@@ -1,0 +1,1 @@
+"""Looks after tables: what they record about themselves, and loading data in bulk."""

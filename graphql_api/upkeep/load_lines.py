@@ -1,0 +1,255 @@
+"""Loads records from JSON lines: in batches, in flat memory, and from where it stopped when it is started again."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal, InvalidOperation
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic import ValidationError
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.errors import InvalidRecord, ShardQLError, UnknownArgument, nearest
+from graphql_api.keys.codec import shown
+
+BATCH = 1000
+BATCH_BYTES = 8 * 2**20
+"""of lines in a batch: a batch of long ones is written before it has all its records"""
+LONGEST_LINE = 4 * 2**20
+"""bytes; a record of 400 KB fits even if every character of it is escaped"""
+RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
+MOST_EXPONENT = 400
+"""of a number; beyond it lies nothing that can be stored, and making an int of it would take for ever"""
+_HEAD_BYTES = 4096
+
+PutMany = Callable[[Sequence[Entity]], Awaitable[Sequence[ShardQLError | None]]]
+"""writes records each by itself and tells for each whether it failed"""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load has come. Everything up to `offset` is written or rejected."""
+
+    head: str
+    """digest of how the file begins and where it goes, to know it again"""
+    offset: int = 0
+    lines: int = 0
+    written: int = 0
+    rejected: int = 0
+    rejects_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    records: list[Entity]
+    lines: list[tuple[int, bytes]]
+    rejects: list[tuple[int, bytes, str]]
+    offset: int
+    line: int
+
+
+_Writing = tuple[asyncio.Task[list[ShardQLError | None]], _Batch]
+
+
+async def load_lines(
+    put_many: PutMany,
+    entity: EntitySpec,
+    path: Path,
+    *,
+    show: Callable[[Progress], None] = lambda _: None,
+    batch: int = BATCH,
+    into: str = "",
+    resume: bool = True,
+) -> Progress:
+    """Writes every line of a file as a record of the entity, under stored names.
+
+    A line that cannot be a record goes to `<file>.rejected` with the reason. `<file>.progress` is kept while the load
+    runs: one that was stopped goes on behind the last batch that the store acknowledged, if file, entity and `into`
+    (the name of the store) are the same. Without `resume` it starts anew.
+    """
+    progress_path, rejects_path = path.with_name(f"{path.name}.progress"), path.with_name(f"{path.name}.rejected")
+    with path.open("rb") as lines, rejects_path.open("ab") as rejects:
+        progress = _begin(lines, rejects, progress_path, f"{entity.name} {into}", resume=resume)
+        show(progress)
+        writing: _Writing | None = None
+        try:
+            # The next batch is read while the store writes the one before it.
+            for now in _batches(entity, lines, progress, batch):
+                if writing is not None:
+                    progress = await _settle(writing, progress, rejects, progress_path)
+                    show(progress)
+                writing = asyncio.create_task(put_patiently(put_many, now.records)), now
+                await asyncio.sleep(0)
+            if writing is not None:
+                progress = await _settle(writing, progress, rejects, progress_path)
+                show(progress)
+        finally:
+            if writing is not None and not writing[0].done():
+                writing[0].cancel()
+                await asyncio.wait([writing[0]])
+    progress_path.unlink(missing_ok=True)
+    if not progress.rejects_bytes:
+        rejects_path.unlink()
+    return progress
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+def _begin(lines: BinaryIO, rejects: BinaryIO, progress_path: Path, target: str, *, resume: bool) -> Progress:
+    """Goes to where an earlier load of the same file stopped, or to its beginning."""
+    head = blake2b(lines.read(_HEAD_BYTES), digest_size=16, key=blake2b(target.encode()).digest()).hexdigest()
+    size = lines.seek(0, os.SEEK_END)
+    kept = _kept(progress_path) if resume else None
+    progress = kept if kept is not None and kept.head == head and kept.offset <= size else Progress(head)
+    lines.seek(progress.offset)
+    # What was rejected behind that place will be rejected again.
+    if rejects.seek(0, os.SEEK_END) > progress.rejects_bytes:
+        rejects.truncate(progress.rejects_bytes)
+        rejects.seek(0, os.SEEK_END)
+    return progress
+
+
+def _kept(progress_path: Path) -> Progress | None:
+    try:
+        return Progress(**json.loads(progress_path.read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """Each line and its size; of one that is too long only the beginning."""
+    while text := file.readline(LONGEST_LINE + 1):
+        size = len(text)
+        while size > LONGEST_LINE and not text.endswith(b"\n") and (rest := file.readline(LONGEST_LINE)):
+            size += len(rest)
+            if rest.endswith(b"\n"):
+                break
+        yield text, size
+
+
+def _batches(entity: EntitySpec, lines: BinaryIO, progress: Progress, size: int) -> Iterator[_Batch]:
+    names = {part.stored: part.name for part in entity.properties.values()}
+    line, offset = progress.lines, progress.offset
+    now, held = _Batch([], [], [], offset, line), 0
+    for text, length in _lines(lines):
+        line, offset, held = line + 1, offset + length, held + len(text)
+        if text.strip():
+            try:
+                now.records.append(_record(entity, names, text))
+                now.lines.append((line, text))
+            except ShardQLError as problem:
+                now.rejects.append((line, text, problem.message))
+        if len(now.records) + len(now.rejects) >= size or held >= BATCH_BYTES:
+            yield replace(now, offset=offset, line=line)
+            now, held = _Batch([], [], [], offset, line), 0
+    yield replace(now, offset=offset, line=line)
+
+
+def _record(entity: EntitySpec, names: dict[str, str], text: bytes) -> Entity:
+    """The record that a line describes."""
+    if len(text) > LONGEST_LINE:
+        raise InvalidRecord(f"The line has more than {LONGEST_LINE:,} bytes, and a record at most 400 KB.")
+    try:
+        # Decimal keeps all digits; pydantic makes of it what the property is.
+        given = json.loads(text.decode("utf-8-sig"), parse_float=_number, parse_constant=_no_number)
+    except (ValueError, RecursionError) as problem:
+        raise InvalidRecord(f"No JSON: {problem}") from problem
+    if not isinstance(given, dict):
+        raise InvalidRecord(f"A record is a JSON object, not {type(given).__name__}.")
+    values: dict[str, Any] = {}
+    for stored, value in given.items():
+        if stored not in names:
+            raise UnknownArgument(f"{entity.type_name} has no property {stored!r}.{nearest(stored, names)}")
+        values[names[stored]] = value
+    try:
+        return entity.model.model_validate(values)
+    except ValidationError as problem:
+        stored_names = {name: stored for stored, name in names.items()}
+        raise InvalidRecord("; ".join(_reasons(problem, stored_names))) from problem
+
+
+def _reasons(problem: ValidationError, stored_names: dict[str, str]) -> Iterator[str]:
+    """What is wrong with a record, in the names that its line uses."""
+    for error in problem.errors(include_url=False, include_input=False, include_context=False):
+        first, *rest = map(str, error["loc"]) if error["loc"] else ("record",)
+        yield f"{'.'.join([stored_names.get(first, first), *rest])}: {error['msg']}"
+
+
+def _number(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = None
+    if number is None or abs(number.adjusted()) > MOST_EXPONENT:
+        raise ValueError(f"{shown(text)} is beyond all numbers that can be stored")
+    return number
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+async def put_patiently(put_many: PutMany, records: Sequence[Entity]) -> list[ShardQLError | None]:
+    """Writes a batch; what the store could not take for the moment is tried again, in ever longer intervals."""
+    results = await _attempt(put_many, records) if records else []
+    for seconds in RETRY_SECONDS:
+        again = [at for at, problem in enumerate(results) if problem is not None and problem.retryable]
+        if not again:
+            break
+        await asyncio.sleep(seconds)
+        for at, problem in zip(again, await _attempt(put_many, [records[at] for at in again]), strict=True):
+            results[at] = problem
+    return results
+
+
+async def _attempt(put_many: PutMany, records: Sequence[Entity]) -> list[ShardQLError | None]:
+    """Writes a batch once; what fails as a whole for the moment has failed for each record."""
+    try:
+        return [*await put_many(records)]
+    except ShardQLError as problem:
+        if not problem.retryable:
+            raise
+        return [problem] * len(records)
+
+
+async def _settle(
+    writing: _Writing,
+    progress: Progress,
+    rejects: BinaryIO,
+    progress_path: Path,
+) -> Progress:
+    """Waits for a batch, keeps what was rejected, and only then counts the batch as done."""
+    task, batch = writing
+    found = list(batch.rejects)
+    for (line, text), problem in zip(batch.lines, await task, strict=True):
+        if problem is not None and problem.retryable:
+            raise problem
+        if problem is not None:
+            found.append((line, text, problem.message))
+    for line, text, reason in sorted(found):
+        kept = {"line": line, "reason": reason, "record": text.decode(errors="replace").rstrip("\r\n")}
+        # A lone surrogate in a reason becomes the JSON escape that it was.
+        rejects.write(json.dumps(kept, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
+    rejects.flush()
+    os.fsync(rejects.fileno())
+    done = replace(
+        progress,
+        offset=batch.offset,
+        lines=batch.line,
+        written=progress.written + len(batch.lines) + len(batch.rejects) - len(found),
+        rejected=progress.rejected + len(found),
+        rejects_bytes=rejects.tell(),
+    )
+    scratch = progress_path.with_name(f"{progress_path.name}.new")
+    scratch.write_text(json.dumps(asdict(done)))
+    scratch.replace(progress_path)
+    return done

@@ -1,0 +1,166 @@
+"""What a table records about itself: its format, and the shard generations that were applied (docs/table-format.md)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
+from graphql_api.keys import scalars
+from graphql_api.keys.hash_keys import hash_key, parse_hash_key
+from graphql_api.mutations.apply import new_write_id
+from graphql_api.store.port import Store
+from graphql_api.store.values import Expect, Item, Key, Put
+
+TABLE_FORMAT = 1
+META_ENTITY = "shardql"
+META_KEY = Key(hash_key(META_ENTITY, ""), "table#meta")
+_ATTEMPTS = 10
+
+
+async def admit_table(store: Store, catalog: Catalog, now: float) -> None:
+    """Makes sure that there is a table of our format with the catalog's indexes, whose shards have grown as they may.
+
+    A table without a record of itself takes all generations as they are declared; one that does not fit stays as it is.
+    """
+    definition = catalog.table_definition()
+    if await store.describe() is None:
+        await store.ensure_table(definition)
+    for _ in range(_ATTEMPTS):
+        (meta,) = await store.get_many([META_KEY], consistent=True)
+        if meta is not None and meta.get("format") != TABLE_FORMAT:
+            raise WrongTable(
+                f"The table has format {meta.get('format')!r}, and this release reads format {TABLE_FORMAT}: use the "
+                "release that wrote it, or migrate."
+            )
+        applied: Mapping[str, Any] = meta["spaces"] if meta is not None else {}
+        spaces = dict(applied)
+        for entity in catalog.entities.values():
+            if entity.name in applied:
+                await _check_growth(store, catalog, entity, applied[entity.name], now)
+            spaces[entity.name] = _space_of(entity)
+        await store.ensure_table(definition)
+        if spaces == applied:
+            return
+        try:
+            await _record(store, spaces, meta)
+        except ConditionFailed:
+            continue  # Another process was first: look at what it has recorded.
+        return
+    raise StoreUnavailable("Other processes keep changing the table's record of itself: try again.")
+
+
+async def _record(store: Store, spaces: Mapping[str, Any], meta: Item | None) -> None:
+    expected = Expect(absent=True) if meta is None else Expect(attributes={"spaces": meta["spaces"]})
+    write_id = new_write_id()
+    item = {
+        "hashKey": META_KEY.hash,
+        "rangeKey": META_KEY.range,
+        "format": TABLE_FORMAT,
+        "spaces": dict(spaces),
+        "_w": write_id,
+    }
+    await store.write_together([Put(item, expected)], token=write_id)
+
+
+def _space_of(entity: EntitySpec) -> dict[str, Any]:
+    space = entity.space
+    return {
+        "width": space.width,
+        "function": space.function,
+        "generations": [
+            {"size": generation.size}
+            | ({} if generation.since is None else {"since": _format(entity, generation.since)})
+            for generation in space.generations
+        ],
+    }
+
+
+def _format(entity: EntitySpec, created: Any) -> str:
+    return entity.created.column.codec.format(created) if entity.created is not None else ""
+
+
+async def _check_growth(
+    store: Store, catalog: Catalog, entity: EntitySpec, applied: Mapping[str, Any], now: float
+) -> None:
+    """What was applied must stand as it is; what comes on top must begin behind everything that exists."""
+    declared = _space_of(entity)
+    if (applied["width"], applied["function"]) != (declared["width"], declared["function"]):
+        raise WrongTable(
+            f"{entity.type_name} was stored with shards of width {applied['width']} by {applied['function']}, and the "
+            f"catalog says width {declared['width']} by {declared['function']}: these can never change."
+        )
+    before: Sequence[Any] = applied["generations"]
+    if declared["generations"][: len(before)] != [*before]:
+        raise WrongTable(
+            f"{entity.type_name} was stored with the shard generations {_in_words(before)}, and the catalog says "
+            f"{_in_words(declared['generations'])}: keep those that were applied, and add new ones behind them with "
+            "then(…)."
+        )
+    added = entity.space.generations[len(before) :]
+    if added:
+        await _check_beginning(store, catalog, entity, added[0].since, now)
+
+
+async def _check_beginning(store: Store, catalog: Catalog, entity: EntitySpec, since: Any, now: float) -> None:
+    present = _present(entity, now)
+    if present is not None and since <= present:
+        raise GenerationTooEarly(
+            f"{entity.type_name} gets a shard generation since {_format(entity, since)}, which is not in the future: "
+            "records may have been created since. Let it begin after every server knows it."
+        )
+    latest = await _latest_creation(store, catalog, entity)
+    if latest is not None and since <= latest:
+        raise GenerationTooEarly(
+            f"{entity.type_name} gets a shard generation since {_format(entity, since)}, and there is a record in its "
+            f"shards created at {_format(entity, latest)}: let it begin after that."
+        )
+
+
+_PRESENT: Mapping[type[scalars.Codec[Any]], Callable[[float], Any]] = {
+    scalars.Timestamp: int,
+    scalars.TimestampMs: lambda now: int(now * 1000),
+    scalars.DateTime: lambda now: datetime.fromtimestamp(now, UTC),
+    scalars.Date: lambda now: datetime.fromtimestamp(now, UTC).date(),
+}
+"""Now, as creation properties tell time; plain numbers and texts tell none."""
+
+
+def _present(entity: EntitySpec, now: float) -> Any | None:
+    convert = _PRESENT.get(type(entity.created.column.codec)) if entity.created is not None else None
+    return convert(now) if convert is not None else None
+
+
+async def _latest_creation(store: Store, catalog: Catalog, entity: EntitySpec) -> Any | None:
+    """The greatest stored creation value, of all tenants: reads the whole table, once for a growth.
+
+    Records of entities that have an index sharded like this one count too: they lie in its shards by their own values.
+    """
+    creations = {
+        spec.name: spec.created
+        for spec in catalog.entities.values()
+        if spec.created is not None and (spec is entity or _is_child(spec, entity))
+    }
+    latest, after = None, None
+    while True:
+        page = await store.scan(0, 1, after)
+        for item in page.items:
+            created = creations.get(parse_hash_key(item["hashKey"]).head)
+            if created is not None and created.stored in item:
+                value = created.column.codec.load(item[created.stored])
+                latest = value if latest is None else max(latest, value)
+        if page.after is None:
+            return latest
+        after = page.after
+
+
+def _is_child(spec: EntitySpec, parent: EntitySpec) -> bool:
+    return any(index.like_parent and index.head == parent.name for index in spec.indexes.values())
+
+
+def _in_words(generations: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(
+        f"{generation['size']} since {generation['since']}" if "since" in generation else f"{generation['size']}"
+        for generation in generations
+    )

@@ -1,0 +1,60 @@
+"""What every test shares: the depth of the run, and one seed from which a run can be replayed."""
+
+from random import Random, SystemRandom
+
+import pytest
+from hypothesis import settings
+
+from tests.depth import DEEP_EXAMPLES, QUICK_EXAMPLES
+
+SEED_OPTION = "--hypothesis-seed"
+
+settings.register_profile("quick", max_examples=QUICK_EXAMPLES, deadline=None, print_blob=True)
+settings.register_profile("deep", max_examples=DEEP_EXAMPLES, deadline=None, print_blob=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--deep`."""
+    parser.addoption(
+        "--deep", action="store_true", help="run the deep tests too, and every law with many more examples"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Chooses depth and seed before Hypothesis reads its own options; workers inherit both from the first process."""
+    settings.load_profile("deep" if config.getoption("--deep") else "quick")
+    if config.getoption(SEED_OPTION) is None:
+        config.option.hypothesis_seed = str(SystemRandom().randrange(2**32))
+
+
+def replay(config: pytest.Config) -> str:
+    """The command that draws the same cases again."""
+    deep = " --deep" if config.getoption("--deep") else ""
+    return f"replay: scripts/test{deep} {SEED_OPTION}={config.getoption(SEED_OPTION)}"
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says at the head of the run how to replay it."""
+    return replay(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Says it again below the failures, which is all that a quiet run shows."""
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(replay(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the deep tests out of a quick run, and says so."""
+    if config.getoption("--deep"):
+        return
+    for item in items:
+        if item.get_closest_marker("deep"):
+            item.add_marker(pytest.mark.skip(reason="deep: runs with --deep"))
+
+
+@pytest.fixture
+def random(request: pytest.FixtureRequest) -> Random:
+    """Random samples for a test outside of Hypothesis, drawn from the run's seed and the test's name."""
+    return Random(f"{request.config.getoption(SEED_OPTION)} {request.node.nodeid}")

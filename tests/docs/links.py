@@ -1,0 +1,41 @@
+"""The links inside Markdown pages, and where they lead."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+FENCED = re.compile(r"^(```|~~~).*?^\1[`~]*\s*$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"!?\[[^\]\n]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]\n]+\]:\s+(\S+)", re.MULTILINE)
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
+ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]*:")
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def relative_links(page: Path) -> list[str]:
+    """Every link of a page that leads to a file or a heading of ours."""
+    links = (match[1] or match[2] for match in LINK.finditer(CODE.sub("", prose(page))))
+    return [link for link in links if not ELSEWHERE.match(link)]
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as their links spell them: small letters, hyphens for spaces, numbered when repeated."""
+    found: set[str] = set()
+    for heading in HEADING.findall(prose(page)):
+        plain = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        repeated = (f"{plain}-{count}" for count in range(1, len(found) + 1))
+        found.add(plain if plain not in found else next(name for name in repeated if name not in found))
+    return found
+
+
+def broken(page: Path, link: str, root: Path) -> bool:
+    """Whether a relative link leads out of the repository, to no file, or to no heading."""
+    path, _, anchor = unquote(link).partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists() or not target.is_relative_to(root.resolve()):
+        return True
+    return bool(anchor) and target.suffix == ".md" and anchor not in anchors(target)

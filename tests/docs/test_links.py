@@ -1,0 +1,29 @@
+"""Links between the documents lead somewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.links import broken, relative_links
+from tests.docs.pages import DOCUMENTS, ROOT, name
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name)
+def test_relative_links_resolve(page: Path) -> None:
+    """Every relative link of a page leads to a file of the repository, and to a heading where it names one."""
+    assert [link for link in relative_links(page) if broken(page, link, ROOT)] == []
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    """A missing file, a missing heading and a way out of the repository are broken; code and other sites are not."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "outside.md").touch()
+    (root / "other.md").write_text("# A `key`, twice\n\n# A key twice\n", encoding="utf-8")
+    page = root / "page.md"
+    good = ["other.md", "other.md#a-key-twice", "other.md#a-key-twice-1", "#here"]
+    bad = ["gone.md", "other.md#a-key", "../outside.md", "#there"]
+    links = " ".join(f"[text]({link})" for link in [*good, *bad, "https://example.org/gone.md"])
+    page.write_text(f"# Here\n{links}\n`[code](gone.md)`\n\n```\n[block](gone.md)\n```\n", encoding="utf-8")
+    assert relative_links(page) == good + bad
+    assert [link for link in relative_links(page) if broken(page, link, root)] == bad

@@ -1,0 +1,42 @@
+"""What is declared, what is locked and what is installed fit together."""
+
+import re
+import tomllib
+
+from packaging.requirements import Requirement
+
+import graphql_api
+from tests.docs.pages import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+LOCKED = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", LOCK, re.MULTILINE))
+
+
+def test_lock_serves_every_declared_package() -> None:
+    """Each declared package stands in the lock, at a version inside of its declared range."""
+    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    requirements = [Requirement(text) for text in declared]
+    assert [str(each) for each in requirements if not each.specifier.contains(LOCKED.get(each.name, "0"))] == []
+
+
+def test_lock_pins_by_hash_and_names_no_source() -> None:
+    """Each line of the lock is a pinned package with its hashes; no index, host or path stands in it."""
+    requirements = re.sub(r"\s*\\\n\s*", " ", re.sub(r"^\s*#.*\n", "", LOCK, flags=re.MULTILINE)).strip().splitlines()
+    pinned = re.compile(r"[a-z0-9-]+==\S+( --hash=sha256:[0-9a-f]{64})+")
+    assert [line for line in requirements if not pinned.fullmatch(line)] == []
+    assert len(requirements) == len(LOCKED)
+    assert not re.search(r"://|--index|--find-links|--trusted-host", LOCK)
+
+
+def test_types_are_published() -> None:
+    """Type checkers of other projects read the annotations of the package."""
+    assert (ROOT / "graphql_api" / "py.typed").is_file()
+    assert graphql_api.__name__ == PROJECT["scripts"]["shardql"].partition(".")[0]
+
+
+def test_scripts_stay_small() -> None:
+    """No script grows beyond what one look takes in."""
+    scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
+    assert scripts
+    assert [path.name for path in scripts if len(path.read_text(encoding="utf-8").splitlines()) > 15] == []

@@ -1,0 +1,379 @@
+"""Random catalogs, records and searches, and what the answer must be: computed from plain values, with `sorted`.
+
+Nothing here imports from keys, search or fanout; the declaration words are all that it shares with what it checks.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import cmp_to_key
+from itertools import count
+from types import new_class
+from typing import Any, Literal
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, desc
+
+seen = Counter[str]()
+"""how often each class of cases was drawn in this run"""
+
+Record = dict[str, Any]
+
+
+class State(Enum):
+    """Sorts as declared, not by its values."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    ABANDONED = "abandoned"
+
+
+_TEXTS = ["", "a", "ab", "abc", "ab|", "a#", "a!b", "a/b", "a%", "b", "ann", "anna", "|", "~", "}", "{", "é", "e\u0301"]
+_ODD_TEXTS = [
+    "\x00",
+    "a\x00",
+    "a\x00b",
+    "a\x01",
+    "a\x01|",
+    "a\x01}",
+    "a\x02",
+    "\ud7ff",
+    "\ue000",
+    "\U0010ffff",
+    "a\U0010ffff",
+    "😀",
+]
+
+POOLS: dict[Any, list[Any]] = {
+    str: _TEXTS + _ODD_TEXTS,
+    int: [-(2**63), -10, -9, -1, 0, 1, 9, 10, 11, 2**63 - 1],
+    bool: [False, True],
+    float: [-1.5e10, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 1e100],
+    Decimal: [Decimal(text) for text in ("-12.5", "-1", "0", "0.001", "1", "1.5", "10", "1E+100")],
+    date: [date(2023, 12, 31), date(2024, 1, 1), date(2024, 2, 29)],
+    datetime: [datetime(2024, 1, 1, hour, tzinfo=UTC) + timedelta(microseconds=hour) for hour in range(4)],
+    timedelta: [timedelta(days=-1), timedelta(), timedelta(microseconds=1), timedelta(days=400)],
+    UUID: [UUID(int=number) for number in (0, 1, 2**64, 2**127)],
+    State: list(State),
+}
+IDS = [text for text in _TEXTS + _ODD_TEXTS if text]
+Hashed = Literal["", "group", "owner_id"]
+HASHED: list[tuple[Hashed, bool | str]] = [
+    ("", True),
+    ("group", True),
+    ("group", False),
+    ("owner_id", "Owner"),
+    ("", False),
+]
+"""what an index is hashed by, and how it is sharded"""
+
+GROWTH = 1000
+"""created values are below it until the shards grow"""
+
+
+@dataclass(frozen=True)
+class ColumnShape:
+    """A sort property of the drawn index."""
+
+    name: str
+    type: Any
+    nullable: bool
+    descending: bool
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a drawn entity looks like."""
+
+    subs: int
+    columns: tuple[ColumnShape, ...]
+    hash: Hashed
+    sharded: bool | str
+    sizes: tuple[int, ...]
+    owner_sizes: tuple[int, ...]
+    has_grown: bool = False
+
+    def grown(self, size: int) -> "Shape":
+        """The same with a generation more, for records that are yet to be created."""
+        return replace(self, sizes=(*self.sizes, size), owner_sizes=(*self.owner_sizes, size + 1), has_grown=True)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """An entity with an index over one to three properties."""
+    names = iter(("alpha", "beta", "gamma"))
+    columns: list[ColumnShape] = []
+    # An order by creation cuts the shards to visit, so every third index begins with it.
+    first = draw(st.sampled_from(["plain", "plain", "created", ""]))
+    for name in [first, *draw(st.lists(st.sampled_from(["plain", "plain", "created"]), max_size=2))] if first else ():
+        if name == "created":
+            if all(column.name != "created" for column in columns):
+                columns.append(ColumnShape("created", int, nullable=False, descending=draw(st.booleans())))
+            continue
+        kind = draw(st.sampled_from([str, str, *POOLS]))
+        columns.append(
+            ColumnShape(
+                next(names), kind, nullable=draw(st.booleans()), descending=kind is not str and draw(st.booleans())
+            )
+        )
+    hash_property, sharded = draw(st.sampled_from(HASHED))
+    sizes = st.lists(st.sampled_from([1, 2, 3, 5, 16, 150]), min_size=1, max_size=3)
+    shape = Shape(
+        subs=draw(st.sampled_from([0, 0, 1, 2])),
+        columns=tuple(columns),
+        hash=hash_property,
+        sharded=sharded,
+        sizes=tuple(draw(sizes)),
+        owner_sizes=tuple(draw(sizes)),
+    )
+    seen[f"sharded {sharded}"] += 1
+    seen["several generations"] += len(shape.sizes) > 1
+    seen["one shard"] += shape.sizes == (1,)
+    seen["composite sub id"] += shape.subs == 2
+    seen["history"] += shape.subs > 0
+    seen["descending column"] += any(column.descending for column in columns)
+    seen["no sort property"] += not columns
+    return shape
+
+
+@dataclass(frozen=True)
+class World:
+    """A drawn catalog."""
+
+    shape: Shape
+    catalog: Catalog
+    thing: type[Entity]
+
+    @property
+    def primary(self) -> list[str]:
+        return ["key", *["sub_a", "sub_b"][: self.shape.subs]]
+
+
+def build(shape: Shape) -> World:
+    """The catalog of a shape."""
+
+    def shards(sizes: Sequence[int]) -> Shards:
+        found = Shards(sizes[0])
+        for number, size in enumerate(sizes[1:], 1):
+            grown = shape.has_grown and number == len(sizes) - 1
+            found = found.then(size, since=GROWTH if grown else number * 100)
+        return found
+
+    annotations: dict[str, Any] = {"key": Id[str]}
+    if shape.subs:
+        annotations["sub_a"] = SubId[str]
+    if shape.subs > 1:
+        annotations["sub_b"] = SubId[int]
+    annotations |= {"created": Created[Timestamp], "group": str | None, "owner_id": str | None}
+    annotations |= {"raw_text": str | None, "raw_number": Decimal | None}
+    annotations |= {
+        column.name: column.type | None if column.nullable else column.type
+        for column in shape.columns
+        if column.name != "created"
+    }
+    body = {
+        "__annotations__": annotations,
+        "__module__": __name__,
+        "__doc__": "A drawn entity.",
+        "by_x": Index(
+            hash=shape.hash or None,
+            sort=[desc(column.name) if column.descending else column.name for column in shape.columns],
+            sharded=shape.sharded,
+            slot="gsi01",
+        ),
+        "by_text": Index(sort="raw_text", raw=True),
+        "by_number": Index(hash="group", sort="raw_number", raw=True),
+    }
+    thing = new_class("Thing", (Entity,), {"shards": shards(shape.sizes)}, lambda names: names.update(body))
+    owner_body = {
+        "__annotations__": {"owner_key": Id[str], "created": Created[Timestamp]},
+        "__module__": __name__,
+        "__doc__": "A drawn parent.",
+    }
+    owner = new_class("Owner", (Entity,), {"shards": shards(shape.owner_sizes)}, lambda names: names.update(owner_body))
+    return World(shape, Catalog(thing, owner), thing)
+
+
+@st.composite
+def records(draw: st.DrawFn, shape: Shape, least_created: int = 0, most: int = 30) -> list[Record]:
+    """Records with distinct primary keys; the creation value is one an id."""
+    created_of: dict[str, int] = {}
+    found: dict[tuple[Any, ...], Record] = {}
+    for _ in range(draw(st.integers(0, most))):
+        record = draw(_one(shape, least_created))
+        record["created"] = created_of.setdefault(record["key"], record["created"])
+        found[tuple(record[name] for name in ("key", "sub_a", "sub_b") if name in record)] = record
+    return list(found.values())
+
+
+@st.composite
+def _one(draw: st.DrawFn, shape: Shape, least_created: int) -> Record:
+    record: Record = {
+        "key": draw(st.sampled_from(IDS)) + draw(st.sampled_from(["", "1", "2", "12"])),
+        "created": least_created + draw(st.sampled_from([0, 1, 99, 100, 101, 199, 200, 300])),
+        "group": draw(st.sampled_from(["g", "g", "g", "h|", "", None])),
+        "owner_id": draw(st.sampled_from(["o", "o", "o1", "o|#", None])),
+        "raw_text": draw(st.sampled_from([text for text in POOLS[str] if text] + ["a", "a", None])),
+        "raw_number": draw(st.sampled_from([*POOLS[Decimal], Decimal(1), Decimal(1), None])),
+    }
+    if shape.subs:
+        record["sub_a"] = draw(st.sampled_from(IDS[:8]))
+    if shape.subs > 1:
+        record["sub_b"] = draw(st.sampled_from(POOLS[int]))
+    for column in shape.columns:
+        if column.name != "created":
+            record[column.name] = draw(st.sampled_from(POOLS[column.type] + ([None] if column.nullable else [])))
+    return record
+
+
+def changed(record: Record, other: Record) -> Record:
+    """The same record with everything that may change taken from another one."""
+    return {**other, **{name: record[name] for name in ("key", "sub_a", "sub_b", "created") if name in record}}
+
+
+# --- searches --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A search as its caller writes it, and what it means in plain Python."""
+
+    index: str
+    arguments: dict[str, Any]
+    exact: dict[str, Any]
+    last: tuple[str, str, Any, Any] | None
+    """property, kind of condition, its one or two values"""
+    order: tuple[ColumnShape, ...]
+    raw: bool
+
+    def matches(self, record: Record) -> bool:
+        """Whether a record has its place in the index and meets every condition."""
+        if any(record.get(name) != value for name, value in self.exact.items()):
+            return False
+        first = self.order[0].name
+        if record[first] is None or (self.raw and record[first] == ""):
+            return False
+        if self.last is None:
+            return True
+        name, kind, one, other = self.last
+        value = record[name]
+        if value is None:
+            return False
+        if kind == "eq":
+            return bool(value == one)
+        if kind == "prefix":
+            return str(value).startswith(one)
+        return (one is None or _rank(one) <= _rank(value)) and (other is None or _rank(value) <= _rank(other))
+
+    def answer(self, everything: Sequence[Record]) -> list[Record]:
+        """The whole answer, in its order."""
+        return sorted(filter(self.matches, everything), key=cmp_to_key(self._compare))
+
+    def _compare(self, one: Record, other: Record) -> int:
+        for column in self.order:
+            left, right = one[column.name], other[column.name]
+            if left != right:
+                if left is None or right is None:
+                    return -1 if left is None else 1
+                return -1 if (_rank(left) < _rank(right)) != column.descending else 1
+        return 0
+
+
+def _rank(value: Any) -> Any:
+    return list(type(value)).index(value) if isinstance(value, Enum) else value
+
+
+@st.composite
+def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Drawn:
+    """A search of one of the entity's indexes, with conditions that often meet something."""
+    shape = world.shape
+    index = draw(st.sampled_from(["by_x", "by_x", "by_x", "by_id", "by_text", "by_number"]))
+    tail = tuple(
+        ColumnShape(name, int if name == "sub_b" else str, nullable=False, descending=False) for name in world.primary
+    )
+    required: list[str] = []
+    if index == "by_id":
+        order, sort, required = tail, tail[1:] or tail, ["key"] if shape.subs else []
+    elif index == "by_text":
+        order = sort = (ColumnShape("raw_text", str, nullable=True, descending=False),)
+    elif index == "by_number":
+        order = sort = (ColumnShape("raw_number", Decimal, nullable=True, descending=False),)
+        required = ["group"]
+    else:
+        order, sort, required = shape.columns + tail, shape.columns, [shape.hash] if shape.hash else []
+    values = _Values(known)
+    arguments = {name: draw(values.of(ColumnShape(name, str, nullable=False, descending=False))) for name in required}
+    exact = dict(arguments)
+    last = None
+    asked = draw(st.integers(0, len(sort)))
+    for column in sort[: asked - 1] if asked else ():
+        exact[column.name] = arguments[column.name] = draw(values.of(column))
+    if asked:
+        column = sort[asked - 1]
+        last = (column.name, *draw(_condition(column, values)))
+        arguments[column.name] = _written(last)
+    seen[index] += 1
+    seen[f"condition {last[1] if last else 'none'}"] += 1
+    flat_means_property = len(sort) == 1 or index != "by_id"
+    if asked == 1 and flat_means_property and draw(st.booleans()):
+        given = arguments.pop(sort[0].name)
+        arguments |= {"from_" if key == "from" else key: value for key, value in given.items()}
+        seen["flat condition"] += 1
+    return Drawn(index, arguments, exact, last, order, raw=index in {"by_text", "by_number"})
+
+
+def _written(condition: tuple[str, str, Any, Any]) -> dict[str, Any]:
+    _, kind, one, other = condition
+    if kind == "between":
+        return {key: value for key, value in (("from", one), ("to", other)) if value is not None}
+    return {kind: one}
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values to ask for: mostly those that some record has."""
+
+    known: Sequence[Record]
+
+    def of(self, column: ColumnShape) -> st.SearchStrategy[Any]:
+        pools: dict[str, list[Any]] = {
+            "key": IDS,
+            "group": ["g", "h|", "nobody"],
+            "owner_id": ["o", "o1", "o|#"],
+            "created": [0, 50, 99, 100, 101, 200, 300, GROWTH, GROWTH + 1],
+        }
+        pool = pools.get(column.name, POOLS[column.type])
+        may_be_empty = column.type is str and not column.name.startswith(("sub", "raw"))
+        stored = [record[column.name] for record in self.known]
+        common = [value for value in stored if value is not None and (value != "" or may_be_empty)]
+        if column.name in pools:
+            common = [value for value in common if value != ""]
+        rare = st.sampled_from([value for value in pool if value != "" or may_be_empty])
+        return st.one_of(st.sampled_from(common), st.sampled_from(common), rare) if common else rare
+
+
+@st.composite
+def _condition(draw: st.DrawFn, column: ColumnShape, values: _Values) -> tuple[str, Any, Any]:
+    kinds = ["eq", "between", "between"] + (["prefix", "prefix"] if column.type is str else [])
+    kind = draw(st.sampled_from(kinds))
+    if kind == "eq":
+        return kind, draw(values.of(column)), None
+    if kind == "prefix":
+        text = draw(values.of(column))
+        return kind, text[: draw(st.integers(0, len(text)))], None
+    low, high = sorted((draw(values.of(column)), draw(values.of(column))), key=_rank)
+    sides = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
+    return kind, low if sides[0] else None, high if sides[1] else None
+
+
+_numbers = count()
+
+
+def new_tenant() -> str:
+    """A tenant of its own for every case: its keys have nothing in common with those of any other case."""
+    return f"tenant{next(_numbers)}"

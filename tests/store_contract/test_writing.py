@@ -1,0 +1,265 @@
+"""Writes one by one and together: conditions, index entries that follow their records, idempotent transactions."""
+
+import asyncio
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphql_api.errors import ConditionFailed, StoreRefused
+from graphql_api.store.port import Store
+from graphql_api.store.values import Delete, Expect, Key, Put, Write
+from tests.depth import examples
+from tests.store_contract.samples import Clock, page, put, reading, record, refusal, with_stores
+
+KEY = Key("h!", "r")
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.text(max_size=5),
+    st.binary(max_size=5),
+    st.integers(-(10**38) + 1, 10**38 - 1),
+    st.decimals(-1000, 1000, places=3),
+)
+SETS = st.one_of(
+    st.frozensets(st.text(max_size=3), min_size=1),
+    st.frozensets(st.binary(max_size=3), min_size=1),
+    st.frozensets(st.integers() | st.decimals(-10, 10, places=1), min_size=1),
+).filter(lambda found: all(not isinstance(part, int) or abs(part) < 10**38 for part in found))
+NAMES = st.text(min_size=1, max_size=4)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    SCALARS | SETS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def exactly(value: Any) -> Any:
+    """A value with its types, since to Python true is 1; whole numbers are the same whatever type carries them."""
+    match value:
+        case bool() | None | str() | bytes():
+            return type(value), value
+        case int() | Decimal():
+            return "number", value
+        case list():
+            return [exactly(part) for part in value]
+        case dict():
+            return {name: exactly(part) for name, part in value.items()}
+        case _:
+            return frozenset(exactly(part) for part in value)
+
+
+@with_stores(examples(100))
+@given(attributes=st.dictionaries(NAMES, VALUES, max_size=4))
+async def test_every_value_comes_back(store: Store, attributes: dict[str, Any]) -> None:
+    """Each kind of attribute comes back as it was written, nested ones too."""
+    item = {**attributes, **record(KEY), "textHash": "t!", "text": "v"}
+    item.pop("numberHash", None)
+    item.pop("number", None)
+    await put(store, item)
+    (found,) = await store.get_many([KEY], True)
+    assert exactly(found) == exactly(item)
+    (row,) = (await page(store, reading("byText", "t!"))).rows
+    assert exactly(row.item) == exactly(item)
+
+
+async def test_get_many(store: Store) -> None:
+    """Records come back in the order of their keys, doubles too, however many, with None for what is not there."""
+    await put(store, *(record(("h!", f"{place:03}"), place=place) for place in range(250)))
+    keys = [Key("h!", f"{place:03}") for place in (*range(300), 7, 7)]
+    for consistent in (False, True):
+        found = await store.get_many(keys, consistent)
+        assert [item and item["place"] for item in found] == [*range(250), *[None] * 50, 7, 7]
+    assert list(await store.get_many([], True)) == []
+
+
+async def test_put_replaces(store: Store) -> None:
+    """A put replaces the whole record: what it does not name is gone."""
+    await put(store, record(KEY, a=1, b=2))
+    await put(store, record(KEY, b=3))
+    assert list(await store.get_many([KEY], True)) == [record(KEY, b=3)]
+
+
+async def test_delete(store: Store) -> None:
+    """A deleted record is gone from the table and every index; deleting what is not there is no error."""
+    await put(store, record(KEY, textHash="t!", text="v", numberHash="n!", number=1))
+    for _ in range(2):
+        assert await refusal(store, Delete(KEY)) is None
+        assert list(await store.get_many([KEY], True)) == [None]
+        for index, hash_key in ((None, "h!"), ("byText", "t!"), ("byNumber", "n!")):
+            assert list((await page(store, reading(index, hash_key))).rows) == []
+
+
+async def test_moved_entries(store: Store) -> None:
+    """An entry stands where the record's attributes say now, and nowhere else, also after the hash key changed."""
+    await put(store, record(KEY, textHash="t!1", text="a", numberHash="n!", number=1))
+    for hash_key, text in (("t!1", "b"), ("t!2", "b"), ("t!2", "a"), ("t!1", "a")):
+        await put(store, record(KEY, textHash=hash_key, text=text, numberHash="n!", number=1))
+        seen = [(key, row.value) for key in ("t!1", "t!2") for row in (await page(store, reading("byText", key))).rows]
+        assert seen == [(hash_key, text)]
+        assert len((await page(store, reading("byNumber", "n!"))).rows) == 1
+
+
+@pytest.mark.parametrize("attributes", [{}, {"textHash": "t!"}, {"text": "v"}, {"numberHash": "t!", "text": "v"}])
+async def test_sparse_entries(store: Store, attributes: dict[str, Any]) -> None:
+    """A record that lacks one of an index's attributes is not in that index, also if it was there before."""
+    await put(store, record(KEY, textHash="t!", text="v"))
+    assert len((await page(store, reading("byText", "t!"))).rows) == 1
+    await put(store, record(KEY, **attributes))
+    assert list((await page(store, reading("byText", "t!"))).rows) == []
+    assert list(await store.get_many([KEY], True)) == [record(KEY, **attributes)]
+
+
+async def test_entry_shows_the_present_record(store: Store) -> None:
+    """An index answers the record as it is now, when an attribute outside of its key has changed too."""
+    await put(store, record(KEY, textHash="t!", text="v", color="red"))
+    await put(store, record(KEY, textHash="t!", text="v", color="blue"))
+    (row,) = (await page(store, reading("byText", "t!"))).rows
+    assert row.item["color"] == "blue"
+
+
+# --- conditions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expect", "holds_without", "holds_with"),
+    [
+        (Expect(absent=True), True, False),
+        (Expect(), False, True),
+        (Expect(attributes={"a": 1}), False, True),
+        (Expect(attributes={"a": Decimal("1.0")}), False, True),
+        (Expect(attributes={"a": True}), False, False),
+        (Expect(attributes={"a": "1"}), False, False),
+        (Expect(attributes={"a": 2}), False, False),
+        (Expect(attributes={"a": 1, "b": ["x", 1]}), False, True),
+        (Expect(attributes={"a": 1, "b": ["x", True]}), False, False),
+        (Expect(attributes={"c": None}), False, False),
+        (Expect(attributes={"d": None}), False, True),
+    ],
+)
+async def test_conditions(store: Store, expect: Expect, holds_without: bool, holds_with: bool) -> None:
+    """A write happens exactly if its expectation holds, for puts and deletions; otherwise the old record is told."""
+    old = record(KEY, a=1, b=["x", 1], d=None)
+    for before, holds in ((None, holds_without), (old, holds_with)):
+        for write in (Put(record(KEY, new=True), expect), Delete(KEY, expect)):
+            await (store.write([Delete(KEY)]) if before is None else put(store, before))
+            problem = await refusal(store, write)
+            (after,) = await store.get_many([KEY], True)
+            if holds:
+                assert problem is None
+                assert after == (write.item if isinstance(write, Put) else None)
+            else:
+                assert isinstance(problem, ConditionFailed)
+                assert (problem.position, problem.old) == (0, before)
+                assert after == before
+
+
+async def test_each_write_stands_alone(store: Store) -> None:
+    """In one call the writes that fail do so by themselves, at their own places."""
+    await put(store, record(("h!", "1"), old=True))
+    writes: list[Write] = [
+        Put(record(("h!", "0"))),
+        Put(record(("h!", "1")), Expect(absent=True)),
+        Put(record(("h!", "2"), text=1)),
+        Delete(Key("h!", "3"), Expect()),
+        Put(record(("h!", "4"))),
+    ]
+    problems = await store.write(writes)
+    assert [type(problem) for problem in problems] == [
+        type(None),
+        ConditionFailed,
+        StoreRefused,
+        ConditionFailed,
+        type(None),
+    ]
+    failed = [problem for problem in problems if isinstance(problem, ConditionFailed)]
+    assert [(problem.position, problem.old) for problem in failed] == [(1, record(("h!", "1"), old=True)), (3, None)]
+    found = await store.get_many([Key("h!", f"{place}") for place in range(5)], True)
+    assert [item is not None for item in found] == [True, True, False, False, True]
+
+
+async def test_many_writes(store: Store) -> None:
+    """A call takes more writes than an engine takes at once, new records and old ones mixed."""
+    await put(store, *(record(("h!", f"{place:03}"), textHash="t!", text="old") for place in range(0, 300, 3)))
+    await put(store, *(record(("h!", f"{place:03}"), textHash="t!", text=f"{place:03}") for place in range(300)))
+    rows = (await page(store, reading("byText", "t!"))).rows
+    assert [(row.value, row.key.range) for row in rows] == [(f"{place:03}", f"{place:03}") for place in range(300)]
+
+
+async def test_one_creator(store: Store) -> None:
+    """Of many concurrent creations of one record exactly one succeeds, and its record stands."""
+    creations = (refusal(store, Put(record(KEY, by=place), Expect(absent=True))) for place in range(20))
+    problems = await asyncio.gather(*creations)
+    (winner,) = [place for place, problem in enumerate(problems) if problem is None]
+    assert list(await store.get_many([KEY], True)) == [record(KEY, by=winner)]
+
+
+# --- together --------------------------------------------------------------------------------------------------
+
+
+async def test_all_or_none(store: Store) -> None:
+    """Writes together all happen, or none if one expectation fails; the failure names its write and the old record."""
+    await put(store, record(("h!", "2"), stands=True))
+    writes: list[Write] = [
+        Put(record(("h!", "0"), textHash="t!", text="v")),
+        Delete(Key("h!", "2")),
+        Put(record(("h!", "1")), Expect(attributes={"stands": True})),
+    ]
+    with pytest.raises(ConditionFailed) as caught:
+        await store.write_together(writes, "one")
+    assert (caught.value.position, caught.value.old) == (2, None)
+    keys = [Key("h!", place) for place in "012"]
+    assert list(await store.get_many(keys, True)) == [None, None, record(("h!", "2"), stands=True)]
+    assert list((await page(store, reading("byText", "t!"))).rows) == []
+
+    await put(store, record(("h!", "1"), stands=True))
+    await store.write_together(writes, "one")  # a transaction that failed has not used its token
+    found = await store.get_many(keys, True)
+    assert list(found) == [record(("h!", "0"), textHash="t!", text="v"), record(("h!", "1")), None]
+    assert len((await page(store, reading("byText", "t!"))).rows) == 1
+
+
+async def test_same_token_same_effect(store: Store) -> None:
+    """The same writes under the same token succeed again and change nothing, even if they would not hold any more."""
+    writes = [Put(record(KEY, first=True), Expect(absent=True))]
+    await store.write_together(writes, "token")
+    await put(store, record(KEY, second=True))
+    await store.write_together(writes, "token")
+    assert list(await store.get_many([KEY], True)) == [record(KEY, second=True)]
+
+
+async def test_same_token_other_writes(store: Store) -> None:
+    """Other writes under a used token are refused: another record or value, another expectation, a deletion."""
+    await store.write_together([Put(record(KEY, a=1))], "token")
+    others: list[Write] = [
+        Put(record(KEY, a=2)),
+        Put(record(("h!", "s"), a=1)),
+        Put(record(KEY, a=1), Expect()),
+        Delete(KEY),
+    ]
+    for write in others:
+        with pytest.raises(StoreRefused):
+            await store.write_together([write], "token")
+    await store.write_together([Put({"a": 1, **record(KEY)})], "token")
+    assert list(await store.get_many([KEY, Key("h!", "s")], True)) == [record(KEY, a=1), None]
+
+
+@pytest.mark.needs("clock")
+async def test_tokens_are_forgotten(store: Store, clock: Clock) -> None:
+    """A token counts for ten minutes, and afterwards as one that was never used."""
+    await store.write_together([Put(record(KEY, a=1))], "token")
+    clock.seconds += 590
+    with pytest.raises(StoreRefused):
+        await store.write_together([Put(record(KEY, a=2))], "token")
+    clock.seconds += 20
+    await store.write_together([Put(record(KEY, a=2))], "token")
+    assert list(await store.get_many([KEY], True)) == [record(KEY, a=2)]
+
+
+async def test_a_hundred_together(store: Store) -> None:
+    """A hundred writes are one transaction."""
+    await store.write_together([Put(record(("h!", f"{place}"))) for place in range(100)], "token")
+    assert len((await page(store, reading(None, "h!"))).rows) == 100

@@ -1,0 +1,103 @@
+"""Stores for tests: they wrap an engine to behave like another kind of engine, or to count what is asked of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from graphql_api.errors import StoreError
+from graphql_api.store.port import Store
+from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, RowPage, ScanPage, TableDefinition, Write
+
+
+class WrappedStore:
+    """Passes everything on."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        return await self.inner.read_ranges(reads, want)
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        return await self.inner.get_many(keys, consistent)
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        return await self.inner.write(writes)
+
+    async def write_together(self, writes: Sequence[Write], token: str) -> None:
+        await self.inner.write_together(writes, token)
+
+    async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
+        return await self.inner.scan(segment, of, after)
+
+    async def describe(self) -> TableDefinition | None:
+        return await self.inner.describe()
+
+    async def ensure_table(self, definition: TableDefinition) -> None:
+        await self.inner.ensure_table(definition)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class ReadByRead(WrappedStore):
+    """Answers every read by itself up to its own limit, as an engine does that knows nothing of the other shards.
+
+    Such an engine finds the rows of one shard together: it looks at those that it returns. It may return fewer than it
+    was asked for, at most `most` of them.
+    """
+
+    def __init__(self, inner: Store, most: int = 1000) -> None:
+        super().__init__(inner)
+        self.most = most
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        answers: list[ReadAnswer] = []
+        for read in reads:
+            (answer,) = await self.inner.read_ranges([read], min(read.limit, self.most))
+            answers.append(replace(answer, records_read=len(answer.rows)) if isinstance(answer, RowPage) else answer)
+        return answers
+
+
+@dataclass
+class Counts:
+    """What a store was asked for."""
+
+    rounds: int = 0
+    reads: int = 0
+    records_read: int = 0
+    gets: int = 0
+    writes: int = 0
+    scans: int = 0
+    hash_keys: list[str] = field(default_factory=list)
+
+    def without_lists(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
+
+
+class CountingStore(WrappedStore):
+    """Counts; `counts` may be replaced at any time to begin anew."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.counts = Counts()
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        self.counts.rounds += 1
+        self.counts.reads += len(reads)
+        self.counts.hash_keys += [read.hash_key for read in reads]
+        answers = await super().read_ranges(reads, want)
+        self.counts.records_read += sum(answer.records_read for answer in answers if isinstance(answer, RowPage))
+        return answers
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        self.counts.gets += len(keys)
+        return await super().get_many(keys, consistent)
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        self.counts.writes += len(writes)
+        return await super().write(writes)
+
+    async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
+        self.counts.scans += 1
+        return await super().scan(segment, of, after)

@@ -1,0 +1,488 @@
+"""What a declaration becomes: names, keys, indexes, the table."""
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from types import new_class
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import pytest
+from pydantic import Field, ValidationError
+
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    Id,
+    Index,
+    Int32,
+    Shards,
+    SubId,
+    Timestamp,
+    TimestampMs,
+    Ttl,
+    canonical,
+    derived,
+    desc,
+    stored,
+)
+from graphql_api.catalog.markers import IndexRef
+from graphql_api.errors import InvalidCatalog, UnknownEntity, UnknownIndex
+from graphql_api.keys import scalars
+from graphql_api.store.values import IndexDefinition
+
+
+class User(Entity, shards=Shards(1).then(16, since="2026-01-01")):
+    """A person whose card transactions are rounded up for a beneficiary."""
+
+    user_id: Id[str]
+    beneficiary_id: str
+    created: Created[Timestamp]
+    updated: Timestamp
+    first_name: str
+    """as the person writes it"""
+    last_name: str = Field(description="of the family")
+    phone: str | None = None
+    first_name_canonical: str = derived(canonical, "first_name")
+    last_name_canonical: str = derived(canonical, "last_name")
+
+    by_created = Index(sort="created", raw=True)
+    by_first_name = Index(sort=["first_name_canonical", "last_name_canonical", "created"])
+    by_last_name = Index(sort=["last_name_canonical", "first_name_canonical", "created"])
+    by_beneficiary_created = Index(hash="beneficiary_id", sort="created", name="userBeneficiaryCreated", raw=True)
+    by_beneficiary_first_name = Index(
+        hash="beneficiary_id",
+        sort=["first_name_canonical", "last_name_canonical", "created"],
+        name="userBeneficiaryFirstName",
+        range_key="firstNameRangeKey",
+    )
+
+
+class Email(Entity):
+    """An address of a user."""
+
+    email: Id[str]
+    user_id: str
+    created: Created[Timestamp]
+
+    by_created = Index(sort="created", raw=True)
+    by_user = Index(hash="user_id", sort="created", sharded="User", name="userCreated", raw=True)
+
+
+class OrderTracking(Entity):
+    """Every status an order went through."""
+
+    order_id: Id[str]
+    changed_at: SubId[str]
+    customer_id: str | None = None
+    status: str
+    total: float
+
+    by_customer_id = Index(hash="customer_id")
+    by_status = Index(hash="status", sort="changed_at")
+
+
+class Component(Entity, separator=":"):
+    """Composite on both sides."""
+
+    environment: Id[str]
+    plugin: Id[str]
+    category: SubId[str]
+    release: SubId[Int32]
+
+
+class Totals(Entity, name="total"):
+    """One record for everything."""
+
+    orders: int = 0
+
+
+CATALOG = Catalog(User, Email, OrderTracking, Component, Totals)
+
+
+def names(parts: Any) -> list[str]:
+    """Stored names of properties or sort properties."""
+    return [getattr(part, "property", part).stored for part in parts]
+
+
+# --- key patterns ----------------------------------------------------------------------------------------------
+
+
+def test_entity_is_found_by_class_and_names() -> None:
+    """An entity is found by its class, its class name and its name in hash keys."""
+    spec = CATALOG.entity(OrderTracking)
+    assert spec is CATALOG.entity("OrderTracking") is CATALOG.entity("orderTracking")
+    assert (spec.name, spec.type_name, spec.model) == ("orderTracking", "OrderTracking", OrderTracking)
+    assert list(CATALOG.entities) == ["user", "email", "orderTracking", "component", "total"]
+
+
+def test_entity_pattern_sorts_by_the_id() -> None:
+    """An entity with an id alone keeps it as the one column of its table index."""
+    index = CATALOG.index(User.by_id)
+    assert (index.physical, index.hash_attribute, index.range_attribute) == (None, "hashKey", "rangeKey")
+    assert (index.lead, names(index.sort), index.tail, index.hash) == ((), ["userId"], (), ())
+
+
+def test_history_pattern_leads_with_the_id() -> None:
+    """Where records have a sub id, the id leads and the sub id takes the conditions."""
+    index = CATALOG.index(OrderTracking.by_id)
+    assert (names(index.lead), names(index.sort), index.tail) == (["orderId"], ["changedAt"], ())
+
+
+def test_composite_pattern_keeps_declared_order() -> None:
+    """Several ids and sub ids keep the order in which they are declared."""
+    spec, index = CATALOG.entity(Component), CATALOG.index(Component.by_id)
+    assert (names(index.lead), names(index.sort)) == (["environment", "plugin"], ["category", "release"])
+    assert [column.name for column in index.columns] == ["environment", "plugin", "category", "release"]
+    assert names(spec.primary) == ["environment", "plugin", "category", "release"]
+    assert spec.separator == ":"
+
+
+def test_singleton_pattern_has_no_column() -> None:
+    """An entity without an id is one record, under a name of its own if it has one."""
+    spec = CATALOG.entity(Totals)
+    assert (spec.name, spec.ids, spec.indexes["by_id"].columns) == ("total", (), ())
+
+
+# --- indexes ---------------------------------------------------------------------------------------------------
+
+
+def test_index_is_referred_to_on_the_class() -> None:
+    """An index reads on its class as a hashable reference, which a catalog resolves."""
+    assert User.by_first_name == IndexRef(User, "by_first_name")
+    assert len({User.by_first_name, User.by_first_name, User.by_id, Email.by_id}) == 3
+    assert CATALOG.index(User.by_first_name) is CATALOG.index(CATALOG.entity(User), "by_first_name")
+    assert CATALOG.index(User.by_first_name).name == "firstName"
+
+
+def test_range_value_ends_in_the_whole_primary_key() -> None:
+    """What an index's order leaves out of the primary key stands at its end."""
+    assert [column.name for column in CATALOG.index(User.by_first_name).columns] == [
+        "firstNameCanonical",
+        "lastNameCanonical",
+        "created",
+        "userId",
+    ]
+    assert names(CATALOG.index(OrderTracking.by_status).tail) == ["orderId"]
+    assert names(CATALOG.index(OrderTracking.by_customer_id).tail) == ["orderId", "changedAt"]
+
+
+def test_physical_names_follow_the_declaration() -> None:
+    """Names of physical indexes and their attributes come from the index, its hash properties and its sharding."""
+
+    class Part(Entity):
+        part_id: Id[str]
+        maker_id: str
+        color: str
+        by_maker_color = Index(hash=["maker_id", "color"], sort=desc("rank"))
+        by_rank = Index(sort="rank", sharded=False)
+        by_maker = Index(hash="maker_id", sharded=False)
+        by_color = Index(hash="color", slot="gsi01")
+        by_first = Index(hash="color", hash_key="firstHash", range_key="firstRange")
+        rank: int
+
+    catalog = Catalog(Part)
+    found = {
+        index.name: (index.physical, index.hash_attribute, index.range_attribute)
+        for index in catalog.entity(Part).indexes.values()
+    }
+    assert found == {
+        "id": (None, "hashKey", "rangeKey"),
+        "makerColor": ("makerColor", "partMakerColorHashKey", "makerColorRangeKey"),
+        "rank": ("rank", "partUnshardedHashKey", "rankRangeKey"),
+        "maker": ("maker", "partMakerUnshardedHashKey", "makerRangeKey"),
+        "color": ("gsi01", "gsi01HashKey", "gsi01RangeKey"),
+        "first": ("first", "firstHash", "firstRange"),
+    }
+    assert catalog.index(Part.by_maker_color).sort[0].descending
+    assert [len(catalog.index(ref).space.generations) for ref in (Part.by_rank, Part.by_maker)] == [1, 1]
+
+
+def test_index_like_a_parent_shares_its_shards() -> None:
+    """An index that is sharded like a parent has the parent's name and shard space."""
+    index, parent = CATALOG.index(Email.by_user), CATALOG.entity(User)
+    assert (index.head, index.space, index.like_parent) == ("user", parent.space, True)
+    assert (index.hash_attribute, index.range_attribute, index.physical) == ("userHashKey", "created", "userCreated")
+    assert CATALOG.index(Email.by_created).space != parent.space
+
+
+def test_table_has_one_index_for_all_that_share_its_name() -> None:
+    """Entities share a physical index by name; raw indexes have the type of their property."""
+    table = CATALOG.table_definition()
+    assert [index.name for index in table.indexes] == [
+        "created",
+        "firstName",
+        "lastName",
+        "userBeneficiaryCreated",
+        "userBeneficiaryFirstName",
+        "userCreated",
+        "customerId",
+        "status",
+    ]
+    assert table.indexes[0] == IndexDefinition("created", "hashKey", "created", "N", "ALL")
+    assert table.indexes[4] == IndexDefinition(
+        "userBeneficiaryFirstName", "userBeneficiaryHashKey", "firstNameRangeKey", "S", "ALL"
+    )
+
+
+def test_projection_names_stored_attributes() -> None:
+    """A projection is kept in stored names, sorted, and without the keys that are there anyway."""
+
+    class Part(Entity):
+        part_id: Id[str]
+        color: Annotated[str, stored("c")]
+        made: Timestamp
+        by_made = Index(sort="made", raw=True, projection=["made", "color", "part_id"])
+        by_color = Index(hash="color", projection="KEYS_ONLY")
+
+    catalog = Catalog(Part)
+    assert catalog.index(Part.by_made).projection == ("c", "made", "partId")
+    assert [index.projection for index in catalog.table_definition().indexes] == [("c", "partId"), "KEYS_ONLY"]
+
+
+def test_unknown_names_get_the_nearest_one() -> None:
+    """Asking a catalog for what it lacks names the nearest entity or index."""
+    with pytest.raises(UnknownEntity, match="Did you mean 'OrderTracking'"):
+        CATALOG.entity("OrderTrakcing")
+    with pytest.raises(UnknownIndex, match="Did you mean 'by_status'"):
+        CATALOG.index(OrderTracking, "by_state")
+
+
+# --- properties ------------------------------------------------------------------------------------------------
+
+
+class Color(StrEnum):
+    RED = "r"
+    GREEN = "g"
+
+
+def test_type_decides_the_codec() -> None:
+    """Every scalar has its codec, wherever its marker stands; everything else has none."""
+
+    class Everything(Entity):
+        id: Id[UUID]
+        text: str
+        number: int
+        small: Int32 | None = None
+        seconds: Ttl[Timestamp] | None = None
+        milliseconds: Annotated[TimestampMs, stored("ms")]
+        ratio: float
+        price: Decimal
+        flag: bool
+        day: date | None = None
+        moment: Created[datetime]
+        length: timedelta
+        color: Color
+        word: Literal["a", "b"]
+        either: int | str
+        many: list[Id[str]]
+        anything: Any = None
+
+    spec = Catalog(Everything).entity(Everything)
+    assert {name: part.codec for name, part in spec.properties.items()} == {
+        "id": scalars.Uuid(),
+        "text": scalars.Text(),
+        "number": scalars.Int64(),
+        "small": scalars.Int32(),
+        "seconds": scalars.Timestamp(),
+        "milliseconds": scalars.TimestampMs(),
+        "ratio": scalars.Float64(),
+        "price": scalars.DecimalNumber(),
+        "flag": scalars.Boolean(),
+        "day": scalars.Date(),
+        "moment": scalars.DateTime(),
+        "length": scalars.Duration(),
+        "color": scalars.EnumCodec(Color),
+        "word": scalars.Text(),
+        "either": None,
+        "many": None,
+        "anything": None,
+    }
+    assert [name for name, part in spec.properties.items() if part.nullable] == ["small", "seconds", "day", "anything"]
+    assert spec.ids == (spec.properties["id"],)
+    assert (spec.ttl, spec.created) == (spec.properties["seconds"], spec.properties["moment"])
+    assert spec.properties["milliseconds"].stored == "ms"
+
+
+def test_stored_names_are_camel_case() -> None:
+    """A stored name is the Python name in camelCase; underscores at its end are Python's alone."""
+
+    class Part(Entity, name="x"):
+        part_id: Id[str]
+        class_: str
+        line_2: str
+        already_camelCase: str  # noqa: N815
+
+    assert names(Catalog(Part).entity(Part).properties.values()) == ["partId", "class", "line2", "alreadyCamelCase"]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "name"),
+    [("User", "user"), ("OrderTracking", "orderTracking"), ("HTTPLog", "httpLog"), ("SKU", "sku"), ("X", "x")],
+)
+def test_entity_name_is_the_class_name_in_camel_case(class_name: str, name: str) -> None:
+    """A class name becomes the name in hash keys; a leading acronym is lowered as a whole."""
+    model = new_class(class_name, (Entity,))
+    assert issubclass(model, Entity)
+    assert model.__declaration__.name == name
+
+
+def test_descriptions_come_from_docstrings() -> None:
+    """Docstrings of classes and properties, and field descriptions, become descriptions."""
+    spec = CATALOG.entity(User)
+    assert spec.description == "A person whose card transactions are rounded up for a beneficiary."
+    assert spec.properties["first_name"].description == "as the person writes it"
+    assert spec.properties["last_name"].description == "of the family"
+
+    class Silent(Entity):
+        silent_id: Id[str]
+
+    assert Catalog(Silent).entity(Silent).description is None
+
+
+def test_base_class_hands_down_properties_indexes_and_shards() -> None:
+    """All but the name is inherited, and an index belongs to the class that it is asked of."""
+
+    class Stamped(Entity, shards=Shards(4), separator="|", name="stamp"):
+        created: Created[Timestamp]
+        by_created = Index(sort="created")
+
+    class Note(Stamped):
+        note_id: Id[str]
+
+    class Memo(Stamped, shards=Shards(2), separator="-"):
+        memo_id: Id[str]
+
+    catalog = Catalog(Note, Memo)
+    note, memo = catalog.entity(Note), catalog.entity(Memo)
+    assert Note.by_created == IndexRef(Note, "by_created") != Memo.by_created
+    assert names(catalog.index(Note.by_created).tail) == ["noteId"]
+    assert (note.name, note.separator, note.space.generations[0].size) == ("note", "|", 4)
+    assert (memo.name, memo.separator, memo.space.generations[0].size) == ("memo", "-", 2)
+    assert [index.name for index in catalog.table_definition().indexes] == ["created"]
+
+
+def test_later_class_replaces_an_inherited_index() -> None:
+    """An index declared again takes the place of the inherited one."""
+
+    class Base(Entity):
+        base_id: Id[str]
+        rank: int
+        by_rank = Index(sort="rank")
+
+    class Other(Base):
+        by_rank = Index(sort=desc("rank"))
+
+    assert Catalog(Other).index(Other.by_rank).sort[0].descending
+
+
+# --- derived properties ----------------------------------------------------------------------------------------
+
+
+def user(**changes: Any) -> User:
+    """A user like many others."""
+    given = {
+        "user_id": "u",
+        "beneficiary_id": "b",
+        "created": 1,
+        "updated": 2,
+        "first_name": "José",
+        "last_name": "Ruíz",
+    }
+    return User(**{**given, **changes})
+
+
+def test_derived_property_ignores_what_was_given() -> None:
+    """A derived property is computed from the final values, whatever was given for it."""
+    assert user().first_name_canonical == "jose"
+    assert user(first_name_canonical=["no", "text"]).first_name_canonical == "jose"
+
+
+def test_derived_property_follows_its_source() -> None:
+    """Derived properties may be derived from each other, in any declared order, and follow a later change."""
+
+    class Part(Entity):
+        shout: str = derived(str.upper, "short")
+        short: str = derived(canonical, "name")
+        name: str
+        part_id: Id[str]
+
+    part = Part(part_id="p", name="Ä-b")
+    assert (part.short, part.shout) == ("ab", "AB")
+    part.name = "ö"
+    part.compute_derived()
+    assert (part.short, part.shout) == ("o", "O")
+
+
+def test_derived_property_is_null_where_a_source_is() -> None:
+    """The function never sees a null: the derived property is null instead."""
+
+    class Part(Entity):
+        part_id: Id[str]
+        name: str | None = None
+        maker: str
+        label: str | None = derived("{}/{}".format, "name", "maker")
+
+    assert Part(part_id="p", maker="m").label is None
+    assert Part(part_id="p", maker="m", name="n").label == "n/m"
+
+
+def test_search_argument_is_changed_as_the_value_was() -> None:
+    """The function of a property derived from one source is what a search applies to its argument."""
+
+    class Part(Entity):
+        part_id: Id[str]
+        short: str = derived(canonical, "part_id")
+        label: str = derived("{}{}".format, "part_id", "short")
+
+    properties = Catalog(Part).entity(Part).properties
+    assert properties["short"].searched is canonical
+    assert properties["label"].searched is None
+    assert properties["part_id"].searched is None
+
+
+# --- mistakes that fail with the class -------------------------------------------------------------------------
+
+
+def test_mistyped_names_fail_with_the_class() -> None:
+    """A class with mistyped property names cannot be made, and the error lists all of them with the nearest name."""
+    with pytest.raises(InvalidCatalog) as failure:
+
+        class Part(Entity):
+            part_id: Id[str]
+            maker: str
+            label: str = derived(canonical, "mkaer")
+            by_maker = Index(hash="makr", sort=["part_id", desc("lable")], projection=["maker", "part"])
+            by_label = Index(sort="label", projection="KEYSONLY")
+
+    found = [(one.entity, one.property, one.remedy) for one in failure.value.violations]
+    assert found == [
+        ("Part", "by_maker", "Did you mean 'maker'?"),
+        ("Part", "by_maker", "Did you mean 'label'?"),
+        ("Part", "by_maker", "Did you mean 'part_id'?"),
+        ("Part", "by_label", 'Say "ALL", "KEYS_ONLY" or a list of properties.'),
+        ("Part", "label", "Did you mean 'maker'?"),
+    ]
+
+
+def test_name_without_a_like_shows_all_properties() -> None:
+    """Where nothing is near a mistyped name, the error lists the properties."""
+    with pytest.raises(InvalidCatalog, match="Its properties are part_id, maker"):
+
+        class Part(Entity):
+            part_id: Id[str]
+            maker: str
+            by_maker = Index(hash="zzz")
+
+
+def test_record_refuses_unknown_and_unordered_values() -> None:
+    """A record takes no unknown property, no NaN, and no number beyond what its marker allows."""
+    with pytest.raises(ValidationError, match="frist_name"):
+        user(frist_name="x")
+    with pytest.raises(ValidationError, match="finite"):
+        OrderTracking(order_id="o", changed_at="c", status="s", total=float("nan"))
+    with pytest.raises(ValidationError, match="less than or equal"):
+        user(created=2**53 + 1)
+    with pytest.raises(ValidationError, match="less than or equal"):
+        Component(environment="e", plugin="p", category="c", release=2**31)

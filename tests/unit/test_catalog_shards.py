@@ -1,0 +1,109 @@
+"""How declared shards become a shard space."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from graphql_api import Shards
+from graphql_api.catalog.generations import shard_problems, shard_space
+from graphql_api.keys import scalars
+from graphql_api.keys.scalars import Codec
+from graphql_api.shards.spaces import Generation, ShardSpace
+
+NEW_YEAR = 1767225600
+"""2026-01-01 in UTC, in seconds"""
+
+
+def test_growth_makes_a_new_declaration() -> None:
+    """`then` adds a generation to a new declaration and leaves the old one as it was."""
+    one = Shards(1)
+    assert one.then(16, since=5).generations[1:] != one.generations[1:] == ()
+    assert shard_space(one.then(4, since=5).then(16, since=9), scalars.Int64()) == ShardSpace(
+        (Generation(None, 1), Generation(5, 4), Generation(9, 16))
+    )
+
+
+def test_width_and_function_are_kept() -> None:
+    """Width and shard function of a declaration are those of its space."""
+    assert shard_space(Shards(2, width=1, function="string-hash"), None) == ShardSpace(
+        (Generation(None, 2),), 1, "string-hash"
+    )
+
+
+@pytest.mark.parametrize(
+    ("codec", "since", "beginning"),
+    [
+        (scalars.Timestamp(), "2026-01-01", NEW_YEAR),
+        (scalars.Timestamp(), date(2026, 1, 1), NEW_YEAR),
+        (scalars.Timestamp(), "2026-01-01T02:00:00+02:00", NEW_YEAR),
+        (scalars.Timestamp(), datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), NEW_YEAR),
+        (scalars.Timestamp(), "2026-01-01T00:00:00.5", NEW_YEAR + 1),
+        (scalars.Timestamp(), 77, 77),
+        (scalars.TimestampMs(), "2026-01-01", NEW_YEAR * 1000),
+        (scalars.TimestampMs(), "2026-01-01T00:00:00.0015Z", NEW_YEAR * 1000 + 2),
+        (scalars.TimestampMs(), 77, 77),
+        (scalars.DateTime(), "2026-01-01", datetime(2026, 1, 1, tzinfo=UTC)),
+        (scalars.DateTime(), datetime(2026, 1, 1, 3), datetime(2026, 1, 1, 3, tzinfo=UTC)),  # noqa: DTZ001
+        (scalars.Date(), "2026-01-01", date(2026, 1, 1)),
+        (scalars.Date(), datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 1)),
+        (scalars.Int64(), 12, 12),
+        (scalars.Int32(), 12, 12),
+        (scalars.Text(), "2026-01-01", "2026-01-01"),
+    ],
+)
+def test_beginning_is_in_terms_of_the_creation_property(codec: Codec[Any], since: Any, beginning: Any) -> None:
+    """A generation begins at the first value of the creation property that is not before the given moment."""
+    shards = Shards(1).then(16, since=since)
+    assert list(shard_problems(shards, codec)) == []
+    found = shard_space(shards, codec).generations[1].since
+    assert (found, type(found)) == (beginning, type(beginning))
+
+
+@pytest.mark.parametrize(
+    ("codec", "since", "remedy"),
+    [
+        (scalars.Timestamp(), "next year", "Write the date as 2026-01-31"),
+        (scalars.Timestamp(), 2**60, "timestamp"),
+        (scalars.DateTime(), 12, "Give a date or a datetime"),
+        (scalars.Date(), "2026-01-01T12:00:00Z", "midnight"),
+        (scalars.Date(), True, "Give a date"),
+        (scalars.Int64(), "2026-01-01", "int"),
+        (scalars.Text(), 12, "str"),
+    ],
+)
+def test_beginning_that_is_no_creation_value_is_reported(codec: Codec[Any], since: Any, remedy: str) -> None:
+    """A beginning that the creation property cannot hold is a problem with a remedy."""
+    ((problem, found),) = shard_problems(Shards(1).then(16, since=since), codec)
+    assert repr(since) in problem
+    assert remedy in found
+
+
+@pytest.mark.parametrize("later", ["2026-01-01", "2025-12-31"])
+def test_generations_must_ascend(later: str) -> None:
+    """A generation that does not begin after the one before it is reported."""
+    shards = Shards(1).then(16, since="2026-01-01").then(32, since=later)
+    ((problem, _),) = shard_problems(shards, scalars.Timestamp())
+    assert problem == f"has a shard generation since {later!r} declared behind the one since '2026-01-01'."
+
+
+@pytest.mark.parametrize(
+    ("shards", "problem"),
+    [
+        (Shards(0), "has a generation of 0 shards."),
+        (Shards(37, width=1), "has a generation of 37 shards."),
+        (Shards(True), "has a generation of True shards."),
+        (Shards(1, width=0), "has shard texts of width 0."),
+        (Shards(1, width=6), "has shard texts of width 6."),
+        (Shards(1, function="blake2"), "has the unknown shard function 'blake2'."),
+    ],
+)
+def test_impossible_spaces_are_reported(shards: Shards, problem: str) -> None:
+    """Sizes beyond the width, impossible widths and unknown functions are problems."""
+    assert [found for found, _ in shard_problems(shards, None)] == [problem]
+
+
+def test_all_problems_are_reported_together() -> None:
+    """Several things that are wrong with one declaration are reported together."""
+    shards = Shards(0, function="md5").then(2000, since="?").then(4, since="2026-01-01").then(5, since="2025-01-01")
+    assert len(list(shard_problems(shards, scalars.Timestamp()))) == 5

@@ -1,0 +1,86 @@
+"""Many users in one file: loading takes flat memory, and a page costs the same wherever it lies."""
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import graphql_api
+from graphql_api.examples.users import User, catalog
+from graphql_api.wiring import open_catalog
+
+pytest.importorskip("resource", reason="peak memory is asked of the operating system as Unix tells it")
+
+USERS = "graphql_api.examples.users:catalog"
+MEASURED = """
+import resource, sys
+from graphql_api.adapters.sqlite import file
+from graphql_api.cli import app
+most_cached, *words = sys.argv[1:]
+connect = file._connect
+file._connect = lambda path, patience, cache_kib: connect(path, patience, min(cache_kib, int(most_cached)))
+app(words, standalone_mode=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+"""runs a command with page caches of at most so many KiB, and prints its peak memory"""
+
+
+def python(*words: str, directory: Path) -> bytes:
+    """What a Python prints that runs in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(graphql_api.__file__).parents[1])}
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, *words], cwd=directory, env=environment, check=True, stdout=subprocess.PIPE
+    )
+    return done.stdout
+
+
+def load_users(directory: Path, count: int, most_cached: int) -> int:
+    """Loads so many users from a file into `<count>.db`; the peak memory of the process that did it."""
+    lines = directory / f"{count}.jsonl"
+    lines.write_bytes(
+        python("-m", "graphql_api.cli", "sample", USERS, "User", "--count", str(count), directory=directory)
+    )
+    words = ("load", USERS, "User", lines.name, "--store", f"sqlite:///{count}.db")
+    *_, told, peak = python("-c", MEASURED, str(most_cached), *words, directory=directory).splitlines()
+    assert f"{count:,} records of User written".encode() in told
+    return int(peak)
+
+
+async def walk(url: str, limit: int) -> tuple[list[tuple[int, int]], int]:
+    """Every page by first name: what each full one read, and in how many rounds; and how many records there were."""
+    costs: list[tuple[int, int]] = []
+    found, token, last = 0, None, ("", "")
+    async with open_catalog(catalog, url) as db:
+        while True:
+            page = await db.search(User.by_first_name, limit=limit, next_token=token)
+            names = [(user.first_name_canonical, user.last_name_canonical) for user in page.items]
+            assert all(one <= other for one, other in pairwise([last, *names]))
+            found, last, token = found + len(names), names[-1], page.next_token
+            if token is None:
+                return costs, found
+            assert len(names) == limit
+            costs.append((page.explain["read"]["recordsRead"], page.explain["read"]["rounds"]))
+
+
+async def check(directory: Path, few: int, many: int, limit: int, most_cached: int) -> None:
+    """Many users take the memory of few, and the last pages of their walk cost what the first ones do."""
+    small, large = (load_users(directory, count, most_cached) for count in (few, many))
+    assert large < 1.2 * small
+    costs, found = await walk(f"sqlite:///{directory}/{many}.db", limit)
+    assert found == many
+    assert len(costs) == -(-many // limit) - 1
+    assert set(costs) == {(limit + 1, 1)}
+
+
+async def test_twenty_thousand_users(tmp_path: Path) -> None:
+    """Twenty thousand users load in the memory of two thousand, and each of their pages costs the same."""
+    await check(tmp_path, few=2_000, many=20_000, limit=500, most_cached=8 * 1024)
+
+
+@pytest.mark.deep
+async def test_a_million_users(tmp_path: Path) -> None:
+    """A million users load in the memory of a hundred thousand, which fill all caches; their pages cost the same."""
+    await check(tmp_path, few=100_000, many=1_000_000, limit=100, most_cached=1024 * 1024)

@@ -1,0 +1,163 @@
+"""Ids as people write them: parts between separators, escaped where they must be, refused where they are none."""
+
+import string
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphql_api.errors import EmptyKey, InvalidValue, ShardQLError
+from graphql_api.keys.codec import shown
+from graphql_api.keys.outside import join_outside, split_outside, split_outside_prefix, split_outside_start
+from graphql_api.keys.scalars import (
+    Codec,
+    Date,
+    DateTime,
+    DecimalNumber,
+    Duration,
+    EnumCodec,
+    Int64,
+    Text,
+    Uuid,
+)
+from tests.laws.strategies import texts
+
+SEPARATORS = sorted(set(string.punctuation) - {"%"})
+"""what the rules of catalogs allow"""
+
+
+class Size(Enum):
+    SMALL = "s/m"
+    LARGE = "l%2F"
+
+
+VALUES: dict[Codec[Any], st.SearchStrategy[Any]] = {
+    Text(): texts(min_size=1),
+    Int64(): st.integers(-(2**63), 2**63 - 1),
+    DecimalNumber(): st.sampled_from([Decimal(text) for text in ("0", "-1.5", "1E+30", "0.001")]),
+    Date(): st.dates(),
+    DateTime(): st.datetimes(timezones=st.just(UTC)),
+    Duration(): st.timedeltas(),
+    Uuid(): st.uuids(),
+    EnumCodec(Size): st.sampled_from(Size),
+}
+
+
+@st.composite
+def composites(draw: st.DrawFn) -> tuple[list[Codec[Any]], list[Any]]:
+    """Codecs of an id, and a value for each."""
+    codecs = draw(st.lists(st.sampled_from([*VALUES]), min_size=1, max_size=4))
+    return codecs, [draw(VALUES[codec]) for codec in codecs]
+
+
+nasty = st.text(alphabet="%25F/:a-", min_size=1, max_size=8)
+
+
+@given(composite=composites(), separator=st.sampled_from(SEPARATORS))
+def test_ids_come_back(composite: tuple[list[Codec[Any]], list[Any]], separator: str) -> None:
+    """An id written as one text is read as the values it was written from, with any separator."""
+    codecs, parts = composite
+    assert split_outside(join_outside(parts, codecs, separator), codecs, separator) == parts
+
+
+@given(parts=st.lists(nasty, min_size=2, max_size=4), other=st.lists(nasty, min_size=2, max_size=4))
+def test_different_ids_have_different_texts(parts: list[str], other: list[str]) -> None:
+    """Separators and escapes within the parts never make two ids look alike."""
+    codecs: list[Codec[Any]] = [Text()] * len(parts)
+    written = join_outside(parts, codecs, "/")
+    assert split_outside(written, codecs, "/") == parts
+    assert (written == join_outside(other, [Text()] * len(other), "/")) == (parts == other)
+
+
+def test_one_part_stays_as_it_is() -> None:
+    """A single part is never escaped, whatever it holds."""
+    assert join_outside(["a/b%2F"], [Text()], "/") == "a/b%2F"
+    assert split_outside("a/b%2F", [Text()], "/") == ["a/b%2F"]
+
+
+def test_escapes_are_percent_escapes() -> None:
+    """Within several parts the separator and `%` are written as in URLs."""
+    assert join_outside(["a/b", "50%"], [Text(), Text()], "/") == "a%2Fb/50%25"
+    assert split_outside("a%2Fb/50%25", [Text(), Text()], "/") == ["a/b", "50%"]
+    assert join_outside(["a/b", "c:d"], [Text(), Text()], ":") == "a/b:c%3Ad"
+
+
+@pytest.mark.parametrize(
+    ("given_value", "codec", "value"),
+    [
+        ("42", Int64(), 42),
+        (42, Int64(), 42),
+        ("6f1f6d4e-3c56-4f6f-9d7a-0d4a3c1c2b1a", Uuid(), UUID("6f1f6d4e-3c56-4f6f-9d7a-0d4a3c1c2b1a")),
+        (date(2026, 1, 31), Date(), date(2026, 1, 31)),
+        ("2026-01-31", Date(), date(2026, 1, 31)),
+        ("PT1S", Duration(), timedelta(seconds=1)),
+        ("2026-01-31T12:00:00+02:00", DateTime(), datetime(2026, 1, 31, 10, tzinfo=UTC)),
+    ],
+)
+def test_one_part_may_be_a_value(given_value: Any, codec: Codec[Any], value: Any) -> None:
+    """An id of one part is taken as the value it is, or as the text of that value."""
+    assert split_outside(given_value, [codec], "/") == [value]
+
+
+@pytest.mark.parametrize(
+    ("given_value", "error", "words"),
+    [
+        ("", EmptyKey, "give a text"),
+        ("a", InvalidValue, "has 1 of 2 parts: write them all"),
+        ("a/", EmptyKey, "has an empty part"),
+        ("/5", EmptyKey, "has an empty part"),
+        ("a/5/6", InvalidValue, "has 3 parts, and the id has 2: write a '/' within a part as '%2F'"),
+        ("a/b", InvalidValue, "'b' is no int64. Write it like 42"),
+        (5, InvalidValue, "5 is given for an id of 2 parts: give one text with '/' between"),
+        (10**5000, InvalidValue, "give one text with '/' between"),
+        (["a", 5], InvalidValue, "give one text with '/' between"),
+        ("\ud800/5", InvalidValue, "lone surrogate"),
+        ("x" * 5000, InvalidValue, "has 1 of 2 parts"),
+    ],
+    ids=shown,
+)
+def test_wrong_ids_are_refused(given_value: Any, error: type[ShardQLError], words: str) -> None:
+    """An id with too few, too many, empty or unreadable parts is refused with what to write instead."""
+    codecs: list[Codec[Any]] = [Text(), Text() if given_value == "a/" else Int64()]
+    with pytest.raises(error) as caught:
+        split_outside(given_value, codecs, "/")
+    assert words in caught.value.message
+    assert len(caught.value.message) < 300
+
+
+def test_starts_are_as_many_parts_as_written() -> None:
+    """The beginning of an id has the parts that are written, the last one whole."""
+    codecs = [Text(), Int64(), Text()]
+    assert split_outside_start("a", codecs, "/") == ["a"]
+    assert split_outside_start("a/5", codecs, "/") == ["a", 5]
+    assert split_outside_start("a/5/b%2Fc", codecs, "/") == ["a", 5, "b/c"]
+    with pytest.raises(InvalidValue, match="has 4 parts, and the id has 3"):
+        split_outside_start("a/5/b/c", codecs, "/")
+
+
+def test_prefixes_are_whole_parts_and_the_beginning_of_one() -> None:
+    """A prefix that ends in the separator is exactly the parts before it; else the last part is a beginning."""
+    codecs = [Text(), Text(), Int64()]
+    assert split_outside_prefix("", codecs, "/") == ([], "")
+    assert split_outside_prefix("elec", codecs, "/") == ([], "elec")
+    assert split_outside_prefix("electronics/", codecs, "/") == (["electronics"], "")
+    assert split_outside_prefix("electronics/ph", codecs, "/") == (["electronics"], "ph")
+    assert split_outside_prefix("a/b/", codecs, "/") == (["a", "b"], "")
+    with pytest.raises(InvalidValue, match="only texts have beginnings"):
+        split_outside_prefix("a/b/5", codecs, "/")
+
+
+@given(junk=st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.binary(), st.lists(st.text())), data=st.data())
+def test_junk_is_read_or_refused(junk: Any, data: st.DataObject) -> None:
+    """Whatever is given as an id is read as one or refused as one, and nothing else happens."""
+    codecs = data.draw(st.lists(st.sampled_from([*VALUES]), min_size=1, max_size=3))
+    for read in (split_outside, split_outside_start, split_outside_prefix):
+        try:
+            read(junk, codecs, "/")
+        except ShardQLError as problem:
+            assert problem.message  # noqa: PT017 - most junk is refused, some is an id

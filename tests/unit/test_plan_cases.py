@@ -1,0 +1,46 @@
+"""Plans as case files: what is asked, and the plan that comes of it, for people to read and to compare."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphql_api.errors import ShardQLError
+from graphql_api.examples.users import catalog
+from graphql_api.search.planner import plan_search
+from graphql_api.search.request import SearchRequest
+from graphql_api.search.seal import Seal
+
+FOLDER = Path(__file__).parent.parent / "plan_cases"
+SEAL = Seal([b"s" * 32])
+NOW = 1_800_000_000
+
+
+def _planned(query: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"plan": plan_search(catalog, SearchRequest(**query), NOW, SEAL).describe()}
+    except ShardQLError as problem:
+        return {"error": {"message": problem.message, **problem.extensions}}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_every_case_is_planned_as_written(path: Path) -> None:
+    """A plan that comes out otherwise is written beside the cases as `.actual`, to be looked at and taken over."""
+    cases = json.loads(path.read_text())
+    actual = [{"comment": case["comment"], "query": case["query"], **_planned(case["query"])} for case in cases]
+    if actual != cases and not os.environ.get("CI"):
+        path.with_suffix(".actual").write_text(json.dumps(actual, indent=1, ensure_ascii=False) + "\n")
+    assert actual == cases
+
+
+def test_the_cases_cover_every_index_of_the_example() -> None:
+    """Each index of the users catalog is planned at least once."""
+    planned = {
+        (case["query"]["entity"], case["query"]["index"])
+        for path in FOLDER.glob("*.json")
+        for case in json.loads(path.read_text())
+        if "plan" in case
+    }
+    assert planned >= {(entity.name, name) for entity in catalog.entities.values() for name in entity.indexes}

@@ -1,0 +1,168 @@
+"""What searches cost: counted, as means over whole walks."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from graphql_api import Catalog, Entity, Id, Index, Shards
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.catalog.markers import IndexRef
+from graphql_api.search.seal import Seal
+from graphql_api.shards.spaces import Generation, ShardSpace
+from graphql_api.store.port import Store
+from graphql_api.wiring import Database
+from tests.depth import depth, is_deep
+from tests.stores import CountingStore, Counts, ReadByRead
+
+
+def _catalog(shards: int) -> tuple[Catalog, type[Any]]:
+    class Thing(Entity, shards=Shards(shards)):
+        """A record with an order of its own."""
+
+        key: Id[str]
+        place: int
+        tied: str = "the same"
+
+        by_place = Index(sort="place")
+        by_tied = Index(sort="tied", raw=True)
+
+    return Catalog(Thing), Thing
+
+
+def _even(shards: int, random: Random) -> Iterator[int]:
+    while True:
+        yield random.randrange(shards)
+
+
+def _half_in_one(shards: int, random: Random) -> Iterator[int]:
+    while True:
+        yield 0 if random.random() < 0.5 else random.randrange(shards)
+
+
+def _zipf(shards: int, random: Random) -> Iterator[int]:
+    weights = [1 / (number + 1) for number in range(shards)]
+    while True:
+        yield from random.choices(range(shards), weights, k=1000)
+
+
+def _three_filled(shards: int, random: Random) -> Iterator[int]:
+    while True:
+        yield random.randrange(min(3, shards))
+
+
+Spread = Callable[[int, Random], Iterator[int]]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the pages of one walk cost."""
+
+    pages: list[Counts]
+
+    def mean(self, name: str) -> float:
+        total: int = sum(vars(page)[name] for page in self.pages)
+        return total / len(self.pages)
+
+    def share_of_pages(self, rounds: int) -> float:
+        return sum(page.rounds <= rounds for page in self.pages) / len(self.pages)
+
+
+async def _fill(path: Path, shards: int, spread: Spread, records: int, random: Random) -> tuple[Database, type[Any]]:
+    catalog, thing = _catalog(shards)
+    store = await open_sqlite(path)
+    await store.ensure_table(catalog.table_definition())
+    db = Database(catalog, store, Seal([b"s" * 32]))
+    space = ShardSpace((Generation(None, shards),))
+    numbers = iter(range(100 * records * shards))
+    waiting: dict[int, list[str]] = {}
+    batch = []
+    for _, wanted in zip(range(records), spread(shards, random), strict=False):
+        # Ids are drawn until one falls into the wanted shard; the others wait for their turn.
+        while not waiting.get(wanted):
+            key = f"id{next(numbers)}"
+            waiting.setdefault(space.ordinal(key, 0) - (shards > 1), []).append(key)
+        batch.append(thing(key=waiting[wanted].pop(), place=random.randrange(2**40)))
+    assert await db.put_many(batch) == [None] * records
+    return db, thing
+
+
+async def _walk(
+    db: Database, thing: type[Entity], index: str, limit: int, engine: Callable[[Store], Store], records: int
+) -> Costs:
+    store = CountingStore(engine(db.store))
+    counted = Database(db.catalog, store, db.seal)
+    pages, token, found = [], None, 0
+    while True:
+        store.counts = Counts()
+        page = await counted.search(getattr(thing, index), limit=limit, next_token=token)
+        pages.append(store.counts)
+        found += len(page.items)
+        token = page.next_token
+        assert (store.counts.scans, store.counts.gets) == (0, 0)
+        if token is None:
+            assert found == records
+            return Costs(pages)
+
+
+def _limits() -> list[int]:
+    return [20, 50, 100, 500] if is_deep() else [20, 100]
+
+
+@pytest.mark.parametrize("shards", [1, 16, 64, 150])
+async def test_an_even_spread_reads_at_most_twice_the_page_and_three_of_each_shard(
+    shards: int, tmp_path: Path, random: Random
+) -> None:
+    """On an engine that answers shard by shard: 2·L + 3·n records and n + 10 % calls a page, 99 % within 4 rounds."""
+    records = depth(1_500, 30_000)
+    db, thing = await _fill(tmp_path / "x.db", shards, _even, records, random)
+    for limit in _limits():
+        costs = await _walk(db, thing, "by_place", limit, ReadByRead, records)
+        assert costs.mean("records_read") <= 2 * limit + 3 * shards, limit
+        assert costs.mean("reads") <= 1.1 * shards, limit
+        assert costs.share_of_pages(rounds=4) >= 0.99, limit
+    await db.store.close()
+
+
+@pytest.mark.parametrize("shards", [16, 64, 150])
+@pytest.mark.parametrize("spread", [_half_in_one, _zipf, _three_filled])
+async def test_a_skewed_spread_stays_within_four_rounds_and_half_again(
+    spread: Spread, shards: int, tmp_path: Path, random: Random
+) -> None:
+    """Half of all in one shard, Zipf, or nearly all shards empty: 99 % within 4 rounds, 1.5 times the bound at most."""
+    records = depth(1_000, 30_000)
+    db, thing = await _fill(tmp_path / "x.db", shards, spread, records, random)
+    for limit in _limits():
+        costs = await _walk(db, thing, "by_place", limit, ReadByRead, records)
+        assert costs.mean("records_read") <= 1.5 * (2 * limit + 3 * shards), limit
+        assert costs.share_of_pages(rounds=4) >= 0.99, limit
+    await db.store.close()
+
+
+async def test_sqlite_reads_a_page_and_one_more_in_one_round(tmp_path: Path, random: Random) -> None:
+    """However many shards: one range scan, which stops at the record that proves a next page."""
+    db, thing = await _fill(tmp_path / "x.db", 150, _even, 2_000, random)
+    for index in ("by_place", "by_id"):
+        costs = await _walk(db, thing, index, 20, lambda store: store, 2_000)
+        assert [page.rounds for page in costs.pages] == [1] * 100
+        assert max(page.records_read for page in costs.pages) == 21
+    await db.store.close()
+
+
+@pytest.mark.parametrize("engine", [ReadByRead, lambda store: store])
+async def test_records_that_all_tie_cost_the_same_on_every_page(
+    engine: Callable[[Store], Store], tmp_path: Path, random: Random
+) -> None:
+    """All records equal on a raw index over 150 shards: every page within the bound, and tokens of one length."""
+    db, thing = await _fill(tmp_path / "x.db", 150, _even, 3_000, random)
+    costs = await _walk(db, thing, "by_tied", 20, engine, 3_000)
+    assert len(costs.pages) == 150
+    assert max(page.records_read for page in costs.pages) <= 2 * 20 + 3 * 150
+    index = IndexRef(thing, "by_tied")
+    ends = [*(await db.search(index, first=5)).cursors, *(await db.search(index, last=5)).cursors]
+    assert max(map(len, ends)) <= min(map(len, ends)) + 8
+    assert max(map(len, ends)) <= 250
+    await db.store.close()

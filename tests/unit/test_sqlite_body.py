@@ -1,0 +1,115 @@
+"""Records as text: tags, sizes, and which values count as equal."""
+
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphql_api.adapters.sqlite.body import decode_body, encode_body, record_size, same
+from graphql_api.adapters.sqlite.keys import number_bytes, read_range, tie_of
+from tests.store_contract.samples import NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        ("a\0é", "a\0é"),
+        (True, True),
+        (None, None),
+        (2**63 - 1, 2**63 - 1),
+        (2**63, {"N": "9223372036854775808"}),
+        (Decimal("1.50"), {"N": "1.50"}),
+        (b"\0\xff", {"B": "AP8="}),
+        ([1, "a", [b""]], [1, "a", [{"B": ""}]]),
+        ({"N": "no tag"}, {"M": {"N": "no tag"}}),
+        (frozenset({"b", "a"}), {"SS": ["a", "b"]}),
+        (frozenset({10, 9, Decimal("0.5")}), {"NS": ["0.5", "9", "10"]}),
+        (frozenset({b"b", b"a"}), {"BS": ["YQ==", "Yg=="]}),
+    ],
+)
+def test_tags(value: Any, stored: Any) -> None:
+    """What JSON can say stands as it is; everything else carries a tag, maps too, so that none is taken for one."""
+    body = encode_body({"a": value})
+    assert orjson.loads(body) == {"a": stored}
+    assert decode_body(body) == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ("é", 2),
+        (b"abc", 3),
+        (True, 1),
+        (None, 1),
+        (0, 2),
+        (7, 2),
+        (-7, 3),
+        (123456, 4),
+        (1000, 2),
+        (Decimal("0.0012"), 2),
+        ([], 3),
+        (["a", 1], 3 + 2 + 1 + 2),
+        ({"ab": "c"}, 3 + 1 + 2 + 1),
+        (frozenset({"ab", "c"}), 3),
+    ],
+)
+def test_sizes(value: Any, size: int) -> None:
+    """A record's size is that of its names and values, by the published rules."""
+    assert record_size({"name": value}) == len("name") + size
+
+
+@given(
+    st.recursive(st.none() | st.integers(0, 9) | st.just(""), lambda inner: st.lists(inner, max_size=20), max_leaves=99)
+)
+def test_text_is_long_enough(value: Any) -> None:
+    """A record's text is at least half as long as the size that counts, so that small ones need no counting."""
+    item = {"a": value}
+    assert len(encode_body(item)) * 2 >= record_size(item)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (1, Decimal("1.0"), True),
+        (1, True, False),
+        (0, False, False),
+        (True, True, True),
+        (None, False, False),
+        ("1", 1, False),
+        ("a", b"a", False),
+        ([1, True], [1, 1], False),
+        ([1], [1, 1], False),
+        ({"a": 1}, {"a": Decimal(1)}, True),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": 1}, {"b": 1}, False),
+        (frozenset({1}), frozenset({Decimal(1)}), True),
+        (frozenset({"a"}), ["a"], False),
+    ],
+)
+def test_same(one: Any, other: Any, equal: bool) -> None:
+    """Values are equal by what they are, never because Python takes a bool for a number."""
+    assert same(one, other) is equal
+    assert same(other, one) is equal
+
+
+@given(NUMBERS, NUMBERS)
+def test_numbers_as_bytes(one: Any, other: Any) -> None:
+    """Numeric keys order as bytes as they do as numbers, and come back equal, whole ones as int."""
+    first, second = number_bytes(one, "here"), number_bytes(other, "here")
+    assert (first < second, first == second) == (one < other, one == other)
+    back = read_range(first, "N")
+    assert back == one
+    assert isinstance(back, int) == (one == int(one))
+
+
+@given(st.tuples(*[st.binary(max_size=3)] * 4))
+def test_ties_differ(parts: tuple[bytes, bytes, bytes, bytes]) -> None:
+    """Two records never tie in the order by key, which is that of their keys."""
+    one, other = parts[:2], parts[2:]
+    first, second = tie_of(*one, "key"), tie_of(*other, "key")
+    assert (first < second, first == second) == (one < other, one == other)
+    assert (tie_of(*one, "hashed") == tie_of(*other, "hashed")) == (one == other)
+    assert len(tie_of(*one, "hashed")) == 16

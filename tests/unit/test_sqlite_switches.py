@@ -1,0 +1,163 @@
+"""The test switches make the embedded engine as awkward as a distributed one."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.adapters.sqlite.switches import PRODUCTION
+from graphql_api.errors import Throttled, WrongTable
+from graphql_api.keys.ranges import KeyRange
+from graphql_api.store.values import Delete, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
+
+TABLE = TableDefinition((IndexDefinition("byText", "textHash", "text"),))
+
+
+def put(place: int, text: str) -> Put:
+    """A record of the text index."""
+    return Put({"hashKey": "h!", "rangeKey": f"{place:03}", "textHash": "t!", "text": text})
+
+
+async def opened(path: Path, switches: Switches) -> SqliteStore:
+    """A store with a table."""
+    store = await open_sqlite(path / "store.db", switches=switches)
+    await store.ensure_table(TABLE)
+    return store
+
+
+async def seen(store: SqliteStore, *, descending: bool = False) -> list[tuple[str, object]]:
+    """Range keys and texts as the index shows them."""
+    (page,) = await store.read_ranges([RangeRead("byText", "t!", 0, KeyRange(), 1000, descending)], 1000)
+    assert isinstance(page, RowPage)
+    assert all(row.item["text"] == row.value for row in page.rows)
+    return [(row.key.range, row.value) for row in page.rows]
+
+
+def test_switches_are_documented() -> None:
+    """The table of switches in the documents lists each of them, and its default."""
+    page = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    for field in fields(Switches):
+        default = getattr(PRODUCTION, field.name)
+        assert f"| `{field.name}` | `{default!r}` |".replace("'", '"') in page
+
+
+async def test_tie_orders(tmp_path: Path) -> None:
+    """Ties stand by table key, or hashed in another order; the file keeps to the one it was made with."""
+    orders = {}
+    for order in ("key", "hashed"):
+        folder = tmp_path / order
+        folder.mkdir()
+        switches = Switches(tie_order="key" if order == "key" else "hashed")
+        store = await opened(folder, switches)
+        await store.write([put(place, "same") for place in range(30)])
+        orders[order] = await seen(store)
+        assert await seen(store, descending=True) == orders[order][::-1]
+        await store.close()
+    assert orders["key"] == sorted(orders["key"])
+    assert orders["hashed"] != orders["key"]
+    assert sorted(orders["hashed"]) == orders["key"]
+    with pytest.raises(WrongTable):
+        await open_sqlite(tmp_path / "key" / "store.db")
+
+
+async def test_index_lag(tmp_path: Path) -> None:
+    """Entries trail the last writes with the records of their time, while reads by key and of the table do not."""
+    store = await opened(tmp_path, Switches(index_lag=2))
+    await store.write([put(1, "a")])
+    await store.write([put(2, "b")])
+    assert await seen(store) == []
+    await store.write([put(1, "c")])
+    assert await seen(store) == [("001", "a")]
+    assert list(await store.get_many([Key("h!", "001")], True)) == [put(1, "c").item]
+    await store.write([Delete(Key("h!", "001"))])
+    assert await seen(store) == [("001", "a"), ("002", "b")]
+    assert list(await store.get_many([Key("h!", "001")], False)) == [None]
+    (page,) = await store.read_ranges([RangeRead(None, "h!", 0, KeyRange(), 10)], 10)
+    assert isinstance(page, RowPage)
+    assert [row.key.range for row in page.rows] == ["002"]
+    await store.write_together([put(1, "d")], "token")
+    assert await seen(store) == [("002", "b"), ("001", "c")]
+    await store.settle()
+    assert await seen(store) == [("002", "b"), ("001", "d")]
+    assert store._sql.execute("SELECT count(*) FROM records").fetchone() == (2,)
+    await store.close()
+
+
+async def test_lag_ends_with_the_switch(tmp_path: Path) -> None:
+    """A file that was left lagging is brought up to date when it is opened without the switch."""
+    store = await opened(tmp_path, Switches(index_lag=100))
+    await store.write([put(place, "a") for place in range(5)])
+    await store.write([put(0, "b")])
+    assert await seen(store) == []
+    await store.close()
+    store = await opened(tmp_path, Switches())
+    assert [text for _, text in await seen(store)] == ["a", "a", "a", "a", "b"]
+    await store.close()
+
+
+async def test_page_bytes(tmp_path: Path) -> None:
+    """A page ends behind the record that passes its size, that record included."""
+    store = await opened(tmp_path, Switches(page_bytes=1))
+    await store.write([put(place, f"{place}") for place in range(3)])
+    read = RangeRead("byText", "t!", 0, KeyRange(), 10)
+    (page,) = await store.read_ranges([read], 10)
+    assert isinstance(page, RowPage)
+    assert [row.value for row in page.rows] == ["0"]
+    assert page.scanned_to == page.rows[0].position
+    await store.close()
+
+
+async def test_a_megabyte_by_default(tmp_path: Path) -> None:
+    """Without the switch a page ends once it holds more than 1 MB."""
+    store = await opened(tmp_path, Switches())
+    await store.write([Put({**put(place, f"{place}").item, "much": "x" * 300_000}) for place in range(6)])
+    (page,) = await store.read_ranges([RangeRead("byText", "t!", 0, KeyRange(), 10)], 10)
+    assert isinstance(page, RowPage)
+    assert [row.value for row in page.rows] == ["0", "1", "2", "3"]
+    await store.close()
+
+
+async def test_throttled_calls(tmp_path: Path) -> None:
+    """A throttled operation is refused by its name, as one to be tried again, and has done nothing."""
+    refused: set[str] = set()
+    asked: list[str] = []
+
+    def throttle(operation: str) -> bool:
+        asked.append(operation)
+        return operation in refused
+
+    store = await opened(tmp_path, Switches(throttle=throttle))
+    refused |= {"write", "write_together", "get_many", "scan", "ensure_table"}
+    with pytest.raises(Throttled) as caught:
+        await store.write([put(0, "a")])
+    assert caught.value.retryable
+    with pytest.raises(Throttled):
+        await store.write_together([put(0, "a")], "token")
+    with pytest.raises(Throttled):
+        await store.get_many([Key("h!", "000")], True)
+    with pytest.raises(Throttled):
+        await store.scan(0, 1, None)
+    with pytest.raises(Throttled):
+        await store.ensure_table(TABLE)
+    assert asked == ["ensure_table", "write", "write_together", "get_many", "scan", "ensure_table"]
+    refused.clear()
+    assert list(await store.get_many([Key("h!", "000")], True)) == [None]
+    await store.close()
+
+
+async def test_throttled_reads(tmp_path: Path) -> None:
+    """A throttled read answers for itself alone: the others get their rows."""
+    turns = iter([False, True, False])
+    store = await opened(tmp_path, Switches(throttle=lambda operation: operation == "read_ranges" and next(turns)))
+    await store.write(
+        [
+            Put({"hashKey": "h!", "rangeKey": f"{shard}", "textHash": f"t!{shard}", "text": f"{shard}"})
+            for shard in range(3)
+        ]
+    )
+    reads = [RangeRead("byText", f"t!{shard}", shard, KeyRange(), 10) for shard in range(3)]
+    first, second, third = await store.read_ranges(reads, 10)
+    assert isinstance(second, Throttled)
+    assert [row.value for page in (first, third) if isinstance(page, RowPage) for row in page.rows] == ["0", "2"]
+    await store.close()
