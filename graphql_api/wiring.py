@@ -16,6 +16,7 @@ from graphql_api.clock import Clock, system_clock
 from graphql_api.errors import ConflictingArguments, MissingArgument, ShardQLError, UnknownArgument, about, nearest
 from graphql_api.fanout.page import Page
 from graphql_api.fanout.run_search import run_search
+from graphql_api.fanout.whole_records import with_whole_records
 from graphql_api.keys.outside import split_outside
 from graphql_api.mutations.apply import delete_record, get_record, put_records
 from graphql_api.search.conditions import argument_name
@@ -76,7 +77,8 @@ class Database:
             entity.name, index.attribute, arguments, tenant=self.tenant, principal=self.principal, **paging
         )
         plan = plan_search(self.catalog, request, self.clock(), self.seal)
-        return Page(plan, await run_search(self.store, plan), self.seal)
+        found = await run_search(self.store, plan)
+        return Page(plan, await with_whole_records(self.store, plan, found), self.seal)
 
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
         """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.
@@ -89,7 +91,7 @@ class Database:
             by_id = {argument_name(part.name): value for part, value in zip(spec.ids, values, strict=True)}
             last = await self.search(IndexRef(entity, "by_id"), **by_id, reverse=True, limit=1)
             return last.items[0] if last.items else None
-        found = await get_record(self.store, spec, values, self.tenant, consistent=consistent)
+        found = await get_record(self.store, spec, values, self.tenant, now=self.clock(), consistent=consistent)
         return found if isinstance(found, entity) else None
 
     # --- writing -----------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Between a record in Python and its attributes in the store. Keys are made elsewhere (`mutations/item_keys.py`)."""
 
+from decimal import Decimal
 from typing import Any
 
 from pydantic import ValidationError
@@ -68,6 +69,12 @@ def _loaded_value(spec: EntitySpec, part: PropertySpec, stored: AttributeValue, 
         return part.codec.load(stored)
     except InvalidValue as problem:
         raise InvalidRecord(f"{_where(spec, item)}: {part.name}: {problem.message}", argument=part.name) from problem
+
+
+def has_expired(spec: EntitySpec, item: Item, now: float) -> bool:
+    """Whether a stored item only waits to be removed: engines do that late, so it is left out of every answer."""
+    expires = item.get(spec.ttl.stored) if spec.ttl is not None else None
+    return isinstance(expires, (int, Decimal)) and expires <= now
 
 
 def _where(spec: EntitySpec, item: Item) -> str:

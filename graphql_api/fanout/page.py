@@ -56,7 +56,8 @@ class Page(Generic[E]):
     @cached_property
     def next_token(self) -> str | None:
         """Asks for the next page; None when nothing is left, and on a page that was walked to backward."""
-        return self.end_cursor if self._found.more and not self._plan.backward else None
+        behind = self._found.stands_at if self._found.more and not self._plan.backward else None
+        return self._cursor(behind) if behind is not None else None
 
     @cached_property
     def cursors(self) -> Sequence[str]:
@@ -65,13 +66,15 @@ class Page(Generic[E]):
 
     @cached_property
     def start_cursor(self) -> str | None:
-        """The place of the first record."""
+        """The place of the first record; walking backward, where the page before this one ends."""
+        if self._plan.backward and self._found.more and self._found.stands_at is not None:
+            return self._cursor(self._found.stands_at)
         return self._cursor(self._rows[0].position) if self._rows else None
 
     @cached_property
     def end_cursor(self) -> str | None:
-        """The place of the last record."""
-        return self._cursor(self._rows[-1].position) if self._rows else None
+        """The place of the last record; while more follows, where the next page begins."""
+        return self.next_token or (self._cursor(self._rows[-1].position) if self._rows else None)
 
     @property
     def explain(self) -> Mapping[str, Any]:

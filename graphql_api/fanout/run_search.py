@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from graphql_api.errors import StoreError
@@ -11,7 +11,7 @@ from graphql_api.fanout.shard_stream import ShardStream
 from graphql_api.search.how_much import next_limit
 from graphql_api.search.plan import SearchPlan
 from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead, Row
+from graphql_api.store.values import Position, RangeRead, Row
 
 
 @dataclass(slots=True)
@@ -31,15 +31,17 @@ class Found:
     """One page in walking order, and whether something is behind it."""
 
     rows: Sequence[Row]
+    stands_at: Position | None
+    """the last row that was found, whatever becomes of it"""
     more: bool
-    work: Work = field(default_factory=Work)
+    work: Work
 
 
 async def run_search(store: Store, plan: SearchPlan) -> Found:
     """The next `limit` rows of the whole answer; one more is looked for, to know whether there is a next page."""
     wanted = plan.limit + 1
     work = Work()
-    streams = {read.ordinal: ShardStream(read, may_tie=plan.index.raw) for read in plan.reads}
+    streams = {read.ordinal: ShardStream(read, plan) for read in plan.reads}
     reads: Sequence[RangeRead] = plan.reads
     known: list[Row] = []
     safe = 0
@@ -48,7 +50,8 @@ async def run_search(store: Store, plan: SearchPlan) -> Found:
         known = merged(streams.values(), descending=plan.descending)
         safe = count_safe(known, frontier(streams.values(), descending=plan.descending), descending=plan.descending)
         reads = () if safe >= wanted else _refills([*streams.values()], known, safe, work.rounds, plan)
-    return Found(known[: min(safe, plan.limit)], safe >= wanted, work)
+    rows = known[: min(safe, plan.limit)]
+    return Found(rows, rows[-1].position if rows else None, safe >= wanted, work)
 
 
 async def _round(

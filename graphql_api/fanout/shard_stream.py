@@ -1,8 +1,11 @@
 """One shard's part of a page: what it has shown, how far that goes, and where to ask on."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from graphql_api.catalog.items import has_expired
 from graphql_api.errors import StoreUnavailable
+from graphql_api.search.plan import SearchPlan
 from graphql_api.search.resume import behind
 from graphql_api.store.values import Position, RangeRead, Row, RowPage
 
@@ -10,10 +13,10 @@ from graphql_api.store.values import Position, RangeRead, Row, RowPage
 class ShardStream:
     """A shard of a running page; it has shown everything once `scanned_to` is None."""
 
-    def __init__(self, read: RangeRead, *, may_tie: bool) -> None:
+    def __init__(self, read: RangeRead, plan: SearchPlan) -> None:
         self.rows: list[Row] = []
         self.scanned_to: Position | None = None
-        self._may_tie = may_tie
+        self._plan = plan
         self._read = read
 
     @property
@@ -29,10 +32,15 @@ class ShardStream:
         if page.scanned_to is not None and page.scanned_to == self.scanned_to and not page.rows:
             hash_key = self._read.hash_key
             raise StoreUnavailable(f"The store stands still at {hash_key}: try again.", shard=hash_key)
-        self.rows.extend(page.rows)
-        left = None if page.scanned_to is None else behind(self._read, page.scanned_to, may_tie=self._may_tie)
+        self.rows.extend(self._living(page.rows))
+        left = None if page.scanned_to is None else behind(self._read, page.scanned_to, may_tie=self._plan.index.raw)
         self.scanned_to = page.scanned_to if left is not None else None
         self._read = left or self._read
+
+    def _living(self, rows: Iterable[Row]) -> Iterable[Row]:
+        if self._plan.entity.ttl is None:
+            return rows
+        return (row for row in rows if not has_expired(self._plan.entity, row.item, self._plan.now))
 
     def ask_on(self, limit: int) -> RangeRead:
         """The next read, for so many records."""

@@ -21,6 +21,7 @@ VERSION = 1
 MOST_CHILDREN = 3
 MAX_KEY_CHARACTERS = 8192
 _MAC_BYTES = 8
+_LAST_GENERATION = 254
 
 KeyValue = str | int | Decimal | UUID | date | datetime | timedelta
 """What a part of a record key may be; it comes back with its type."""
@@ -83,6 +84,8 @@ def _no_key(argument: str) -> InvalidRecordKey:
 def _pack(key: RecordKey) -> bytes:
     if not key.origin or len(key.children) > MOST_CHILDREN:
         raise ValueError(f"A record key has an origin and at most {MOST_CHILDREN} child ids.")
+    if key.generation is not None and not 0 <= key.generation <= _LAST_GENERATION:
+        raise ValueError(f"A record key names a generation from 0 to {_LAST_GENERATION}, not {key.generation}.")
     out = bytearray((VERSION, 0 if key.generation is None else key.generation + 1))
     _put_text(out, key.origin)
     out.append(key.tenant is not None)

@@ -5,7 +5,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.items import from_item
+from graphql_api.catalog.items import from_item, has_expired
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import CreationChanged, ShardQLError, StoreError
 from graphql_api.keys.ranges import Eq, range_of
@@ -48,11 +48,12 @@ async def put_records(
 
 
 async def get_record(
-    store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None, *, consistent: bool
+    store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None, *, now: float, consistent: bool
 ) -> Entity | None:
     """The record with these values of its primary key, wherever growth has put it."""
     items = await store.get_many(keys_of(entity, values, tenant), consistent)
-    return next((from_item(entity, item) for item in items if item is not None), None)
+    living = (item for item in items if item is not None and not has_expired(entity, item, now))
+    return next((from_item(entity, item) for item in living), None)
 
 
 async def delete_record(store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> None:

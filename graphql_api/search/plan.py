@@ -44,6 +44,7 @@ class SearchPlan:
     backward: bool
     resumed: bool
     binding: Binding
+    now: float
 
     @property
     def descending(self) -> bool:

@@ -66,6 +66,7 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         backward=paging.backward,
         resumed=position is not None,
         binding=binding,
+        now=now,
     )
 
 

@@ -439,7 +439,7 @@ EVERYTHING = Everything(
     size=Size.LARGE,
     octets=b"\x00\xff",
     nothing=None,
-    ends=NEW_YEAR_2026,
+    ends=2**52,
     address=Address(street_name="Gómez 😀\x00", floor=-1, tags={"a", "b"}),
     addresses=[Address(street_name=""), Address(street_name="x", floor=2)],
     by_colour={Colour.RED: [Decimal("0.1"), Decimal(7)], Colour.BLUE: []},

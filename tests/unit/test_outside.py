@@ -152,7 +152,9 @@ def test_prefixes_are_whole_parts_and_the_beginning_of_one() -> None:
         split_outside_prefix("a/b/5", codecs, "/")
 
 
-@given(junk=st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.binary(), st.lists(st.text())), data=st.data())
+@given(
+    junk=st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.binary(), st.lists(st.text())), data=st.data()
+)
 def test_junk_is_read_or_refused(junk: Any, data: st.DataObject) -> None:
     """Whatever is given as an id is read as one or refused as one, and nothing else happens."""
     codecs = data.draw(st.lists(st.sampled_from([*VALUES]), min_size=1, max_size=3))

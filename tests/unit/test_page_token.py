@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from graphql_api.errors import InvalidToken, InvalidValue
 from graphql_api.keys.scalars import DecimalNumber
-from graphql_api.search.page_token import FORM, Lagging, PageToken, Place, RecordPlace, digest, pack, short_words, unpack
+from graphql_api.search.page_token import (
+    FORM,
+    Lagging,
+    PageToken,
+    Place,
+    RecordPlace,
+    digest,
+    pack,
+    short_words,
+    unpack,
+)
 from graphql_api.search.seal import MAX_TOKEN_CHARACTERS, Seal
 from tests.depth import examples
 from tests.laws.strategies import texts
@@ -197,7 +207,17 @@ def test_raw_places_stay_small() -> None:
 
 def test_digests_differ_with_every_part() -> None:
     """A digest depends on every part, on where one ends and the next begins, and on nothing else."""
-    parts = [("a", "b"), ("ab",), ("a", "b", ""), ("b", "a"), (("a", "b"),), ("a", None), ("a", "None"), ("a", 1), ("a", "1")]
+    parts = [
+        ("a", "b"),
+        ("ab",),
+        ("a", "b", ""),
+        ("b", "a"),
+        (("a", "b"),),
+        ("a", None),
+        ("a", "None"),
+        ("a", 1),
+        ("a", "1"),
+    ]
     assert len({digest(*some) for some in parts}) == len(parts)
     assert digest("a", 1, True) == digest("a", 1, True)
     assert {len(digest(*some)) for some in parts} == {8}

@@ -25,7 +25,9 @@ def test_nothing_given_is_a_first_page() -> None:
     assert (DEFAULT_LIMIT, MAX_LIMIT) == (50, 500)
 
 
-@pytest.mark.parametrize("chosen", [some for count in range(1, 7) for some in combinations(VALUES, count)], ids=" ".join)
+@pytest.mark.parametrize(
+    "chosen", [some for count in range(1, 7) for some in combinations(VALUES, count)], ids=" ".join
+)
 def test_styles_do_not_mix(chosen: tuple[str, ...]) -> None:
     """Arguments of one style go together in any number; any mix is refused with two names that exclude each other."""
     names = set(chosen)

@@ -149,7 +149,15 @@ def test_others_are_refused(tenant: str | None, principal: str | None) -> None:
     assert _refusal(TOKEN, tenant=tenant, principal=principal) == THE_REFUSAL
 
 
-NOBODIES: list[tuple[str | None, str | None]] = [(None, None), (None, ""), ("", None), ("", ""), ("-", None), (None, "-"), ("+", "")]
+NOBODIES: list[tuple[str | None, str | None]] = [
+    (None, None),
+    (None, ""),
+    ("", None),
+    ("", ""),
+    ("-", None),
+    (None, "-"),
+    ("+", ""),
+]
 
 
 def test_nobody_and_empty_names_differ() -> None:
