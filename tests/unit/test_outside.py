@@ -132,7 +132,7 @@ def test_wrong_ids_are_refused(given_value: Any, error: type[ShardQLError], word
 
 def test_starts_are_as_many_parts_as_written() -> None:
     """The beginning of an id has the parts that are written, the last one whole."""
-    codecs = [Text(), Int64(), Text()]
+    codecs: list[Codec[Any]] = [Text(), Int64(), Text()]
     assert split_outside_start("a", codecs, "/") == ["a"]
     assert split_outside_start("a/5", codecs, "/") == ["a", 5]
     assert split_outside_start("a/5/b%2Fc", codecs, "/") == ["a", 5, "b/c"]
@@ -142,7 +142,7 @@ def test_starts_are_as_many_parts_as_written() -> None:
 
 def test_prefixes_are_whole_parts_and_the_beginning_of_one() -> None:
     """A prefix that ends in the separator is exactly the parts before it; else the last part is a beginning."""
-    codecs = [Text(), Text(), Int64()]
+    codecs: list[Codec[Any]] = [Text(), Text(), Int64()]
     assert split_outside_prefix("", codecs, "/") == ([], "")
     assert split_outside_prefix("elec", codecs, "/") == ([], "elec")
     assert split_outside_prefix("electronics/", codecs, "/") == (["electronics"], "")

@@ -1,5 +1,6 @@
 """What a page token says, as octets: it comes back whole, stays small, and never says what cannot be read again."""
 
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 
@@ -128,11 +129,8 @@ def test_numbers_come_back_as_numbers(number: int | Decimal, record: RecordPlace
 
 
 def _is_refused_or_read(payload: bytes) -> None:
-    try:
-        unpack(payload, "after")
-    except InvalidToken as problem:
-        assert problem.argument == "after"
-        assert "leave it out to begin anew" in problem.message
+    with suppress(InvalidToken):
+        assert unpack(payload, "after").place.index >= 0
 
 
 @examples(500)
@@ -166,10 +164,10 @@ def test_numbers_of_no_index_are_refused(number: str) -> None:
 def test_other_forms_are_refused() -> None:
     """A payload of another form is said to come from another release."""
     payload = pack(replace(BASE, place=Place(0, "a", 1)))
-    for form in range(1, 64):
-        if form != FORM:
-            with pytest.raises(InvalidToken, match="another release"):
-                unpack(bytes((form,)) + payload[1:], "after")
+    for form in set(range(64)) - {FORM}:
+        with pytest.raises(InvalidToken, match=r"another release.*leave it out to begin anew") as caught:
+            unpack(bytes((form,)) + payload[1:], "after")
+        assert caught.value.argument == "after"
 
 
 def test_rest_behind_a_gap_is_refused() -> None:
