@@ -29,7 +29,7 @@ from graphql_api.upkeep.table_meta import admit_table
 E = TypeVar("E", bound=Entity)
 log = getLogger("shardql")
 
-PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", "before"})
+PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Runs a plan: rounds of reads until one page is certain."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ from graphql_api.fanout.merge import count_safe, frontier, is_behind, merged
 from graphql_api.fanout.shard_stream import ShardStream
 from graphql_api.search.how_much import next_limit
 from graphql_api.search.plan import SearchPlan
+from graphql_api.search.standing import Standing
 from graphql_api.store.port import Store
-from graphql_api.store.values import Position, RangeRead, Row
+from graphql_api.store.values import RangeRead, Row, RowPage
 
 
 @dataclass(slots=True)
@@ -28,12 +29,13 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page in walking order, and whether something is behind it."""
+    """One page in walking order, and where to go on."""
 
     rows: Sequence[Row]
-    stands_at: Position | None
-    """the last row that was found, whatever becomes of it"""
-    more: bool
+    standing: Standing
+    """where the shards stand behind these rows, whatever becomes of them"""
+    failures: Mapping[int, StoreError]
+    """by the shard's ordinal"""
     work: Work
 
 
@@ -46,25 +48,36 @@ async def run_search(store: Store, plan: SearchPlan) -> Found:
     known: list[Row] = []
     safe = 0
     while reads:
-        await _round(store, streams, reads, wanted - safe, work)
+        await _round(store, streams, reads, wanted - safe, plan, work)
         known = merged(streams.values(), descending=plan.descending)
         safe = count_safe(known, frontier(streams.values(), descending=plan.descending), descending=plan.descending)
         reads = () if safe >= wanted else _refills([*streams.values()], known, safe, work.rounds, plan)
     rows = known[: min(safe, plan.limit)]
-    return Found(rows, rows[-1].position if rows else None, safe >= wanted, work)
+    failures = {stream.ordinal: stream.failure for stream in streams.values() if stream.failure is not None}
+    if failures and len(failures) == len(streams):
+        raise next(iter(failures.values()))
+    return Found(rows, plan.walk.after(rows, plan.ordinals, failures, ended=safe < wanted), failures, work)
 
 
 async def _round(
-    store: Store, streams: dict[int, ShardStream], reads: Sequence[RangeRead], want: int, work: Work
+    store: Store,
+    streams: Mapping[int, ShardStream],
+    reads: Sequence[RangeRead],
+    want: int,
+    plan: SearchPlan,
+    work: Work,
 ) -> None:
     answers = await store.read_ranges(reads, want)
     work.rounds += 1
     work.reads += len(reads)
     for read, answer in zip(reads, answers, strict=True):
-        if isinstance(answer, StoreError):
+        if isinstance(answer, RowPage):
+            streams[read.ordinal].take(answer)
+            work.records_read += answer.records_read
+        elif plan.partial:
+            streams[read.ordinal].fail(answer)
+        else:
             raise answer
-        streams[read.ordinal].take(answer)
-        work.records_read += answer.records_read
 
 
 def _refills(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from graphql_api.catalog.items import has_expired
-from graphql_api.errors import StoreUnavailable
+from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.search.plan import SearchPlan
 from graphql_api.search.resume import behind
 from graphql_api.store.values import Position, RangeRead, Row, RowPage
@@ -16,6 +16,7 @@ class ShardStream:
     def __init__(self, read: RangeRead, plan: SearchPlan) -> None:
         self.rows: list[Row] = []
         self.scanned_to: Position | None = None
+        self.failure: StoreError | None = None
         self._plan = plan
         self._read = read
 
@@ -36,6 +37,11 @@ class ShardStream:
         left = None if page.scanned_to is None else behind(self._read, page.scanned_to, may_tie=self._plan.index.raw)
         self.scanned_to = page.scanned_to if left is not None else None
         self._read = left or self._read
+
+    def fail(self, failure: StoreError) -> None:
+        """Is out for the rest of the page; what it has shown stays."""
+        self.failure = failure
+        self.scanned_to = None
 
     def _living(self, rows: Iterable[Row]) -> Iterable[Row]:
         if self._plan.entity.ttl is None:

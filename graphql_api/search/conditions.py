@@ -22,7 +22,9 @@ from graphql_api.keys.ranges import Between, Condition, Eq, KeyRange, Prefix, ra
 from graphql_api.keys.scalars import Text
 
 FLAT = ("eq", "prefix", "from_", "to")
-FIXED = frozenset({*FLAT, "from", "reverse", "limit", "next_token", "first", "after", "last", "before"})
+FIXED = frozenset(
+    {*FLAT, "from", "reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"}
+)
 """Arguments that every search takes: a property of one of these names is asked for with an underscore behind it."""
 
 

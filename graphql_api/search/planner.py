@@ -2,22 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.catalog.specs import EntitySpec, IndexSpec
-from graphql_api.errors import ExpiredToken, TokenAhead, TokenMismatch, about
+from graphql_api.errors import ExpiredToken, InvalidValue, TokenAhead, TokenMismatch, about
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import join
 from graphql_api.search.conditions import Conditions, argument_name, read_conditions
 from graphql_api.search.how_much import first_limit
-from graphql_api.search.page_token import PageToken, digest, short_words, unpack
-from graphql_api.search.plan import Binding, SearchPlan
+from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
+from graphql_api.search.plan import Binding, SearchPlan, place_of
 from graphql_api.search.request import Paging, SearchRequest, read_paging
-from graphql_api.search.resume import all_behind
+from graphql_api.search.resume import behind
 from graphql_api.search.seal import Seal
+from graphql_api.search.standing import END, START, Standing, Walk
 from graphql_api.shards.coverage import coverage
 from graphql_api.store.values import Key, Position, RangeRead
 
@@ -45,14 +47,19 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
             )
             for ordinal in ordinals
         )
-    position = None
+    begins = Standing(END if paging.backward else START)
     if paging.token is not None:
         token = unpack(seal.open(paging.token, request.tenant, request.principal, paging.argument), paging.argument)
         _check_token(token, binding, paging)
-        position = _position(entity, token, request.tenant)
-    if position is not None:
-        reads = all_behind(reads, position, may_tie=index.raw)
-    first = paging.limit + 1 if known_id else first_limit(paging.limit, len(reads))
+        begins = Standing(token.place, token.lagging)
+    walk = Walk(paging.reverse != paging.backward, paging.backward, begins, partial(place_of, index))
+    going_on = [(read, _position(entity, begins.of(read.ordinal), request.tenant)) for read in reads]
+    left = [
+        (read, position)
+        for whole, position in going_on
+        if (read := _left_of(whole, walk, position, may_tie=index.raw)) is not None
+    ]
+    first = paging.limit + 1 if known_id else first_limit(paging.limit, len(left))
     return SearchPlan(
         entity=entity,
         index=index,
@@ -60,14 +67,30 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         principal=request.principal,
         conditions=conditions.words,
         range=conditions.range,
-        reads=tuple(_with_limit(read, first, position) for read in reads),
+        reads=tuple(_with_limit(read, first, position) for read, position in left),
         limit=paging.limit,
         reverse=paging.reverse,
         backward=paging.backward,
-        resumed=position is not None,
+        resumed=paging.token is not None,
+        walk=walk,
+        ordinals=ordinals,
+        partial=_is_partial(request.on_shard_failure),
         binding=binding,
         now=now,
     )
+
+
+def _left_of(read: RangeRead, walk: Walk, position: Position | None, *, may_tie: bool) -> RangeRead | None:
+    """What a shard still has to show."""
+    if position is not None:
+        return behind(read, position, may_tie=may_tie)
+    return None if walk.begins.of(read.ordinal) == walk.goal else read
+
+
+def _is_partial(policy: object) -> bool:
+    if policy not in ("FAIL", "PARTIAL"):
+        raise InvalidValue(f"on_shard_failure is FAIL or PARTIAL, not {policy!r}.", argument="on_shard_failure")
+    return policy == "PARTIAL"
 
 
 def _with_limit(read: RangeRead, limit: int, position: Position | None) -> RangeRead:
@@ -162,9 +185,8 @@ def _check_token(token: PageToken, binding: Binding, paging: Paging) -> None:
         )
 
 
-def _position(entity: EntitySpec, token: PageToken, tenant: str | None) -> Position | None:
-    """The token's place in this search; the hash key of its record is made anew, never taken from the token."""
-    place = token.place
+def _position(entity: EntitySpec, place: Place, tenant: str | None) -> Position | None:
+    """A token's place in this search; the hash key of its record is made anew, never taken from the token."""
     if place.value is None:
         return None
     if place.record is None:

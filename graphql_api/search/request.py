@@ -29,6 +29,7 @@ class SearchRequest:
     after: str | None = None
     last: int | None = None
     before: str | None = None
+    on_shard_failure: str = "FAIL"
     tenant: str | None = None
     principal: str | None = None
 

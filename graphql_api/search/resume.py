@@ -5,7 +5,6 @@ shard p, every shard is asked for the values beyond v; where rows may tie, the s
 itself too, and p goes on behind the very record. No shard needs a position of its own.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,9 +35,3 @@ def _tightened(key_range: KeyRange, value: RangeValue, *, is_open: bool, descend
         return KeyRange(key_range.low, value, key_range.low_open, is_open or left_out)
     left_out = key_range.low_open and key_range.low == value
     return KeyRange(value, key_range.high, is_open or left_out, key_range.high_open)
-
-
-def all_behind(reads: Sequence[RangeRead], position: Position, *, may_tie: bool) -> tuple[RangeRead, ...]:
-    """The reads that still have something behind a place."""
-    left = (behind(read, position, may_tie=may_tie) for read in reads)
-    return tuple(read for read in left if read is not None)
