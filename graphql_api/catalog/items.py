@@ -1,5 +1,6 @@
 """Between a record in Python and its attributes in the store. Keys are made elsewhere (`mutations/item_keys.py`)."""
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -18,9 +19,23 @@ def to_attributes(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
         raise InvalidRecord(
             f"{spec.type_name} was given a {type(record).__name__}: pass an instance of {spec.type_name}."
         )
-    record.compute_derived()
     attributes: dict[str, AttributeValue] = {}
-    for part in spec.properties.values():
+    _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is None])
+    # Functions see only what has the declared type, and none of them takes down the other records of a batch.
+    try:
+        record.compute_derived()
+    except Exception as problem:
+        raise InvalidRecord(
+            f"{spec.type_name}: a derived property cannot be computed ({problem}). Give values that its function takes."
+        ) from problem
+    _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is not None])
+    return attributes
+
+
+def _add_attributes(
+    attributes: dict[str, AttributeValue], spec: EntitySpec, record: Entity, parts: Iterable[PropertySpec]
+) -> None:
+    for part in parts:
         value = getattr(record, part.name)
         if value is not None:
             attributes[part.stored] = _stored_value(spec, part, value)
@@ -28,7 +43,6 @@ def to_attributes(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
             raise InvalidRecord(f"{spec.type_name}.{part.name} is null: give a value.", argument=part.name)
         elif part.null_is_stored:
             attributes[part.stored] = None
-    return attributes
 
 
 def _stored_value(spec: EntitySpec, part: PropertySpec, value: Any) -> AttributeValue:

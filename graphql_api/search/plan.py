@@ -15,6 +15,8 @@ from graphql_api.store.values import Position, RangeRead
 class Binding:
     """What every token of this search carries besides its place."""
 
+    where: str
+    """entity and index, for people"""
     index_digest: bytes
     search_digest: bytes
     words: str

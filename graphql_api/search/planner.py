@@ -134,6 +134,7 @@ def _binding(entity: EntitySpec, index: IndexSpec, conditions: Conditions, rever
     """The digests name what a place depends on, so that any other change of the catalog leaves tokens alone."""
     columns = (index.sort[0].column,) if index.raw else index.columns
     return Binding(
+        where=f"{entity.type_name}.{index.attribute}",
         index_digest=digest(
             entity.name,
             index.name,
@@ -167,8 +168,8 @@ def _check_token(token: PageToken, binding: Binding, paging: Paging) -> None:
         )
     if token.index_digest != binding.index_digest:
         raise TokenMismatch(
-            f"{paging.argument} was made by another search ({token.words}), and is used with {here}. Pass it with the "
-            "index that it comes from, or leave it out to begin anew.",
+            f"{paging.argument} was made by another search ({token.words}), and is used with {binding.where} "
+            f"({here}). Pass it with the index that it comes from, or leave it out to begin anew.",
             argument=paging.argument,
         )
     if token.search_digest != binding.search_digest:

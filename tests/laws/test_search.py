@@ -87,7 +87,7 @@ def _plain(world: World, items: Any) -> list[Record]:
     return [{name: getattr(item, name) for name in names} for item in items]
 
 
-@examples(400)
+@examples(1_000, deep=10_000)
 @given(data=st.data())
 def test_every_walk_is_a_slice_of_the_sorted_answer(data: st.DataObject, engines: Engines) -> None:
     """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
@@ -172,7 +172,7 @@ def _check_tied(search: Drawn, found: list[Record], expected: list[Record]) -> N
     seen["tie on a raw index"] += len({record[value] for record in found}) < len(found)
 
 
-@examples(200)
+@examples(500, deep=5_000)
 @given(data=st.data())
 def test_changes_during_a_walk_never_touch_other_records(data: st.DataObject, engines: Engines) -> None:
     """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""

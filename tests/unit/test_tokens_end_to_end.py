@@ -51,7 +51,27 @@ class Pet(Entity, shards=Shards(5)):
     by_created = Index(sort="created", name="petCreated")
 
 
-CATALOG = Catalog(User, Pet)
+class Mail(Entity):
+    """Belongs to a person, and lies in the person's shards."""
+
+    key: Id[str]
+    user_id: str
+    created: Created[Timestamp]
+
+    by_user = Index(hash="user_id", sort="created", sharded="User", name="userMail")
+
+
+class Call(Entity):
+    """Belongs to a person, with keys exactly like those of a mail."""
+
+    key: Id[str]
+    user_id: str
+    created: Created[Timestamp]
+
+    by_user = Index(hash="user_id", sort="created", sharded="User", name="userCall", hash_key="userCallHashKey")
+
+
+CATALOG = Catalog(User, Pet, Mail, Call)
 
 
 def _user(number: int) -> User:
@@ -87,6 +107,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         for tenant in (None, "acme", "other"):
             scoped = db.scoped(tenant=tenant)
             assert runner.run(scoped.put_many([_user(number) for number in range(PEOPLE)])) == [None] * PEOPLE
+            mails = [Mail(key=f"m-{at}", user_id="person-001", created=at) for at in range(9)]
+            assert runner.run(scoped.put_many(mails)) == [None] * 9
             assert runner.run(scoped.put_many([Pet(pet_id=f"pet-{at}", created=at) for at in range(9)])) == [None] * 9
         yield Served(runner, store, db)
         runner.run(store.close())
@@ -288,6 +310,7 @@ def test_token_of_a_newer_server_may_be_tried_again(served: Served) -> None:
 # --- good for one search only ----------------------------------------------------------------------------------
 
 BY_NAME: dict[str, Any] = {"prefix": "jo"}
+OF_ONE: dict[str, Any] = {"user_id": "person-001"}
 JOHN: dict[str, Any] = {"eq": "Johanna 0"}
 REVERSE: dict[str, Any] = {"reverse": True}
 OTHER_SEARCHES: dict[str, tuple[IndexRef, dict[str, Any], IndexRef, dict[str, Any], str, str]] = {
@@ -305,6 +328,7 @@ OTHER_SEARCHES: dict[str, tuple[IndexRef, dict[str, Any], IndexRef, dict[str, An
     "raw index": (User.by_phone, {}, User.by_score, {}, "every User by phone", "every User by score"),
     "the table": (User.by_id, {}, User.by_created, {}, "every User by id", "every User by created"),
     "other entity": (User.by_created, {}, Pet.by_created, {}, "every User by created", "every Pet by created"),
+    "same keys": (Mail.by_user, OF_ONE, Call.by_user, OF_ONE, 'another search (userId "person', "Call.by_user (userId"),
 }
 
 
@@ -477,10 +501,10 @@ def test_tokens_show_nothing(served: Served, index: IndexRef, arguments: dict[st
         assert not any(secret in octets or secret.decode() in cursor for secret in secrets)
 
 
-class Call(Entity, shards=Shards(150)):
+class Line(Entity, shards=Shards(150)):
     """Lies in 150 shards."""
 
-    call_id: Id[str]
+    line_id: Id[str]
     title: str
     phone: str
 
@@ -492,13 +516,13 @@ class Call(Entity, shards=Shards(150)):
 async def test_size_over_150_shards(tmp_path: Path, title: int, most: int) -> None:
     """Over 150 shards a token is as long as its one place is, and no longer."""
     store = await open_sqlite(tmp_path / "x.db")
-    db = Database(Catalog(Call), store, Seal([OLD]), clock=lambda: NOW, tenant="acme", principal="ann")
+    db = Database(Catalog(Line), store, Seal([OLD]), clock=lambda: NOW, tenant="acme", principal="ann")
     await store.ensure_table(db.catalog.table_definition())
-    calls = [Call(call_id=f"c{at:04d}", title=f"{at:0{title - 14}d}", phone="+41791234567") for at in range(600)]
-    assert await db.put_many(calls) == [None] * 600
-    page = await db.search(Call.by_title, **{"from": "0" * 40}, limit=500)
+    lines = [Line(line_id=f"c{at:04d}", title=f"{at:0{title - 14}d}", phone="+41791234567") for at in range(600)]
+    assert await db.put_many(lines) == [None] * 600
+    page = await db.search(Line.by_title, **{"from": "0" * 40}, limit=500)
     values = [row.value for row in page._found.rows]
-    assert max(len(str(value).encode()) for value in values) == title - 14 + len("title#") + len("\x01|callId#c0000")
+    assert max(len(str(value).encode()) for value in values) == title - 14 + len("title#") + len("\x01|lineId#c0000")
     assert len({row.ordinal for row in page._found.rows}) > 100
     assert max(map(len, page.cursors)) <= most
     await store.close()
@@ -507,16 +531,16 @@ async def test_size_over_150_shards(tmp_path: Path, title: int, most: int) -> No
 async def test_ties_do_not_make_tokens_longer(tmp_path: Path) -> None:
     """With all records tied on a raw index over 150 shards, a token is no longer for 900 records than for 3."""
     store = await open_sqlite(tmp_path / "x.db")
-    db = Database(Catalog(Call), store, Seal([OLD]), clock=lambda: NOW)
+    db = Database(Catalog(Line), store, Seal([OLD]), clock=lambda: NOW)
     await store.ensure_table(db.catalog.table_definition())
     longest = []
     for start, end in ((0, 3), (3, 900)):
-        await db.put_many([Call(call_id=f"c{at:04d}", title="t", phone="+41791234567") for at in range(start, end)])
+        await db.put_many([Line(line_id=f"c{at:04d}", title="t", phone="+41791234567") for at in range(start, end)])
         token, found = None, set[str]()
         lengths = []
         while True:
-            page = await db.search(Call.by_phone, eq="+41791234567", limit=400, next_token=token)
-            found |= {call.call_id for call in page.items}
+            page = await db.search(Line.by_phone, eq="+41791234567", limit=400, next_token=token)
+            found |= {line.line_id for line in page.items}
             lengths += [*map(len, page.cursors)]
             token = page.next_token
             if token is None:

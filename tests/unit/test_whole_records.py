@@ -44,7 +44,8 @@ async def _database(store: Store, entity: type[Entity]) -> Database:
 
 
 async def _walk(db: Database, index: Any, **arguments: Any) -> list[Any]:
-    found, token = [], None
+    found: list[Any] = []
+    token = None
     while True:
         page = await db.search(index, **arguments, next_token=token)
         found += page.items

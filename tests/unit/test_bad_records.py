@@ -1,0 +1,284 @@
+"""Whatever is wrong with a key or a record, the error says so; and nothing at all leads to any other error."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphql_api import Entity
+from graphql_api.catalog.markers import IndexRef
+from graphql_api.errors import (
+    ConflictingArguments,
+    EmptyKey,
+    InvalidRecord,
+    InvalidValue,
+    KeyTooLong,
+    MissingArgument,
+    ShardQLError,
+    UnknownArgument,
+    UnknownEntity,
+)
+from graphql_api.keys.codec import shown
+from graphql_api.keys.ranges import Between, Eq, Prefix
+from graphql_api.search.planner import plan_search
+from graphql_api.search.request import SearchRequest
+from tests.depth import examples
+from tests.unit.things import CATALOG, LONE, NOW, SEAL, Digits, Line, Served, Settings, State, Stranger, Thing, served
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A store that lives as long as this module's tests."""
+    with served(tmp_path_factory.mktemp("things")) as one:
+        yield one
+
+
+# --- reading and deleting by key -------------------------------------------------------------------------------
+
+KEYS: list[tuple[type[Entity], tuple[Any, ...], dict[str, Any], type[ShardQLError], str, str]] = [
+    (Thing, (), {}, MissingArgument, "thing_id", "found by its thing_id: give it"),
+    (Thing, ("",), {}, EmptyKey, "thing_id", "give a text"),
+    (Thing, (5,), {}, InvalidValue, "id", "Give a str"),
+    (Thing, (LONE,), {}, InvalidValue, "id", "lone surrogate"),
+    (Thing, ("x" * 1100,), {}, KeyTooLong, "thing_id", "Shorten"),
+    (Thing, (), {"thing_id": 5}, InvalidValue, "thing_id", "Give a str"),
+    (Thing, (), {"thing_id": ""}, EmptyKey, "thing_id", "give a text"),
+    (Thing, ("t-1",), {"thing_id": "t-1"}, ConflictingArguments, "thing_id", "give one of the two"),
+    (Thing, ("t-1",), {"thing": "t-1"}, UnknownArgument, "thing", "Did you mean 'thing_id'?"),
+    (Thing, ("t-1",), {"created": 5}, UnknownArgument, "created", "found by thing_id"),
+    (Line, (), {}, MissingArgument, "order", "give it"),
+    (Line, (), {"order": "o-1"}, MissingArgument, "year", "give it"),
+    (Line, ("o-1",), {}, InvalidValue, "id", "has 1 of 2 parts"),
+    (Line, ("o-1/2026/e/1",), {}, InvalidValue, "id", "has 4 parts, and the id has 2"),
+    (Line, ("o-1/",), {}, InvalidValue, "id", "is no int64"),
+    (Line, ("/2026",), {}, EmptyKey, "id", "empty part"),
+    (Line, ("o-1/2026",), {"category": "e"}, MissingArgument, "num", "give it"),
+    (Line, ("o-1/2026",), {"num": 1}, MissingArgument, "category", "give it"),
+    (Line, ("o-1/2026",), {"category": "e", "num": "1"}, InvalidValue, "num", "Give an int"),
+    (Line, ("o-1/2026",), {"category": "", "num": 1}, EmptyKey, "category", "give a text"),
+    (Line, ("o-1/2026",), {"category": LONE, "num": 1}, InvalidValue, "category", "lone surrogate"),
+    (Line, ("o-1/2026",), {"category": "x" * 1100, "num": 1}, KeyTooLong, "category", "Shorten"),
+    (Settings, ("x",), {}, UnknownArgument, "id", "leave id out"),
+    (Stranger, ("x",), {}, UnknownEntity, "entity", "'Stranger'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("entity", "ids", "parts", "error", "argument", "words"), KEYS, ids=lambda case: shown(case)[:50]
+)
+@pytest.mark.parametrize("word", ["get", "delete"])
+def test_bad_keys_are_explained(
+    things: Served,
+    word: str,
+    entity: type[Entity],
+    ids: tuple[Any, ...],
+    parts: dict[str, Any],
+    error: type[ShardQLError],
+    argument: str,
+    words: str,
+) -> None:
+    """What names no record is refused with the argument and the remedy, and nothing is read or removed."""
+    problem = things.problem(getattr(things.db, word)(entity, *ids, **parts))
+    assert (type(problem), problem.argument) == (error, argument), problem.message
+    assert words in problem.message
+
+
+def test_history_is_not_deleted_by_id_alone(things: Served) -> None:
+    """Where an id has several records, deleting needs to know which one."""
+    problem = things.problem(things.db.delete(Line, "o-1/2026"))
+    assert (type(problem), problem.argument) == (MissingArgument, "category")
+    assert "give category too" in problem.message
+    assert things.runner.run(things.db.get(Line, "o-1/2026")) is not None
+
+
+def test_nothing_was_lost_by_refused_deletes(things: Served) -> None:
+    """The records that the refused calls seemed to mean are all still there."""
+    assert things.runner.run(things.db.get(Thing, "t-1")) is not None
+    assert things.runner.run(things.db.get(Settings)) is not None
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+def _changed(**changes: Any) -> Thing:
+    """A record that was changed behind pydantic's back, as plain assignments do."""
+    thing = Thing(thing_id="t-3", created=1, first_name="Jo", owner="o")
+    for name, value in changes.items():
+        setattr(thing, name, value)
+    return thing
+
+
+def _digits(text: str) -> Digits:
+    digits = Digits(digits_id="d-1", text="7")
+    digits.text = text
+    return digits
+
+
+RECORDS: list[tuple[Entity, type[ShardQLError], str | None, str]] = [
+    (_changed(thing_id=""), EmptyKey, "thing_id", "give a text"),
+    (_changed(thing_id=None), InvalidRecord, "thing_id", "give a value"),
+    (_changed(thing_id=5), InvalidValue, "thing_id", "Give a str"),
+    (_changed(thing_id=LONE), InvalidValue, "thing_id", "lone surrogate"),
+    (_changed(thing_id="x" * 1100), KeyTooLong, "thing_id", "Shorten"),
+    (_changed(created="5"), InvalidValue, "created", "Give an int"),
+    (_changed(first_name="x" * 1100), KeyTooLong, "name", "Shorten"),
+    (_changed(owner="o" * 3000), KeyTooLong, "owner", "Shorten owner"),
+    (_changed(owner=LONE), InvalidValue, "owner", "lone surrogate"),
+    (_changed(note=""), EmptyKey, "note", "leave it null"),
+    (_changed(note="x" * 1100), KeyTooLong, "note", "shorten"),
+    (_changed(real=float("nan")), InvalidValue, "real", "Give a finite"),
+    (_changed(amount=Decimal("1" * 39)), InvalidValue, "amount", "at most 38"),
+    (_changed(moment=datetime(2026, 1, 1)), InvalidValue, "moment", "time zone"),  # noqa: DTZ001
+    (_changed(state="open"), InvalidValue, "state", "Give a member of State"),
+    (_changed(first_name=["Jo"]), InvalidValue, "first_name", "Give a str"),
+    (_digits("x7"), InvalidRecord, None, "cannot be computed"),
+    (_changed(whole=2**63), InvalidValue, "whole", "Give a value"),
+    (Line(order="", year=1, category="a", num=1), EmptyKey, "order", "give a text"),
+    (Line(order="a", year=1, category="", num=1), EmptyKey, "category", "give a text"),
+    (Stranger(stranger_id="x"), UnknownEntity, "entity", "no entity 'Stranger'"),
+]
+
+
+@pytest.mark.parametrize(("record", "error", "argument", "words"), RECORDS, ids=lambda case: shown(case)[:50])
+def test_bad_records_are_explained(
+    things: Served, record: Entity, error: type[ShardQLError], argument: str | None, words: str
+) -> None:
+    """A record that cannot be stored is refused with the property and the remedy, and nothing is written."""
+    problem = things.problem(things.db.put(record))
+    assert (type(problem), problem.argument) == (error, argument), problem.message
+    assert words in problem.message
+
+
+def test_one_bad_record_does_not_keep_the_others_back(things: Served) -> None:
+    """Of several records each is told for itself, also where one is of another entity."""
+    mixed: list[Entity] = [_changed(thing_id="t-4"), _changed(thing_id=""), Settings(), _changed(thing_id="t-5")]
+    results = things.runner.run(things.db.put_many(mixed))
+    assert [type(result) for result in results] == [type(None), EmptyKey, InvalidRecord, type(None)]
+    assert "pass an instance of Thing" in str(results[2])
+    for thing_id in ("t-4", "t-5"):
+        assert things.runner.run(things.db.get(Thing, thing_id)) is not None
+        things.runner.run(things.db.delete(Thing, thing_id))
+
+
+# --- anything at all -------------------------------------------------------------------------------------------
+
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([10**4000, 2**63, -(2**63), 0, 1, 5]),
+    st.floats(),
+    st.decimals(),
+    st.text(max_size=8),
+    st.text(st.characters(categories=["Cs"]), max_size=2),
+    st.sampled_from(["", "jo", "o", "o-1/2026", "electronics/1", "/", "%2F", "a" * 1025, "x" * 3000, "\x7f" * 1024]),
+    st.binary(max_size=4),
+    st.dates(),
+    st.datetimes(),
+    st.datetimes(timezones=st.just(UTC)),
+    st.timedeltas(),
+    st.uuids(),
+    st.sampled_from(State),
+)
+values = st.recursive(
+    plain,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2),
+        st.dictionaries(st.sampled_from(["eq", "prefix", "from", "from_", "to", "x", 5]), inner, max_size=3),
+        st.builds(Eq, inner),
+        st.builds(Prefix, inner),
+        st.builds(Between, inner, inner),
+    ),
+    max_leaves=3,
+)
+NAMES = [
+    *(
+        "eq",
+        "prefix",
+        "from",
+        "from_",
+        "to",
+        "id",
+        "reverse",
+        "limit",
+        "first",
+        "last",
+        "next_token",
+        "after",
+        "before",
+    ),
+    *("name", "owner", "created", "whole", "state", "note", "limit_", "day", "order", "year", "category", "num", "x"),
+]
+INDEXES = [
+    IndexRef(entity, attribute)
+    for entity in (Thing, Digits, Line, Settings)
+    for attribute in CATALOG.entity(entity).indexes
+]
+
+
+@examples(1500)
+@given(
+    index=st.sampled_from(INDEXES),
+    helpful=st.booleans(),
+    arguments=st.dictionaries(st.sampled_from(NAMES), values, max_size=4),
+    only=values,
+)
+def test_any_search_is_planned_or_refused(index: IndexRef, helpful: bool, arguments: dict[str, Any], only: Any) -> None:
+    """Whatever is given for whatever argument, a search has a plan or an error of ours that says what to do."""
+    if helpful:  # what the index needs, so that the junk gets further
+        entity = CATALOG.entity(index.entity)
+        needed = {
+            **({"owner": "o"} if entity.indexes[index.attribute].hash else {}),
+            **({"id": "o-1/2026"} if entity.ids[1:] else {}),
+        }
+        first = [part.property.name for part in entity.indexes[index.attribute].sort][:1]
+        arguments = {**needed, **dict.fromkeys(first, only)} if len(arguments) % 2 else {**arguments, **needed}
+    paging = {"reverse", "limit", "first", "last", "next_token", "after", "before"} & arguments.keys()
+    request = SearchRequest(
+        CATALOG.entity(index.entity).name,
+        index.attribute,
+        {name: value for name, value in arguments.items() if name not in paging},
+        **{name: arguments[name] for name in paging},
+    )
+    try:
+        plan = plan_search(CATALOG, request, NOW, SEAL)
+    except ShardQLError as problem:
+        fault = problem
+    else:
+        assert plan.reads
+        return
+    assert fault.message
+    assert fault.argument is not None
+    assert len(fault.message) < 1_000
+
+
+@examples(200)
+@given(
+    entity=st.sampled_from([Thing, Digits, Line, Settings]),
+    own_id=values,
+    parts=st.dictionaries(
+        st.sampled_from(["thing_id", "order", "year", "category", "num", "x", "id"]), values, max_size=3
+    ),
+    word=st.sampled_from(["get", "delete"]),
+)
+def test_any_key_is_looked_up_or_refused(
+    things: Served, entity: type[Entity], own_id: Any, parts: dict[str, Any], word: str
+) -> None:
+    """Whatever is given as a key, it is looked up or refused by an error of ours."""
+    if word == "delete" and entity is Settings:
+        return
+    with suppress(ShardQLError):
+        things.runner.run(getattr(things.db, word)(entity, own_id, **parts))
+
+
+@examples(300)
+@given(changes=st.dictionaries(st.sampled_from([*Thing.model_fields]), values, max_size=3))
+def test_any_record_is_made_or_refused(things: Served, changes: dict[str, Any]) -> None:
+    """Whatever is assigned to a record's properties, it is stored or refused by an error of ours."""
+    with suppress(ShardQLError):
+        things.runner.run(things.db.scoped(tenant="junk").put(_changed(**changes)))
