@@ -227,6 +227,12 @@ class StoreRefused(StoreError):
     code = "STORE_REFUSED"
 
 
+class StoreDenied(StoreError):
+    """The store does not let this process in: credentials are missing, expired, or lack a permission."""
+
+    code = "STORE_DENIED"
+
+
 class ItemTooLarge(StoreError):
     """A record above 400 KB."""
 
@@ -247,7 +253,7 @@ class ConditionFailed(StoreError):
 
 
 class WrongTable(StoreError):
-    """The table is of another format, or knows shard generations that this catalog lacks."""
+    """There is no such table, or one of another format, or one with shard generations that this catalog lacks."""
 
     code = "WRONG_TABLE"
 

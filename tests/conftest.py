@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 
 from tests.depth import DEEP_EXAMPLES, QUICK_EXAMPLES
+from tests.engines_report import report_engines
 
 SEED_OPTION = "--hypothesis-seed"
 
@@ -40,7 +41,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Says it again below the failures, which is all that a quiet run shows."""
+    """Says which engines ran, and below failures how to replay them, which is all that a quiet run shows."""
+    report_engines(terminalreporter)
     if terminalreporter.stats.get("failed"):
         terminalreporter.write_line(replay(config))
 

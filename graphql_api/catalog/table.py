@@ -11,11 +11,14 @@ from graphql_api.store.values import IndexDefinition, TableDefinition
 def table_definition(specs: Iterable[EntitySpec]) -> TableDefinition:
     """The table that entities without violations need."""
     indexes: dict[str, IndexDefinition] = {}
+    ttl_attribute = None
     for spec in specs:
+        if spec.ttl is not None:
+            ttl_attribute = spec.ttl.stored
         for index in spec.indexes.values():
             if index.physical is not None:
                 indexes[index.physical] = index_definition(index.physical, index)
-    return TableDefinition(tuple(indexes.values()))
+    return TableDefinition(tuple(indexes.values()), ttl_attribute=ttl_attribute)
 
 
 def index_definition(physical: str, index: IndexSpec) -> IndexDefinition:

@@ -41,6 +41,7 @@ def table_violations(specs: Sequence[EntitySpec], namespace: str | None) -> Iter
         yield from _no_strangers(physical, declared, specs)
     yield from _generated_names(specs)
     yield from _raw_types(specs)
+    yield from _one_expiry(specs)
     yield from _parents(specs)
 
 
@@ -217,6 +218,30 @@ def _raw_types(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
                     part.name,
                     f"is stored as {part.stored!r}, which {user} orders by, and its null differs from its default.",
                     "Make null its default, or take null out of its type.",
+                )
+
+
+def _one_expiry(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
+    """An engine removes records by one attribute of the table, whatever entity they are of, where it is a number."""
+    first = next((spec for spec in specs if spec.ttl is not None), None)
+    if first is None or first.ttl is None:
+        return
+    for spec in specs:
+        if spec.ttl is not None and spec.ttl.stored != first.ttl.stored:
+            yield Violation(
+                spec.type_name,
+                spec.ttl.name,
+                f"is a Ttl stored as {spec.ttl.stored!r}, and {first.type_name}.{first.ttl.name} is one stored as "
+                f"{first.ttl.stored!r}; an engine looks at one attribute of the table.",
+                'Give both the same stored name by stored("…").',
+            )
+        for part in spec.properties.values():
+            if part.stored == first.ttl.stored and part != spec.ttl and raw_key_type(part) != "S":
+                yield Violation(
+                    spec.type_name,
+                    part.name,
+                    f"is stored as {part.stored!r}, by which {first.type_name}.{first.ttl.name} lets records expire.",
+                    'Mark it with Ttl[Timestamp], or give it another stored name by stored("…").',
                 )
 
 

@@ -2,20 +2,24 @@
 
 import typer
 
+from graphql_api.cli.capacity import capacity
 from graphql_api.cli.load import load
 from graphql_api.cli.sample import sample
 from graphql_api.cli.show import show
+from graphql_api.cli.table import table
 
 app = typer.Typer(
     name="shardql",
     help="Exact search over any number of shards of a single-table database, declared once in Python.",
     epilog="A catalog is named as MODULE:CATALOG, for instance graphql_api.examples.users:catalog; a store by a URL: "
-    "sqlite:///relative.db or sqlite:////absolute.db.",
+    "sqlite:///relative.db, sqlite:////absolute.db or dynamodb://table?region=eu-west-1.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+app.command()(capacity)
 app.command()(load)
 app.command()(sample)
 app.command()(show)
+app.add_typer(table, name="table")

@@ -31,7 +31,7 @@ def load(
     ] = None,
     *,
     store: Annotated[
-        str, typer.Option(metavar="URL", help="Where to: sqlite:///relative.db or sqlite:////absolute.db.")
+        str, typer.Option(metavar="URL", help="Where to: sqlite:///relative.db or dynamodb://table?region=eu-west-1.")
     ],
     sample: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Load so many sample records instead of a file.")

@@ -8,11 +8,16 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.errors import InvalidValue
 
 
+def offers_samples(address: str) -> bool:
+    """Whether the module of a loaded catalog makes up records."""
+    return callable(_sample_function(address))
+
+
 async def sample_records(address: str, count: int) -> AsyncIterator[Entity]:
     """The records that the module of a loaded catalog makes up; `sample` may be a generator of either kind."""
-    module_name = address.partition(":")[0]
-    make = getattr(sys.modules[module_name], "sample", None)
+    make = _sample_function(address)
     if not callable(make):
+        module_name = address.partition(":")[0]
         raise InvalidValue(
             f"Module {module_name!r} offers no sample data: define sample(count) there, which yields records, or load "
             "a file.",
@@ -25,3 +30,7 @@ async def sample_records(address: str, count: int) -> AsyncIterator[Entity]:
     else:
         for record in made:
             yield record
+
+
+def _sample_function(address: str) -> Any:
+    return getattr(sys.modules[address.partition(":")[0]], "sample", None)

@@ -156,6 +156,8 @@ class TableDefinition:
     indexes: tuple[IndexDefinition, ...] = ()
     hash_attribute: str = "hashKey"
     range_attribute: str = "rangeKey"
+    ttl_attribute: str | None = field(default=None, compare=False)
+    """holds the second from which on the engine may remove a record; one that never removes any does not keep it"""
 
 
 def shard_of(hash_key: str) -> tuple[str, str]:

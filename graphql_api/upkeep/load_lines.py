@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.specs import EntitySpec
-from graphql_api.errors import InvalidRecord, ShardQLError, UnknownArgument, nearest
+from graphql_api.errors import InvalidRecord, ShardQLError, UnknownArgument, about, nearest
 from graphql_api.keys.codec import shown
 
 BATCH = 1000
@@ -149,6 +150,16 @@ def _batches(entity: EntitySpec, lines: BinaryIO, progress: Progress, size: int)
             yield replace(now, offset=offset, line=line)
             now, held = _Batch([], [], [], offset, line), 0
     yield replace(now, offset=offset, line=line)
+
+
+def read_records(entity: EntitySpec, path: Path, most: int) -> Iterator[Entity]:
+    """The first records of a file of JSON lines; the first line that is none is an error."""
+    names = {part.stored: part.name for part in entity.properties.values()}
+    with path.open("rb") as lines:
+        filled = ((number, text) for number, (text, _) in enumerate(_lines(lines), 1) if text.strip())
+        for number, text in islice(filled, most):
+            with about(f"{path}, line {number}"):
+                yield _record(entity, names, text)
 
 
 def _record(entity: EntitySpec, names: dict[str, str], text: bytes) -> Entity:

@@ -12,6 +12,7 @@ from graphql_api.keys.hash_keys import hash_key, parse_hash_key
 from graphql_api.mutations.apply import new_write_id
 from graphql_api.store.port import Store
 from graphql_api.store.values import Expect, Item, Key, Put
+from graphql_api.upkeep.table_differences import refuse_differences
 
 TABLE_FORMAT = 1
 META_ENTITY = "shardql"
@@ -19,13 +20,17 @@ META_KEY = Key(hash_key(META_ENTITY, ""), "table#meta")
 _ATTEMPTS = 10
 
 
-async def admit_table(store: Store, catalog: Catalog, now: float) -> None:
+async def admit_table(store: Store, catalog: Catalog, now: float, *, create_table: bool = True) -> None:
     """Makes sure that there is a table of our format with the catalog's indexes, whose shards have grown as they may.
 
     A table without a record of itself takes all generations as they are declared; one that does not fit stays as it is.
+    Without `create_table` a missing table or index is an error.
     """
     definition = catalog.table_definition()
-    if await store.describe() is None:
+    found = await store.describe()
+    if not create_table:
+        refuse_differences(found, definition)
+    elif found is None:
         await store.ensure_table(definition)
     for _ in range(_ATTEMPTS):
         (meta,) = await store.get_many([META_KEY], consistent=True)
@@ -39,8 +44,9 @@ async def admit_table(store: Store, catalog: Catalog, now: float) -> None:
         for entity in catalog.entities.values():
             if entity.name in applied:
                 await _check_growth(store, catalog, entity, applied[entity.name], now)
-            spaces[entity.name] = _space_of(entity)
-        await store.ensure_table(definition)
+            spaces[entity.name] = space_of(entity)
+        if create_table:
+            await store.ensure_table(definition)
         if spaces == applied:
             return
         try:
@@ -64,7 +70,8 @@ async def _record(store: Store, spaces: Mapping[str, Any], meta: Item | None) ->
     await store.write_together([Put(item, expected)], token=write_id)
 
 
-def _space_of(entity: EntitySpec) -> dict[str, Any]:
+def space_of(entity: EntitySpec) -> dict[str, Any]:
+    """The declared shards of an entity as the table records them."""
     space = entity.space
     return {
         "width": space.width,
@@ -85,7 +92,7 @@ async def _check_growth(
     store: Store, catalog: Catalog, entity: EntitySpec, applied: Mapping[str, Any], now: float
 ) -> None:
     """What was applied must stand as it is; what comes on top must begin behind everything that exists."""
-    declared = _space_of(entity)
+    declared = space_of(entity)
     if (applied["width"], applied["function"]) != (declared["width"], declared["function"]):
         raise WrongTable(
             f"{entity.type_name} was stored with shards of width {applied['width']} by {applied['function']}, and the "
@@ -94,8 +101,8 @@ async def _check_growth(
     before: Sequence[Any] = applied["generations"]
     if declared["generations"][: len(before)] != [*before]:
         raise WrongTable(
-            f"{entity.type_name} was stored with the shard generations {_in_words(before)}, and the catalog says "
-            f"{_in_words(declared['generations'])}: keep those that were applied, and add new ones behind them with "
+            f"{entity.type_name} was stored with the shard generations {in_words(before)}, and the catalog says "
+            f"{in_words(declared['generations'])}: keep those that were applied, and add new ones behind them with "
             "then(…)."
         )
     added = entity.space.generations[len(before) :]
@@ -159,7 +166,8 @@ def _is_child(spec: EntitySpec, parent: EntitySpec) -> bool:
     return any(index.like_parent and index.head == parent.name for index in spec.indexes.values())
 
 
-def _in_words(generations: Sequence[Mapping[str, Any]]) -> str:
+def in_words(generations: Sequence[Mapping[str, Any]]) -> str:
+    """Recorded generations as people read them: `1, 16 since 1767225600`."""
     return ", ".join(
         f"{generation['size']} since {generation['since']}" if "since" in generation else f"{generation['size']}"
         for generation in generations

@@ -1,23 +1,51 @@
 """A store of every engine, with the contract's table."""
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from graphql_api.store.port import Store
-from tests.store_contract.engines import ENGINES, Engine
+from tests.dynamodb_local import NoServer
+from tests.engines_report import DID_NOT_RUN, LACKS, RAN
+from tests.store_contract.engines import KNOWN_TO_MISS, Engine, running
 from tests.store_contract.samples import TABLE, Clock
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
+@pytest.fixture(scope="session")
+def engine_named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Engine | NoServer]]:
+    """Engines by name; each is started and tried when the first test needs it, and ends with the run."""
+    started: dict[str, Engine | NoServer] = {}
+    with ExitStack() as stack:
+
+        def find(name: str) -> Engine | NoServer:
+            if name not in started:
+                try:
+                    started[name] = stack.enter_context(running(name, tmp_path_factory.mktemp(name)))
+                except NoServer as problem:
+                    started[name] = problem
+            return started[name]
+
+        yield find
+
+
+@pytest.fixture(params=KNOWN_TO_MISS)
+def engine(request: pytest.FixtureRequest, engine_named: Callable[[str], Engine | NoServer]) -> Engine:
     """Each engine in turn; a test that asks for more than it can do is skipped."""
-    found = ENGINES[request.param]
+    found = engine_named(request.param)
+    if isinstance(found, NoServer):
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{request.param} does not run here: {found}.")
+        request.node.user_properties.append((DID_NOT_RUN, f"{request.param}: {found}"))
+        pytest.skip(f"{request.param} does not run here: {found}")
     for needed in request.node.iter_markers("needs"):
         for ability in needed.args:
             if ability not in found.abilities:
+                request.node.user_properties.append((LACKS, f"{request.param}: {ability}"))
                 pytest.skip(f"the engine cannot do this: {ability}")
+    request.node.user_properties.append((RAN, request.param))
     return found
 
 

@@ -1,11 +1,17 @@
 """The engines that the contract is tried on: how each is opened, and what it can do."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.store.port import Store
+from tests.dynamodb_local import Server, dynamodb_local, moto
+from tests.store_contract.abilities import TRIALS, missing
 
 
 @dataclass(frozen=True)
@@ -14,11 +20,45 @@ class Engine:
 
     open: Callable[[Path, Callable[[], float]], Awaitable[Store]]
     abilities: frozenset[str]
-    """`reopen`: records outlive the store; `clock`: the age of tokens follows the clock that the test gives"""
+    """`reopen`: records outlive the store; `clock`: the age of tokens follows the clock that the test gives; the others
+    are told in `abilities.py`"""
 
 
-async def _sqlite(place: Path, now: Callable[[], float]) -> Store:
+KNOWN_TO_MISS: Mapping[str, frozenset[str]] = {
+    "sqlite": frozenset(),
+    "moto": frozenset({"exact size", "typed conditions", "tokens", "unfit", "definers"}),
+    "dynamodb-local": frozenset({"unfit"}),
+}
+"""what each engine is known not to be able to do, out of what is tried; a test compares this with what was found"""
+
+SERVERS: Mapping[str, Callable[[], AbstractContextManager[Server]]] = {"moto": moto, "dynamodb-local": dynamodb_local}
+
+
+@contextmanager
+def running(name: str, folder: Path) -> Iterator[Engine]:
+    """The engine of a name, and what it turns out to be able to do."""
+    if name in SERVERS:
+        with SERVERS[name]() as server:
+
+            async def open_table(place: Path, now: Callable[[], float]) -> Store:
+                return await server.open(f"contract-{blake2b(str(place).encode(), digest_size=8).hexdigest()}")
+
+            yield _tried(open_table, folder, {"reopen"})
+    else:
+        yield _tried(_open_file, folder, {"reopen", "clock"})
+
+
+async def _open_file(place: Path, now: Callable[[], float]) -> Store:
     return await open_sqlite(place / "store.db", now=now)
 
 
-ENGINES = {"sqlite": Engine(_sqlite, frozenset({"reopen", "clock"}))}
+def _tried(open_store: Callable[[Path, Callable[[], float]], Awaitable[Store]], folder: Path, own: set[str]) -> Engine:
+    async def open_named(name: str) -> Store:
+        place = folder / name
+        place.mkdir()
+        return await open_store(place, lambda: 0.0)
+
+    # In a thread, since the loop of this one belongs to the tests.
+    with ThreadPoolExecutor(1) as thread:
+        lacking = thread.submit(asyncio.run, missing(open_named)).result()
+    return Engine(open_store, frozenset(own | TRIALS.keys() - lacking))

@@ -53,7 +53,8 @@ def record(key: Key | tuple[str, str], **attributes: Any) -> dict[str, Any]:
 
 async def put(store: Store, *items: Mapping[str, Any]) -> None:
     """Stores records, each of which has to be accepted."""
-    assert await store.write([Put(item) for item in items]) == [None] * len(items)
+    problems = await store.write([Put(item) for item in items])
+    assert problems == [None] * len(items), [problem for problem in problems if problem is not None]
 
 
 async def refusal(store: Store, write: Write) -> StoreError | None:
@@ -121,6 +122,18 @@ def _behind(read: RangeRead, rows: Sequence[Row], place: Position, *, by_positio
 
 def _is_behind(value: Any, other: Any, descending: bool) -> bool:
     return bool(value < other if descending else value > other)
+
+
+def unordered(definition: TableDefinition | None) -> tuple[str, str, set[tuple[Any, ...]]] | None:
+    """A definition as what can be compared, since an engine may forget in which order things were listed."""
+    if definition is None:
+        return None
+    indexes = {(replace(index, projection="ALL"), _carried(index)) for index in definition.indexes}
+    return definition.hash_attribute, definition.range_attribute, indexes
+
+
+def _carried(index: IndexDefinition) -> frozenset[str]:
+    return frozenset(index.projection if isinstance(index.projection, tuple) else [index.projection])
 
 
 def summary(rows: Sequence[Row]) -> list[tuple[RangeValue, Key]]:

@@ -11,7 +11,7 @@ from graphql_api.errors import StoreRefused, WrongTable
 from graphql_api.store.port import Store
 from graphql_api.store.values import Delete, IndexDefinition, Key, Put, TableDefinition
 from tests.store_contract.engines import Engine
-from tests.store_contract.samples import TABLE, Clock, page, put, reading, record
+from tests.store_contract.samples import TABLE, Clock, page, put, reading, record, unordered
 
 LATER = IndexDefinition("later", "laterHash", "later", "N")
 
@@ -21,9 +21,9 @@ async def test_describe(bare_store: Store) -> None:
     assert await bare_store.describe() is None
     for _ in range(2):
         await bare_store.ensure_table(TABLE)
-        assert await bare_store.describe() == TABLE
+        assert unordered(await bare_store.describe()) == unordered(TABLE)
     await bare_store.ensure_table(TableDefinition())
-    assert await bare_store.describe() == TABLE
+    assert unordered(await bare_store.describe()) == unordered(TABLE)
 
 
 async def test_own_key_attributes(bare_store: Store) -> None:
@@ -43,19 +43,29 @@ async def test_added_index(store: Store) -> None:
         record(("h!", "b"), laterHash="l!"),
         record(("h!", "c"), later=1),
     ]
-    unfit = record(("h!", "d"), laterHash="l!", later="text")
-    await put(store, *fitting, *others, unfit)
+    await put(store, *fitting, *others)
 
     await store.ensure_table(TableDefinition((*TABLE.indexes, LATER)))
 
     rows = (await page(store, reading("later", "l!"), want=10_000)).rows
     assert [row.item for row in rows] == fitting
-    assert await store.describe() == TableDefinition((*TABLE.indexes, LATER))
-    await put(store, {**fitting[0], "later": 5000}, {**unfit, "later": -1})
+    assert unordered(await store.describe()) == unordered(TableDefinition((*TABLE.indexes, LATER)))
+    await put(store, {**fitting[0], "later": 5000})
     await store.write([Delete(Key("h!", "0001"))])
     values = [row.value for row in (await page(store, reading("later", "l!"), want=10_000)).rows]
-    assert values == [-1, *range(2, 1200), 5000]
+    assert values == [*range(2, 1200), 5000]
     assert len((await page(store, reading("byText", "t!"))).rows) == 0
+
+
+@pytest.mark.needs("unfit")
+async def test_records_that_do_not_fit_an_added_index(store: Store) -> None:
+    """A stored record whose attribute is not of the added index's type stays out of it until it is written anew."""
+    unfit = record(("h!", "d"), laterHash="l!", later="text")
+    await put(store, unfit, record(("h!", "e"), laterHash="l!", later=1))
+    await store.ensure_table(TableDefinition((LATER,)))
+    assert [row.value for row in (await page(store, reading("later", "l!"))).rows] == [1]
+    await put(store, {**unfit, "later": -1})
+    assert [row.value for row in (await page(store, reading("later", "l!"))).rows] == [-1, 1]
 
 
 async def test_writes_during_a_fill(store: Store) -> None:
@@ -93,7 +103,7 @@ async def test_index_of_the_same_name(store: Store, other: IndexDefinition) -> N
         await store.ensure_table(TableDefinition((LATER, other)))
     assert other.name in caught.value.message
     assert other.range_attribute in caught.value.message
-    assert await store.describe() == TABLE
+    assert unordered(await store.describe()) == unordered(TABLE)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +126,7 @@ async def test_wrong_definitions(bare_store: Store, definition: TableDefinition)
     assert await bare_store.describe() is None
 
 
+@pytest.mark.needs("definers")
 async def test_several_definers(bare_store: Store) -> None:
     """Several may define the table at once, each with indexes of its own; all of them are there in the end."""
     await bare_store.ensure_table(TableDefinition())
@@ -155,7 +166,7 @@ async def test_scan_of_nothing(store: Store) -> None:
     assert (list(part.items), part.after) == ([], None)
 
 
-@pytest.mark.needs("reopen")
+@pytest.mark.needs("reopen", "tokens")
 async def test_reopened(engine: Engine, tmp_path: Path, clock: Clock) -> None:
     """Everything acknowledged is there after closing and opening: table, records, entries, tokens."""
     place = tmp_path / "again"
@@ -168,7 +179,7 @@ async def test_reopened(engine: Engine, tmp_path: Path, clock: Clock) -> None:
     await store.close()
 
     store = await engine.open(place, clock)
-    assert await store.describe() == TABLE
+    assert unordered(await store.describe()) == unordered(TABLE)
     assert [row.value for row in (await page(store, reading("byText", "t!"))).rows] == ["b", "c"]
     with pytest.raises(StoreRefused):
         await store.write_together([Put(record(("h!", "3")))], "token")

@@ -615,6 +615,37 @@ def test_table_includes_at_most_a_hundred_properties() -> None:
     ]
 
 
+def test_table_has_one_expiry() -> None:
+    """An engine removes records by one attribute of the table, so entities expire by the same, and no other is it."""
+
+    class Visit(Entity):
+        visit_id: Id[str]
+        expires: Ttl[Timestamp] | None = None
+
+    class Code(Entity):
+        code_id: Id[str]
+        until: Ttl[Timestamp]
+
+    class SameCode(Entity):
+        code_id: Id[str]
+        until: Annotated[Ttl[Timestamp], stored("expires")]
+
+    def licence(kind: Any) -> type[Entity]:
+        return made("Licence", {"licence_id": Id[str], "expires": kind})
+
+    assert Catalog(Visit, SameCode, licence(str)).table_definition().ttl_attribute == "expires"
+    assert Catalog(licence(Timestamp)).table_definition().ttl_attribute is None
+    assert violations(Visit, Code) == [
+        (
+            "Code.until: is a Ttl stored as 'until', and Visit.expires is one stored as 'expires'; "
+            "an engine looks at one attribute of the table."
+        )
+    ]
+    assert violations(Visit, licence(Timestamp)) == [
+        "Licence.expires: is stored as 'expires', by which Visit.expires lets records expire."
+    ]
+
+
 # --- entities beside each other --------------------------------------------------------------------------------
 
 

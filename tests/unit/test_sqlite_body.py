@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.adapters.sqlite.body import decode_body, encode_body, record_size, same
+from graphql_api.adapters.sqlite.body import decode_body, encode_body
 from graphql_api.adapters.sqlite.keys import number_bytes, read_range, tie_of
+from graphql_api.store.records import same
+from graphql_api.store.sizes import record_size
 from tests.store_contract.samples import NUMBERS
 
 
@@ -44,12 +46,15 @@ def test_tags(value: Any, stored: Any) -> None:
         (b"abc", 3),
         (True, 1),
         (None, 1),
-        (0, 2),
+        (0, 1),
         (7, 2),
         (-7, 3),
         (123456, 4),
         (1000, 2),
+        (12340, 4),
         (Decimal("0.0012"), 2),
+        (Decimal("1.5"), 3),
+        (Decimal("-0.05"), 3),
         ([], 3),
         (["a", 1], 3 + 2 + 1 + 2),
         ({"ab": "c"}, 3 + 1 + 2 + 1),

@@ -7,18 +7,11 @@ from typing import Any
 
 import orjson
 
-from graphql_api.errors import ItemTooLarge, StoreRefused
+from graphql_api.errors import StoreRefused
+from graphql_api.store.records import MOST_DEPTH, MOST_RECORD_BYTES, number_problem, refuse_large
 from graphql_api.store.values import Item
 
-MOST_RECORD_BYTES = 400 * 1024
-MOST_DIGITS = 38
-MOST_DEPTH = 32
-LEAST_EXPONENT, GREATEST_EXPONENT = -130, 125
-
 _INT64 = range(-(2**63), 2**63)
-_MOST_NUMBER_BITS = 420
-"""enough for 10 to the power of 126: a longer int is beyond the range, whatever its digits"""
-
 _CERTAINLY_SMALL = MOST_RECORD_BYTES // 2
 """The text of a record is never shorter than two thirds of the size that counts, so below this nothing is counted."""
 
@@ -39,11 +32,7 @@ def encode_body(item: Item) -> bytes:
             f"A record cannot be stored: {problem}. Use well-formed text for names and values."
         ) from problem
     if len(body) > _CERTAINLY_SMALL:
-        size = record_size(item)
-        if size > MOST_RECORD_BYTES:
-            raise ItemTooLarge(
-                f"A record has {size:,} bytes, at most {MOST_RECORD_BYTES:,} are allowed. Make it smaller."
-            )
+        refuse_large(item)
     return body
 
 
@@ -54,28 +43,6 @@ def decode_body(body: bytes) -> dict[str, Any]:
         if type(value) is dict or type(value) is list:
             parts[name] = _untagged(value)
     return parts
-
-
-def number_problem(value: int | Decimal) -> str | None:
-    """Why a number cannot be stored exactly, or None."""
-    if isinstance(value, int):
-        if -(10**MOST_DIGITS) < value < 10**MOST_DIGITS:
-            return None
-        if value.bit_length() > _MOST_NUMBER_BITS:
-            return "is beyond 9.99E+125"
-        value = Decimal(value)
-    if not value.is_finite():
-        return "is no finite number"
-    if not value:
-        return None
-    if not LEAST_EXPONENT <= value.adjusted() <= GREATEST_EXPONENT:
-        return "lies outside of 1E-130 to 9.99E+125"
-    digits = len(_significant(value))
-    return f"has {digits} digits, at most {MOST_DIGITS} can be kept" if digits > MOST_DIGITS else None
-
-
-def _significant(value: Decimal) -> str:
-    return "".join(map(str, value.as_tuple().digits)).strip("0")
 
 
 # --- tags ------------------------------------------------------------------------------------------------------
@@ -151,41 +118,3 @@ def _untagged(value: Any) -> Any:
 def read_number(text: str) -> int | Decimal:
     """An int where the text is one, otherwise a Decimal."""
     return int(text) if text.removeprefix("-").isdigit() else Decimal(text)
-
-
-# --- size and equality -----------------------------------------------------------------------------------------
-
-
-def record_size(item: Item) -> int:
-    """Bytes as DynamoDB counts them: names and values, not how they happen to be written down."""
-    return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
-
-
-def _value_size(value: Any) -> int:
-    match value:
-        case None | bool():
-            return 1
-        case str():
-            return len(value.encode())
-        case int() | Decimal():
-            digits = len(_significant(Decimal(value))) or 1
-            return (digits + 1) // 2 + 1 + (value < 0)
-        case bytes():
-            return len(value)
-        case Mapping():
-            return 3 + record_size(value) + len(value)
-        case list():
-            return 3 + sum(map(_value_size, value)) + len(value)
-        case _:
-            return sum(map(_value_size, value))
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two attribute values are equal as an engine compares them: 1 is 1.0 but never true."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(part, other[name]) for name, part in one.items())
-    return bool(one == other)

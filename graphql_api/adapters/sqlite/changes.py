@@ -1,13 +1,15 @@
 """Writes: checked and encoded before the transaction, applied within it."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from graphql_api.adapters.sqlite.body import decode_body, encode_body, same
+from graphql_api.adapters.sqlite.body import decode_body, encode_body
 from graphql_api.adapters.sqlite.keys import check_key, tie_of
-from graphql_api.adapters.sqlite.layout import Entry, Layout
-from graphql_api.errors import ConditionFailed, StoreRefused
+from graphql_api.adapters.sqlite.layout import NO_TABLE, Entry, Layout
+from graphql_api.errors import ConditionFailed, StoreRefused, WrongTable
+from graphql_api.store.checks import check_contradiction
+from graphql_api.store.records import same
 from graphql_api.store.values import Expect, Key, Put, Write
 
 TableKey = tuple[bytes, bytes, bytes]
@@ -64,20 +66,8 @@ def prepare(layout: Layout, position: int, write: Write) -> Change:
 
 
 def _check_expectation(expect: Expect) -> None:
-    if expect.absent and expect.attributes:
-        raise StoreRefused("A record is expected to be absent and to have attributes. Expect one of the two.")
+    check_contradiction(expect)
     encode_body(expect.attributes)
-
-
-def refuse_doubles(keys: Iterable[Any]) -> None:
-    """Refuses two writes of one record in one call, of which none could be said to come last."""
-    seen = set()
-    for key in keys:
-        if key in seen:
-            raise StoreRefused(
-                f"The record {tuple(key)!r} is written twice in one call. Send one write for each record."
-            )
-        seen.add(key)
 
 
 class Transaction:
@@ -94,7 +84,7 @@ class Transaction:
     def layout(self) -> Layout:
         """The table that is written to."""
         if self._layout is None:
-            raise StoreRefused("There is no table yet. Call ensure_table first.")
+            raise WrongTable(NO_TABLE)
         return self._layout
 
     # --- conditions

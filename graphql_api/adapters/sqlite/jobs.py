@@ -9,16 +9,14 @@ from typing import Any, ClassVar
 import orjson
 
 from graphql_api.adapters.sqlite import layout as layouts
-from graphql_api.adapters.sqlite.body import decode_body, encode_body, record_size
-from graphql_api.adapters.sqlite.changes import Change, Transaction, prepare, refuse_doubles
+from graphql_api.adapters.sqlite.body import decode_body, encode_body
+from graphql_api.adapters.sqlite.changes import Change, Transaction, prepare
 from graphql_api.adapters.sqlite.keys import tie_of
 from graphql_api.adapters.sqlite.layout import Layout
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
-from graphql_api.store.values import Put, TableDefinition, Write
+from graphql_api.store.checks import MOST_TOGETHER_BYTES, check_together, check_together_size, refuse_doubles
+from graphql_api.store.values import TableDefinition, Write
 
-MOST_TOGETHER = 100
-MOST_TOGETHER_BYTES = 4 * 1024 * 1024
-MOST_TOKEN_CHARACTERS = 36
 TOKEN_SECONDS = 600.0
 
 FILL_BATCH = 500
@@ -85,10 +83,7 @@ class WriteTogether(Job):
 
     def __init__(self, writes: Sequence[Write], token: str, now: float) -> None:
         super().__init__()
-        if not 1 <= len(writes) <= MOST_TOGETHER:
-            raise StoreRefused(f"{len(writes)} writes are asked for together. Send 1 to {MOST_TOGETHER}.")
-        if not 1 <= len(token) <= MOST_TOKEN_CHARACTERS:
-            raise StoreRefused(f"The token has {len(token)} characters. Give 1 to {MOST_TOKEN_CHARACTERS}.")
+        check_together(len(writes), token)
         self._writes = writes
         self._token = token
         self._now = now
@@ -105,11 +100,7 @@ class WriteTogether(Job):
                 raise type(problem)(f"write {position}: {problem.message}") from problem
         refuse_doubles(change.key for change in self._changes)
         if sum(len(change.body or b"") for change in self._changes) > MOST_TOGETHER_BYTES // 2:
-            size = sum(record_size(write.item) for write in self._writes if isinstance(write, Put))
-            if size > MOST_TOGETHER_BYTES:
-                raise StoreRefused(
-                    f"{size:,} bytes are written together, {MOST_TOGETHER_BYTES:,} are allowed. Send less."
-                )
+            check_together_size(self._writes)
         super().prepare(layout)
 
     def apply(self, transaction: Transaction) -> None:

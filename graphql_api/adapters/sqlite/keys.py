@@ -3,17 +3,13 @@
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
-from graphql_api.adapters.sqlite.body import number_problem
 from graphql_api.adapters.sqlite.switches import TieOrder
-from graphql_api.errors import StoreRefused
 from graphql_api.keys.ranges import RangeValue
 from graphql_api.keys.scalars import DecimalNumber
+from graphql_api.store.checks import MOST_HASH_BYTES, MOST_RANGE_BYTES, check_key_number, key_text
 from graphql_api.store.values import Key, shard_of
-
-MOST_HASH_BYTES = 2048
-MOST_RANGE_BYTES = 1024
 
 Point = tuple[bytes, bytes, bytes]
 """A place among the entries of one base: range value, shard, tie."""
@@ -37,46 +33,18 @@ def _base_and_shard(hash_key: str) -> tuple[bytes, bytes]:
 
 def base_and_shard(value: Any, where: str) -> tuple[bytes, bytes]:
     """A hash key in the two parts that entries keep; refuses what is no hash key."""
-    if not isinstance(value, str):
-        _wrong_type(value, "text", where)
-    if not value:
-        raise StoreRefused(f"{where} is empty, and no key may be. Give a text, or leave an index attribute out.")
-    try:
-        base, shard = parts = _base_and_shard(value)
-    except UnicodeEncodeError as problem:
-        raise _malformed(where) from problem
-    if len(base) + len(shard) > MOST_HASH_BYTES:
-        raise _too_long(where, len(base) + len(shard), MOST_HASH_BYTES)
-    return parts
+    key_text(value, MOST_HASH_BYTES, where)
+    return _base_and_shard(value)
 
 
 def range_bytes(value: Any, kind: Literal["S", "N"], where: str) -> bytes:
     """A range value in bytes that order like the values; refuses what is no range value."""
-    return number_bytes(value, where) if kind == "N" else text_bytes(value, MOST_RANGE_BYTES, where)
-
-
-def text_bytes(value: Any, most: int, where: str) -> bytes:
-    """A text key in UTF-8."""
-    if not isinstance(value, str):
-        _wrong_type(value, "text", where)
-    if not value:
-        raise StoreRefused(f"{where} is empty, and no key may be. Give a text, or leave an index attribute out.")
-    try:
-        encoded = value.encode()
-    except UnicodeEncodeError as problem:
-        raise _malformed(where) from problem
-    if len(encoded) > most:
-        raise _too_long(where, len(encoded), most)
-    return encoded
+    return number_bytes(value, where) if kind == "N" else key_text(value, MOST_RANGE_BYTES, where)
 
 
 def number_bytes(value: Any, where: str) -> bytes:
     """A numeric key in digits that order like the numbers."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        _wrong_type(value, "a number", where)
-    problem = number_problem(value)
-    if problem is not None:
-        raise StoreRefused(f"{where}: the number {problem}. Round it, or declare the property as text.")
+    check_key_number(value, where)
     return _NUMBERS.encode(Decimal(value)).encode()
 
 
@@ -100,16 +68,4 @@ def tie_of(hash_key: bytes, range_key: bytes, order: TieOrder) -> bytes:
 def check_key(key: Key, where: str) -> tuple[bytes, bytes, bytes]:
     """A table key as base, range and shard."""
     base, shard = base_and_shard(key.hash, f"{where}: the hash key")
-    return base, text_bytes(key.range, MOST_RANGE_BYTES, f"{where}: the range key"), shard
-
-
-def _wrong_type(value: Any, wanted: str, where: str) -> NoReturn:
-    raise StoreRefused(f"{where} is a {type(value).__name__} and has to be {wanted}. Give {wanted}, or leave it out.")
-
-
-def _malformed(where: str) -> StoreRefused:
-    return StoreRefused(f"{where} holds half of a surrogate pair, which has no UTF-8 form. Give well-formed text.")
-
-
-def _too_long(where: str, size: int, most: int) -> StoreRefused:
-    return StoreRefused(f"{where} has {size:,} bytes, at most {most:,} are allowed. Shorten it.")
+    return base, key_text(key.range, MOST_RANGE_BYTES, f"{where}: the range key"), shard

@@ -12,6 +12,7 @@ from graphql_api.adapters.sqlite.layout import PhysicalIndex
 from graphql_api.adapters.sqlite.switches import TieOrder
 from graphql_api.errors import StoreRefused
 from graphql_api.keys.ranges import KeyRange
+from graphql_api.store.checks import check_company, check_room, check_start
 from graphql_api.store.values import RangeRead, Row
 
 _HASH = "the read: the hash key"
@@ -74,10 +75,7 @@ def lanes_of(
     last_range: KeyRange | None = None
     low_value = high_value = high_tie = b""
     for number, read in enumerate(reads):
-        if read.index != first.index or read.descending != first.descending:
-            raise StoreRefused("The reads of one call differ in index or direction. Make one call for each.")
-        if read.limit < 1:
-            raise StoreRefused(f"A read has the limit {read.limit}. Ask for at least one row.")
+        check_company(read, first)
         if read.range is not last_range:
             last_range = read.range
             low_value, high_value, high_tie = _bounds(last_range, index)
@@ -109,8 +107,7 @@ def _bounds(asked: KeyRange, index: PhysicalIndex) -> tuple[bytes, bytes, bytes]
         low = after(low) if asked.low_open else low
     if asked.high is not None:
         high = range_bytes(asked.high, kind, _BOUND)
-    if asked.is_empty:
-        raise StoreRefused(f"The range from {asked.low!r} to {asked.high!r} holds nothing. Leave such reads out.")
+    check_room(asked)
     return low, high, b"" if asked.high_open else BEYOND
 
 
@@ -118,13 +115,10 @@ def _start(read: RangeRead, index: PhysicalIndex, tie_order: TieOrder, value: by
     start = read.start
     assert start is not None
     _, range_key, _ = check_key(start.key, _START)
-    if not read.range.contains(start.value):
-        raise StoreRefused(f"The start key {start.value!r} lies outside of its range. Give a row of that range.")
+    check_start(read)
     _, shard = base_and_shard(read.hash_key, _HASH)
     if index.number:
         return value, shard, tie_of(start.key.hash.encode(), range_key, tie_order)
-    if start.key != (read.hash_key, start.value):
-        raise StoreRefused(f"The start key {tuple(start.key)!r} is of another row. Give a row of {read.hash_key!r}.")
     return value, shard, b""
 
 

@@ -1,29 +1,26 @@
 """What the file holds: the table's definition, the numbers of its indexes, and the entries of a record."""
 
-import re
 import sqlite3
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from graphql_api.adapters.sqlite.body import decode_body
 from graphql_api.adapters.sqlite.keys import base_and_shard, range_bytes
 from graphql_api.adapters.sqlite.switches import TieOrder
-from graphql_api.errors import StoreRefused, WrongTable
+from graphql_api.errors import StoreRefused
+from graphql_api.store.definitions import added_indexes, carried_attributes
 from graphql_api.store.values import IndexDefinition, Item, TableDefinition
 
-MOST_INCLUDED = 100
+NO_TABLE = "There is no table yet. Call ensure_table first."
 
 Entry = tuple[int, bytes, bytes, bytes, bytes]
 """An entry's place: index number, base, range value, shard, tie."""
 
 Decode = Callable[[bytes], Item]
-
-_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 class PhysicalIndex(NamedTuple):
@@ -59,11 +56,9 @@ class Layout:
         return {name: self._decoder(index.definition) for name, index in self.by_name.items()}
 
     def _decoder(self, index: IndexDefinition) -> Decode:
-        if index.projection == "ALL":
+        carried = carried_attributes(self.definition, index)
+        if carried is None:
             return decode_body
-        table = self.definition
-        keys = {table.hash_attribute, table.range_attribute, index.hash_attribute, index.range_attribute}
-        carried = keys.union(() if index.projection == "KEYS_ONLY" else index.projection)
 
         def decode(body: bytes) -> Item:
             return {name: value for name, value in decode_body(body).items() if name in carried}
@@ -154,12 +149,7 @@ def load_layout(sql: sqlite3.Connection) -> Layout | None:
 def define(sql: sqlite3.Connection, definition: TableDefinition) -> None:
     """Makes the table and its missing indexes within a transaction; entries of stored records are filled in later."""
     layout = load_layout(sql)
-    existing = {} if layout is None else {index.name: index for index in layout.definition.indexes}
-    _check_table(definition, layout)
-    added = [index for index in definition.indexes if index.name not in existing]
-    for index in definition.indexes:
-        _check_same(index, existing.get(index.name, index))
-    _check_attributes(definition, [*existing.values(), *added])
+    added = added_indexes(definition, None if layout is None else layout.definition)
     if layout is None:
         sql.execute(
             "INSERT INTO meta VALUES ('hash_attribute', ?), ('range_attribute', ?)",
@@ -187,59 +177,3 @@ def define(sql: sqlite3.Connection, definition: TableDefinition) -> None:
 def touch(sql: sqlite3.Connection) -> None:
     """Lets every process load the layout again before its next write."""
     sql.execute("UPDATE meta SET value = value + 1 WHERE name = 'layout'")
-
-
-def _check_table(definition: TableDefinition, layout: Layout | None) -> None:
-    if layout is None:
-        return
-    wanted = (definition.hash_attribute, definition.range_attribute)
-    found = (layout.definition.hash_attribute, layout.definition.range_attribute)
-    if wanted != found:
-        raise WrongTable(
-            f"The table has the key attributes {found}, not {wanted}. Use another table, or its attributes."
-        )
-
-
-def _check_same(wanted: IndexDefinition, found: IndexDefinition) -> None:
-    if _comparable(wanted) != _comparable(found):
-        raise StoreRefused(
-            f"Index {wanted.name!r} exists as {_shown(found)}, and {_shown(wanted)} is asked for. Choose another name."
-        )
-
-
-def _comparable(index: IndexDefinition) -> tuple[Any, ...]:
-    carried = frozenset(index.projection) if isinstance(index.projection, tuple) else index.projection
-    return index.hash_attribute, index.range_attribute, index.range_type, carried
-
-
-def _shown(index: IndexDefinition) -> str:
-    carried = index.projection if isinstance(index.projection, str) else f"INCLUDE {', '.join(index.projection)}"
-    return f"({index.hash_attribute}, {index.range_attribute}: {index.range_type}, {carried})"
-
-
-def _attribute_types(index: IndexDefinition) -> tuple[tuple[str, Literal["S", "N"]], ...]:
-    return (index.hash_attribute, "S"), (index.range_attribute, index.range_type)
-
-
-def _check_attributes(definition: TableDefinition, indexes: list[IndexDefinition]) -> None:
-    doubled = [name for name, count in Counter(index.name for index in definition.indexes).items() if count > 1]
-    if doubled:
-        raise StoreRefused(f"Index {doubled[0]!r} is defined twice. Give every index its own name.")
-    types: dict[str, Literal["S", "N"]] = {definition.hash_attribute: "S", definition.range_attribute: "S"}
-    if len(types) < 2:
-        raise StoreRefused(f"The table uses {definition.hash_attribute!r} for both of its keys. Name two attributes.")
-    for index in indexes:
-        if not _NAME.fullmatch(index.name):
-            raise StoreRefused(
-                f"{index.name!r} is no name of an index. Use 3 to 255 letters, digits, '_', '-' and '.'."
-            )
-        if index.hash_attribute == index.range_attribute:
-            raise StoreRefused(f"Index {index.name!r} uses {index.hash_attribute!r} twice. Name two attributes.")
-        for attribute, kind in _attribute_types(index):
-            if types.setdefault(attribute, kind) != kind:
-                raise StoreRefused(f"Index {index.name!r} takes {attribute!r} for {kind}, another one does not. Agree.")
-    included = sum(len(index.projection) for index in indexes if isinstance(index.projection, tuple))
-    if included > MOST_INCLUDED:
-        raise StoreRefused(
-            f"The indexes include {included} attributes, {MOST_INCLUDED} are allowed. Project ALL instead."
-        )

@@ -14,11 +14,12 @@ from graphql_api.adapters.sqlite.file import connect_reader, prepare_file, unava
 from graphql_api.adapters.sqlite.jobs import Define, Fill, Job, Settle, WriteEach, WriteTogether
 from graphql_api.adapters.sqlite.keys import check_key
 from graphql_api.adapters.sqlite.lanes import lanes_of
-from graphql_api.adapters.sqlite.layout import Layout, PhysicalIndex, load_layout
+from graphql_api.adapters.sqlite.layout import NO_TABLE, Layout, PhysicalIndex, load_layout
 from graphql_api.adapters.sqlite.scan import Scan
 from graphql_api.adapters.sqlite.switches import PRODUCTION, Switches
 from graphql_api.adapters.sqlite.writer import Writer
-from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, Throttled, nearest
+from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, Throttled, WrongTable, nearest
+from graphql_api.store.checks import check_segment, check_want
 from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, Write
 
 MOST_SCANNED = 1_000
@@ -68,8 +69,7 @@ class SqliteStore:
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
         """Answers several reads of one index by one ordered scan, which stops at `want` rows."""
-        if want < 1:
-            raise StoreRefused(f"{want} rows are wanted. Ask for at least one.")
+        check_want(want)
         if not reads:
             return []
         answers: list[ReadAnswer | None] = [None] * len(reads)
@@ -114,8 +114,7 @@ class SqliteStore:
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
         """Some records of a segment, in the order of the file; a page may be empty although more follows."""
         self._throttle("scan")
-        if not 0 <= segment < of:
-            raise StoreRefused(f"Segment {segment} of {of} does not exist. Count segments from 0.")
+        check_segment(segment, of)
         place = (b"", b"", b"") if after is None else check_key(after, "the key to go on behind")
         items: list[Item] = []
         with self._reading():
@@ -203,7 +202,7 @@ class SqliteStore:
         if self._layout is None:
             self._layout = load_layout(self._sql)
             if self._layout is None:
-                raise StoreRefused("There is no table yet. Call ensure_table first.")
+                raise WrongTable(NO_TABLE)
         return self._layout
 
     @contextmanager

@@ -1,0 +1,129 @@
+"""One request: its places, its attempts with pauses between them, its deadline."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from graphql_api.adapters.dynamodb.problems import NOTICED, Failure, InconsistentAnswer, judge
+from graphql_api.adapters.dynamodb.settings import DynamoSettings
+from graphql_api.adapters.dynamodb.traffic import RetryBudget, Traffic
+from graphql_api.errors import StoreError, StoreUnavailable
+
+Answer = dict[str, Any]
+Check = Callable[[Answer], None]
+"""raises InconsistentAnswer for an answer that cannot be one"""
+
+
+@dataclass(slots=True)
+class Call:
+    """A request and what is known of its attempts."""
+
+    operation: str
+    """as the protocol writes it: `Query`"""
+    request: dict[str, Any]
+    check: Check
+    deadline: float
+    """by the clock of the event loop"""
+    shard: str | None = None
+    hash_key: str | None = None
+    """what errors name as the shard"""
+    unheard: bool = False
+    """an attempt may have been carried out although no answer came"""
+
+    @property
+    def where(self) -> str:
+        return f"{self.operation} of {self.shard}" if self.shard else self.operation
+
+
+class Calls:
+    """Sends requests over one client."""
+
+    def __init__(
+        self, client: Any, table: str, settings: DynamoSettings, clock: Callable[[], float], random: Random
+    ) -> None:
+        self.table = table
+        self.settings = settings
+        self._client = client
+        self._random = random
+        self._traffic = Traffic(settings, clock)
+        self._budget = RetryBudget(settings.retry_share, settings.retry_floor, clock)
+        self._methods = {
+            operation: getattr(client, method) for method, operation in client.meta.method_to_api_mapping.items()
+        }
+
+    def deadline(self) -> float:
+        """The end of an operation that begins now."""
+        return asyncio.get_running_loop().time() + self.settings.deadline
+
+    async def do(self, call: Call) -> Answer:
+        """The answer to a call, or the error of its last attempt; never later than its deadline."""
+        self._budget.earn()
+        attempt = 0
+        while True:
+            attempt += 1
+            answer = await self._attempt(call)
+            if not isinstance(answer, Failure):
+                return answer
+            if not answer.retry or attempt >= self.settings.attempts:
+                break
+            pause = self.pause(attempt)
+            if self.left(call.deadline) <= pause or not self._budget.take():
+                break
+            await asyncio.sleep(pause)
+        answer.error.shard = call.hash_key
+        raise answer.error
+
+    def pause(self, attempt: int) -> float:
+        """How long to wait after an attempt: anything up to a limit that doubles."""
+        settings = self.settings
+        return self._random.uniform(0, min(settings.backoff_cap, settings.backoff_base * 2 ** (attempt - 1)))
+
+    @staticmethod
+    def left(deadline: float) -> float:
+        """Seconds until a deadline."""
+        return deadline - asyncio.get_running_loop().time()
+
+    async def _attempt(self, call: Call) -> Answer | Failure:
+        started = False
+        try:
+            async with asyncio.timeout_at(call.deadline), self._traffic.place(call.operation, call.shard):
+                started = True
+                async with asyncio.timeout(self.settings.connect_seconds + self.settings.read_seconds):
+                    answer: Answer = await self._methods[call.operation](**call.request)
+                call.check(answer)
+        except StoreError as problem:
+            return Failure(problem)
+        except TimeoutError as problem:
+            if not started:
+                return Failure(self._no_place(call))
+            failure = judge(problem, call.where, self.table)
+        except NOTICED as problem:
+            failure = judge(problem, call.where, self.table)
+        else:
+            self._traffic.answered(call.shard)
+            return answer
+        if failure.unheard:
+            call.unheard = True
+            self._traffic.unanswered(call.shard)
+        else:
+            self._traffic.answered(call.shard)
+        return failure
+
+    def _no_place(self, call: Call) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{call.where}: no place for it within {self.settings.deadline:g} seconds, so many requests are on their "
+            "way. Try again a little later."
+        )
+
+
+def requires(*members: str) -> Check:
+    """A check that an answer has these members, which every whole answer has."""
+
+    def check(answer: Answer) -> None:
+        for member in members:
+            if member not in answer:
+                raise InconsistentAnswer(f"it has no {member}")
+
+    return check

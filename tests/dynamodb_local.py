@@ -1,0 +1,129 @@
+"""Servers that speak DynamoDB's protocol on loopback, for tests: AWS's DynamoDB Local and moto's."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aioboto3
+
+from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore, open_dynamodb
+
+ROOT = Path(__file__).parent.parent
+REGION = "us-east-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
+"""what both servers take, for tests that open a store by its URL"""
+
+PATIENT = DynamoSettings(
+    deadline=60.0, connect_seconds=10.0, read_seconds=30.0, attempts=12, breaker_failures=100, table_pause=0.2
+)
+"""for tests that ask what is right, on machines that are busy with other tests"""
+
+_START_SECONDS = 60.0
+
+
+class NoServer(Exception):
+    """The server cannot be started here, and why."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs."""
+
+    endpoint: str
+
+    async def open(self, table: str, settings: DynamoSettings = PATIENT, **more: Any) -> DynamoStore:
+        """Opens a table of it."""
+        given = {"region": REGION, "endpoint": self.endpoint, "session": session(), "random": Random(1)}
+        return await open_dynamodb(table, settings=settings, **{**given, **more})
+
+
+@cache
+def session() -> aioboto3.Session:
+    """A session with credentials that a local server takes; it keeps the driver's models, so that opening is quick."""
+    return aioboto3.Session(aws_access_key_id="local", aws_secret_access_key="local", region_name=REGION)  # noqa: S106 - no secret
+
+
+def find_local() -> Path:
+    """The folder of DynamoDB Local's jar."""
+    named = os.environ.get("SHARDQL_DYNAMODB_LOCAL")
+    folders = [Path(named)] if named else sorted((ROOT / ".dynamodb-local").glob("**/dynamodb_local_*"))
+    for folder in folders:
+        if (folder / "DynamoDBLocal.jar").is_file():
+            return folder
+    if named:
+        raise NoServer(f"SHARDQL_DYNAMODB_LOCAL is {named}, and there is no DynamoDBLocal.jar")
+    raise NoServer("scripts/dynamodb-local installs it")
+
+
+@contextmanager
+def dynamodb_local() -> Iterator[Server]:
+    """Runs DynamoDB Local, in memory, on a free port."""
+    folder, port = find_local(), _free_port()
+    command = [
+        "java",
+        "-Xmx512m",
+        f"-Djava.library.path={folder / 'DynamoDBLocal_lib'}",
+        "-jar",
+        str(folder / "DynamoDBLocal.jar"),
+        *("-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(port)),
+    ]
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)  # noqa: S603 - a command of ours
+        except FileNotFoundError as problem:
+            raise NoServer("it needs Java 17 or newer on the PATH") from problem
+        try:
+            _wait_for(port, process, lambda: _written(output))
+            yield Server(f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextmanager
+def moto() -> Iterator[Server]:
+    """Runs moto's server in a thread."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes a second to import
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield Server(f"http://{host}:{port}")
+    finally:
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], written: Any) -> None:
+    ends = time.monotonic() + _START_SECONDS
+    while True:
+        if process.poll() is not None:
+            raise NoServer(f"it ended at once: {written()}")
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            if time.monotonic() > ends:
+                raise NoServer(f"it does not listen after {_START_SECONDS:g} seconds: {written()}") from None
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _written(output: Any) -> str:
+    output.seek(0)
+    return str(output.read().decode(errors="replace")).strip()[-500:]

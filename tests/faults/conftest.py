@@ -1,0 +1,77 @@
+"""DynamoDB Local with the world's records, and a proxy before it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pytest
+
+from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore
+from graphql_api.wiring import Database
+from tests.dynamodb_local import NoServer, Server, dynamodb_local
+from tests.engines_report import DID_NOT_RUN, RAN
+from tests.faults.proxy import FaultProxy, no_fault
+from tests.faults.world import CATALOG, database, records, wide_answer
+
+TABLE = "faults"
+ENGINE = "dynamodb-local"
+
+
+@dataclass
+class Behind:
+    """Stores that reach the table only through the proxy."""
+
+    proxy: FaultProxy
+    server: Server
+    stores: list[DynamoStore] = field(default_factory=list)
+
+    async def store(self, settings: DynamoSettings) -> DynamoStore:
+        """A fresh one, which has made no call yet."""
+        store = await self.server.open(TABLE, settings, endpoint=self.proxy.endpoint)
+        self.stores.append(store)
+        return store
+
+    async def database(self, settings: DynamoSettings) -> Database:
+        return database(await self.store(settings))
+
+
+@pytest.fixture(scope="session")
+def started() -> Iterator[Server | NoServer]:
+    """DynamoDB Local with the world's records in it, or why there is none."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(dynamodb_local())
+        except NoServer as problem:
+            yield problem
+        else:
+            asyncio.run(_fill(server))
+            yield server
+
+
+async def _fill(server: Server) -> None:
+    store = await server.open(TABLE)
+    try:
+        await store.ensure_table(CATALOG.table_definition())
+        for things in (records(), wide_answer()):
+            assert await database(store).put_many(things) == [None] * len(things)
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def behind(started: Server | NoServer, request: pytest.FixtureRequest) -> AsyncIterator[Behind]:
+    """A healthy way to the table, to be spoiled at will."""
+    if isinstance(started, NoServer):
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{ENGINE} does not run here: {started}.")
+        request.node.user_properties.append((DID_NOT_RUN, f"{ENGINE}: {started}"))
+        pytest.skip(f"{ENGINE} does not run here: {started}")
+    request.node.user_properties.append((RAN, ENGINE))
+    async with FaultProxy(int(started.endpoint.rpartition(":")[2])) as proxy:
+        ways = Behind(proxy, started)
+        yield ways
+        proxy.rule = no_fault
+        for store in ways.stores:
+            await store.close()
