@@ -1,10 +1,10 @@
 """Stores for tests: they wrap an engine to behave like another kind of engine, or to count what is asked of it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graphql_api.errors import StoreError
+from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, RowPage, ScanPage, TableDefinition, Write
 
@@ -57,6 +57,40 @@ class ReadByRead(WrappedStore):
             (answer,) = await self.inner.read_ranges([read], min(read.limit, self.most))
             answers.append(replace(answer, records_read=len(answer.rows)) if isinstance(answer, RowPage) else answer)
         return answers
+
+
+class Between(WrappedStore):
+    """Does something once, after the next reads: between two rounds of a page, or after its only one."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.action: Callable[[], Awaitable[None]] | None = None
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        answers = await super().read_ranges(reads, want)
+        action, self.action = self.action, None
+        if action is not None:
+            await action()
+        return answers
+
+
+class FailingStore(WrappedStore):
+    """Fails those reads that `fails` picks, each by itself; the others are answered."""
+
+    def __init__(self, inner: Store, fails: Callable[[RangeRead], bool]) -> None:
+        super().__init__(inner)
+        self.fails = fails
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        failures = {at: _failure(read) for at, read in enumerate(reads) if self.fails(read)}
+        answers = iter(
+            await self.inner.read_ranges([read for at, read in enumerate(reads) if at not in failures], want)
+        )
+        return [failures[at] if at in failures else next(answers) for at in range(len(reads))]
+
+
+def _failure(read: RangeRead) -> StoreError:
+    return StoreUnavailable(f"{read.hash_key} does not answer: try again.", shard=read.hash_key)
 
 
 @dataclass

@@ -7,21 +7,36 @@ from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import from_item
+from graphql_api.errors import StoreUnavailable
 from graphql_api.fanout.run_search import Found
 from graphql_api.search.page_token import pack
 from graphql_api.search.plan import SearchPlan
 from graphql_api.search.seal import Seal
-from graphql_api.store.values import Position
+from graphql_api.search.standing import Standing
 
 E = TypeVar("E", bound=Entity)
 
 
+MAX_TOKEN_CHARACTERS = 4096
+"""of a token with shards that lag"""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedShard:
+    """A shard that did not answer, and why."""
+
+    shard: str
+    code: str
+    retryable: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How many shards a page asked, and how many of them answered."""
+    """How many shards a page asked, how many of them answered, and which did not."""
 
     expected: int
     answered: int
+    failed: tuple[FailedShard, ...] = ()
 
 
 class Page(Generic[E]):
@@ -32,11 +47,22 @@ class Page(Generic[E]):
         self._found = found
         self._seal = seal
         self._rows = found.rows[::-1] if plan.backward else found.rows
-        self.complete = True
+        self.complete = not found.failures
         """whether every shard answered"""
-        self.stopped_by: str | None = None
+        self.stopped_by = "SHARDS" if found.failures and len(found.rows) < plan.limit else None
         """why the page is shorter than asked for, when it is not the last"""
-        self.shards = Shards(len(plan.reads), len(plan.reads))
+        self._continuation = self._sealed(found.standing) if found.standing != Standing(plan.walk.goal) else None
+
+    @property
+    def shards(self) -> Shards:
+        """Who answered."""
+        index, failures = self._plan.index, self._found.failures
+        failed = tuple(
+            FailedShard(f"{index.head}!{index.space.text(ordinal)}", failure.code, failure.retryable)
+            for ordinal, failure in failures.items()
+        )
+        expected = len(self._plan.reads)
+        return Shards(expected, expected - len(failed), failed)
 
     @cached_property
     def items(self) -> Sequence[E]:
@@ -46,35 +72,34 @@ class Page(Generic[E]):
     @property
     def has_next(self) -> bool:
         """Whether records follow this page in the answer."""
-        return self._plan.resumed if self._plan.backward else self._found.more
+        return self._plan.resumed if self._plan.backward else self._continuation is not None
 
     @property
     def has_previous(self) -> bool:
         """Whether records precede this page in the answer."""
-        return self._found.more if self._plan.backward else self._plan.resumed
+        return self._continuation is not None if self._plan.backward else self._plan.resumed
 
-    @cached_property
+    @property
     def next_token(self) -> str | None:
         """Asks for the next page; None when nothing is left, and on a page that was walked to backward."""
-        behind = self._found.stands_at if self._found.more and not self._plan.backward else None
-        return self._cursor(behind) if behind is not None else None
+        return None if self._plan.backward else self._continuation
 
     @cached_property
     def cursors(self) -> Sequence[str]:
         """For each record the token of its place: good as `after`, `before` and `next_token`."""
-        return [self._cursor(row.position) for row in self._rows]
+        return [self._cursor(at) for at in range(len(self._rows))]
 
     @cached_property
     def start_cursor(self) -> str | None:
         """The place of the first record; walking backward, where the page before this one ends."""
-        if self._plan.backward and self._found.more and self._found.stands_at is not None:
-            return self._cursor(self._found.stands_at)
-        return self._cursor(self._rows[0].position) if self._rows else None
+        if self._plan.backward and self._continuation is not None:
+            return self._continuation
+        return self._cursor(0) if self._rows else None
 
     @cached_property
     def end_cursor(self) -> str | None:
         """The place of the last record; while more follows, where the next page begins."""
-        return self.next_token or (self._cursor(self._rows[-1].position) if self._rows else None)
+        return self.next_token or (self._cursor(len(self._rows) - 1) if self._rows else None)
 
     @property
     def explain(self) -> Mapping[str, Any]:
@@ -84,6 +109,22 @@ class Page(Generic[E]):
             "read": {**self._found.work.describe(), "returned": len(self._rows)},
         }
 
-    def _cursor(self, position: Position) -> str:
+    def _cursor(self, at: int) -> str:
+        """The token of a record's place, with the shards that stood earlier when the walk came by."""
+        walk, found = self._plan.walk, self._found
+        if not found.failures and not walk.begins.lagging:
+            return self._sealed(Standing(walk.place_of(self._rows[at].position)))
+        walked = len(self._rows) - at if self._plan.backward else at + 1
+        rows = found.rows[:walked]
+        last = walk.place_of(rows[-1].position)
+        return self._sealed(walk.after(rows, last, self._plan.ordinals, found.failures))
+
+    def _sealed(self, standing: Standing) -> str:
         plan = self._plan
-        return self._seal.seal(pack(plan.binding.token(plan.place(position))), plan.tenant, plan.principal)
+        token = self._seal.seal(pack(plan.binding.token(standing)), plan.tenant, plan.principal)
+        if standing.lagging and len(token) > MAX_TOKEN_CHARACTERS:
+            raise StoreUnavailable(
+                "Too many shards have failed at too many places of this walk: try again with the same token, which "
+                "stays good."
+            )
+        return token

@@ -7,6 +7,7 @@ from graphql_api.catalog.specs import EntitySpec, IndexSpec
 from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import AFTER, SEP
 from graphql_api.search.page_token import PageToken, Place, RecordPlace, short_words
+from graphql_api.search.standing import Standing, Walk
 from graphql_api.store.values import Position, RangeRead
 
 
@@ -23,10 +24,17 @@ class Binding:
     generations: int
     hour: int
 
-    def token(self, place: Place) -> PageToken:
-        """The token of a place in this search."""
-        words = short_words(self.words)
-        return PageToken(self.hour, self.generations, self.index_digest, self.search_digest, words, place)
+    def token(self, standing: Standing) -> PageToken:
+        """The token that brings the shards back to where they stand."""
+        return PageToken(
+            self.hour,
+            self.generations,
+            self.index_digest,
+            self.search_digest,
+            short_words(self.words),
+            standing.place,
+            lagging=standing.lagging,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +47,32 @@ class SearchPlan:
     principal: str | None
     conditions: str
     range: KeyRange
-    """what the whole answer lies in; each read has the rest of it that is behind the page's start"""
+    """what the whole answer lies in"""
+    whole: tuple[RangeRead, ...]
+    """a read of all that each shard of the answer may hold"""
     reads: tuple[RangeRead, ...]
+    """what is read first: of the shards that have something left, the rest of it"""
+    one_id: bool
+    """all records of the answer have one unique id, and so lie together"""
     limit: int
     reverse: bool
     backward: bool
     resumed: bool
+    walk: Walk
+    partial: bool
+    """a shard that fails is left to a later page"""
     binding: Binding
     now: float
+
+    @property
+    def ordinals(self) -> tuple[int, ...]:
+        """All shards of the answer."""
+        return tuple(read.ordinal for read in self.whole)
 
     @property
     def descending(self) -> bool:
         """Which way the engine reads: walking backward turns what reverse turned."""
         return self.reverse != self.backward
-
-    def place(self, position: Position) -> Place:
-        """A place as a token keeps it; rows that may tie are told apart by where their record lives."""
-        record = None
-        if self.index.raw:
-            record = RecordPlace(_ordinal_of(position.key.hash), position.key.range)
-        return Place(0, position.value, position.ordinal, record)
 
     def describe(self) -> dict[str, Any]:
         """The plan in words: one shape for tests, `explain` and logs."""
@@ -82,6 +96,12 @@ class SearchPlan:
 
 def _order(index: IndexSpec) -> Any:
     return [index.sort[0].column] if index.raw else index.columns
+
+
+def place_of(index: IndexSpec, position: Position) -> Place:
+    """A place as a token keeps it; rows that may tie are told apart by where their record lives."""
+    record = RecordPlace(_ordinal_of(position.key.hash), position.key.range) if index.raw else None
+    return Place(0, position.value, position.ordinal, record)
 
 
 def _ordinal_of(hash_key: str) -> int:

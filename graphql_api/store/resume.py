@@ -5,7 +5,6 @@ shard p, every shard is asked for the values beyond v; where rows may tie, the s
 itself too, and p goes on behind the very record. No shard needs a position of its own.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +18,10 @@ def behind(read: RangeRead, position: Position, *, may_tie: bool) -> RangeRead |
         return read
     passed = read.ordinal > position.ordinal if read.descending else read.ordinal < position.ordinal
     own = read.ordinal == position.ordinal
-    start = StartKey(position.value, position.key) if may_tie and own else None
+    start = StartKey(position.value, position.key) if may_tie and own else read.start
     key_range = _tightened(read.range, position.value, is_open=passed or not may_tie, descending=read.descending)
+    if start is not None and not key_range.contains(start.value):
+        start = None  # The read begins behind it anyway.
     return None if key_range.is_empty else replace(read, range=key_range, start=start)
 
 
@@ -36,9 +37,3 @@ def _tightened(key_range: KeyRange, value: RangeValue, *, is_open: bool, descend
         return KeyRange(key_range.low, value, key_range.low_open, is_open or left_out)
     left_out = key_range.low_open and key_range.low == value
     return KeyRange(value, key_range.high, is_open or left_out, key_range.high_open)
-
-
-def all_behind(reads: Sequence[RangeRead], position: Position, *, may_tie: bool) -> tuple[RangeRead, ...]:
-    """The reads that still have something behind a place."""
-    left = (behind(read, position, may_tie=may_tie) for read in reads)
-    return tuple(read for read in left if read is not None)
