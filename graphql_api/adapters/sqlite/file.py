@@ -68,7 +68,10 @@ def _patiently(action: Callable[[], T]) -> T:
 
 def _prepare(path: Path, tie_order: TieOrder) -> None:
     with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as sql:
-        if _is_new(path, sql):
+        sql.execute("BEGIN")  # all that tells whose file it is, at one moment: another process may be making it
+        new = _is_new(path, sql)
+        sql.execute("COMMIT")
+        if new:
             sql.execute("PRAGMA journal_mode = WAL")
             _create(path, sql, tie_order)
         (found,) = sql.execute("SELECT value FROM meta WHERE name = 'tie_order'").fetchone()
