@@ -27,13 +27,12 @@ from graphql_api.errors import (
     nearest,
 )
 from graphql_api.fanout.page import Page
-from graphql_api.fanout.run_search import run_search
-from graphql_api.fanout.whole_records import with_whole_records
+from graphql_api.fanout.whole_records import find_page
 from graphql_api.keys.outside import split_outside
 from graphql_api.mutations.apply import delete_record, get_record, put_records
-from graphql_api.search.conditions import argument_name
+from graphql_api.search.conditions import argument_name, searched_value
 from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
+from graphql_api.search.request import PAGING, SearchRequest
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.upkeep.table_meta import admit_table
@@ -41,23 +40,20 @@ from graphql_api.upkeep.table_meta import admit_table
 E = TypeVar("E", bound=Entity)
 log = getLogger("shardql")
 
-PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"})
-
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What tokens and record keys are sealed with: at least 32 random bytes each.
+    """What page tokens are sealed with: at least 32 random bytes each.
 
-    The first token secret seals and all of them open, so they can rotate. The record key secret stays for ever.
+    The first one seals and all of them open, so they can rotate.
     """
 
     tokens: Sequence[bytes] = field(repr=False)
-    record_keys: bytes = field(repr=False)
 
     @staticmethod
     def generate() -> "Secrets":
-        """New secrets: tokens and record keys made with them are worth nothing after a restart."""
-        return Secrets((Seal.new_secret(),), Seal.new_secret())
+        """A new secret: tokens made with it are worth nothing after a restart."""
+        return Secrets((Seal.new_secret(),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +79,22 @@ class Database:
         Takes the index's hash properties, `eq`, `prefix`, `from_` and `to` for its first sort property, conditions by
         property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`.
         """
+        return await self._search(index, arguments, consistent=False)
+
+    async def _search(self, index: IndexRef, arguments: dict[str, Any], *, consistent: bool) -> Page[Any]:
         paging = {name: arguments.pop(name) for name in PAGING & arguments.keys()}
         entity = self.catalog.entity(index.entity)
         request = SearchRequest(
-            entity.name, index.attribute, arguments, tenant=self.tenant, principal=self.principal, **paging
+            entity.name,
+            index.attribute,
+            arguments,
+            tenant=self.tenant,
+            principal=self.principal,
+            consistent=consistent,
+            **paging,
         )
         plan = plan_search(self.catalog, request, self.clock(), self.seal)
-        found = await run_search(self.store, plan)
-        return Page(plan, await with_whole_records(self.store, plan, found), self.seal)
+        return Page(plan, await find_page(self.store, plan), self.seal)
 
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
         """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.
@@ -101,7 +105,8 @@ class Database:
         values = _primary_values(spec, id, parts)
         if spec.sub_ids and len(values) == len(spec.ids):
             by_id = {argument_name(part.name): value for part, value in zip(spec.ids, values, strict=True)}
-            last = await self.search(IndexRef(entity, "by_id"), **by_id, reverse=True, limit=1)
+            arguments = {**by_id, "reverse": True, "limit": 1}
+            last = await self._search(IndexRef(entity, "by_id"), arguments, consistent=consistent)
             return last.items[0] if last.items else None
         found = await get_record(self.store, spec, values, self.tenant, now=self.clock(), consistent=consistent)
         return found if isinstance(found, entity) else None
@@ -118,7 +123,8 @@ class Database:
         """Writes records of one entity, each by itself; tells for each whether it failed."""
         if not records:
             return []
-        return await put_records(self.store, self.catalog.entity(type(records[0])), records, self.tenant)
+        entity = self.catalog.entity(type(records[0]))
+        return await put_records(self.store, entity, records, self.tenant, now=self.clock())
 
     async def delete(self, entity: type[Entity], id: Any = None, /, **parts: Any) -> None:
         """Removes the record with this id, if there is one."""
@@ -241,14 +247,15 @@ def _primary_values(spec: EntitySpec, id: Any, parts: dict[str, Any]) -> list[An
         raise UnknownArgument(f"{spec.type_name} has no id, since there is one of it: leave id out.", argument="id")
     if id is not None:
         with about("id"):
-            values = split_outside(id, [part.column.codec for part in spec.ids], spec.separator)
+            parts_of_id = split_outside(id, [part.column.codec for part in spec.ids], spec.separator)
+            values = [searched_value(spec, part, value) for part, value in zip(spec.ids, parts_of_id, strict=True)]
     for part in spec.primary[len(values) :]:
         if part.name not in left:
             if part in spec.sub_ids and not any(sub.name in parts for sub in spec.sub_ids):
                 break
             raise MissingArgument(f"{spec.type_name} is found by its {part.name}: give it.", argument=part.name)
         with about(part.name):
-            values.append(part.column.codec.check(left.pop(part.name)))
+            values.append(searched_value(spec, part, left.pop(part.name)))
     if left:
         wrong = next(iter(left))
         if wrong in known:

@@ -1,6 +1,6 @@
 """Stores for tests: they wrap an engine to behave like another kind of engine, or to count what is asked of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,6 +56,21 @@ class ReadByRead(WrappedStore):
         for read in reads:
             (answer,) = await self.inner.read_ranges([read], min(read.limit, self.most))
             answers.append(replace(answer, records_read=len(answer.rows)) if isinstance(answer, RowPage) else answer)
+        return answers
+
+
+class Between(WrappedStore):
+    """Does something once, after the next reads: between two rounds of a page, or after its only one."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.action: Callable[[], Awaitable[None]] | None = None
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        answers = await super().read_ranges(reads, want)
+        action, self.action = self.action, None
+        if action is not None:
+            await action()
         return answers
 
 

@@ -22,10 +22,11 @@ def place_of(row: Row | Position) -> tuple[Any, int]:
 
 
 def merged(streams: Iterable[ShardStream], *, descending: bool) -> list[Row]:
-    """All known rows in reading order."""
+    """All known rows in reading order; of a record that moved between two reads only its first place."""
     rows = [row for stream in streams for row in stream.rows]
     rows.sort(key=place_of, reverse=descending)
-    return rows
+    first = {row.key: row for row in reversed(rows)}
+    return rows if len(first) == len(rows) else [row for row in rows if first[row.key] is row]
 
 
 def frontier(streams: Iterable[ShardStream], *, descending: bool) -> Position | None:

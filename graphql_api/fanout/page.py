@@ -115,7 +115,9 @@ class Page(Generic[E]):
         if not found.failures and not walk.begins.lagging:
             return self._sealed(Standing(walk.place_of(self._rows[at].position)))
         walked = len(self._rows) - at if self._plan.backward else at + 1
-        return self._sealed(walk.after(found.rows[:walked], self._plan.ordinals, found.failures, ended=False))
+        rows = found.rows[:walked]
+        last = walk.place_of(rows[-1].position)
+        return self._sealed(walk.after(rows, last, self._plan.ordinals, found.failures))
 
     def _sealed(self, standing: Standing) -> str:
         plan = self._plan

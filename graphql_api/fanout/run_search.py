@@ -1,7 +1,7 @@
 """Runs a plan: rounds of reads until one page is certain."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from graphql_api.search.how_much import next_limit
 from graphql_api.search.plan import SearchPlan
 from graphql_api.search.standing import Standing
 from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead, Row, RowPage
+from graphql_api.store.values import Position, RangeRead, Row, RowPage
 
 
 @dataclass(slots=True)
@@ -22,9 +22,15 @@ class Work:
     rounds: int = 0
     reads: int = 0
     records_read: int = 0
+    fetched: int = 0
 
     def describe(self) -> dict[str, Any]:
-        return {"rounds": self.rounds, "reads": self.reads, "recordsRead": self.records_read}
+        return {
+            "rounds": self.rounds,
+            "reads": self.reads,
+            "recordsRead": self.records_read,
+            "fetched": self.fetched,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +45,39 @@ class Found:
     work: Work
 
 
-async def run_search(store: Store, plan: SearchPlan) -> Found:
+async def run_search(store: Store, plan: SearchPlan, work: Work) -> Found:
     """The next `limit` rows of the whole answer; one more is looked for, to know whether there is a next page."""
     wanted = plan.limit + 1
-    work = Work()
+    begun = work.rounds
     streams = {read.ordinal: ShardStream(read, plan) for read in plan.reads}
     reads: Sequence[RangeRead] = plan.reads
     known: list[Row] = []
     safe = 0
     while reads:
-        await _round(store, streams, reads, wanted - safe, plan, work)
+        # An engine that stops at `want` must get on as fast as one that reads shard by shard.
+        want = max(wanted - safe, sum(read.limit for read in reads) if work.rounds > begun else 0)
+        await _round(store, streams, reads, want, plan, work)
         known = merged(streams.values(), descending=plan.descending)
         safe = count_safe(known, frontier(streams.values(), descending=plan.descending), descending=plan.descending)
-        reads = () if safe >= wanted else _refills([*streams.values()], known, safe, work.rounds, plan)
+        reads = () if safe >= wanted else _refills([*streams.values()], known, safe, work.rounds - begun, plan)
     rows = known[: min(safe, plan.limit)]
     failures = {stream.ordinal: stream.failure for stream in streams.values() if stream.failure is not None}
     if failures and len(failures) == len(streams):
         raise next(iter(failures.values()))
-    return Found(rows, plan.walk.after(rows, plan.ordinals, failures, ended=safe < wanted), failures, work)
+    last = plan.walk.goal if safe < wanted else plan.walk.place_of(_last_before(known, streams.values(), plan))
+    return Found(rows, plan.walk.after(rows, last, plan.ordinals, failures), failures, work)
+
+
+def _last_before(known: Sequence[Row], streams: Iterable[ShardStream], plan: SearchPlan) -> Position:
+    """The last place that was looked at before the row which begins the next page, so that none is looked at again."""
+    *_, last_row, next_row = known[: plan.limit + 1]
+    last = last_row.position
+    for stream in streams:
+        for place in reversed(stream.expired):
+            if is_behind(next_row, place, descending=plan.descending):
+                last = place if is_behind(place, last, descending=plan.descending) else last
+                break
+    return last
 
 
 async def _round(

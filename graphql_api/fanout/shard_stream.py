@@ -1,12 +1,11 @@
 """One shard's part of a page: what it has shown, how far that goes, and where to ask on."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from graphql_api.catalog.items import has_expired
 from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.search.plan import SearchPlan
-from graphql_api.search.resume import behind
+from graphql_api.store.resume import behind
 from graphql_api.store.values import Position, RangeRead, Row, RowPage
 
 
@@ -17,6 +16,8 @@ class ShardStream:
         self.rows: list[Row] = []
         self.scanned_to: Position | None = None
         self.failure: StoreError | None = None
+        self.expired: list[Position] = []
+        """places of rows that are no records any more, in reading order"""
         self._plan = plan
         self._read = read
 
@@ -33,7 +34,11 @@ class ShardStream:
         if page.scanned_to is not None and page.scanned_to == self.scanned_to and not page.rows:
             hash_key = self._read.hash_key
             raise StoreUnavailable(f"The store stands still at {hash_key}: try again.", shard=hash_key)
-        self.rows.extend(self._living(page.rows))
+        for row in page.rows:
+            if self._plan.entity.ttl and has_expired(self._plan.entity, row.item, self._plan.now):
+                self.expired.append(row.position)
+            else:
+                self.rows.append(row)
         left = None if page.scanned_to is None else behind(self._read, page.scanned_to, may_tie=self._plan.index.raw)
         self.scanned_to = page.scanned_to if left is not None else None
         self._read = left or self._read
@@ -42,11 +47,6 @@ class ShardStream:
         """Is out for the rest of the page; what it has shown stays."""
         self.failure = failure
         self.scanned_to = None
-
-    def _living(self, rows: Iterable[Row]) -> Iterable[Row]:
-        if self._plan.entity.ttl is None:
-            return rows
-        return (row for row in rows if not has_expired(self._plan.entity, row.item, self._plan.now))
 
     def ask_on(self, limit: int) -> RangeRead:
         """The next read, for so many records."""

@@ -11,6 +11,7 @@ from graphql_api.errors import CreationChanged, ShardQLError, StoreError
 from graphql_api.keys.ranges import Eq, range_of
 from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, item_of, keys_of
 from graphql_api.store.port import Store
+from graphql_api.store.resume import behind
 from graphql_api.store.values import Delete, Item, Put, RangeRead
 
 
@@ -20,7 +21,7 @@ def new_write_id() -> str:
 
 
 async def put_records(
-    store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None
+    store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None, *, now: float
 ) -> list[ShardQLError | None]:
     """Writes each record in place of what is at its key, and tells for each whether it failed.
 
@@ -34,7 +35,7 @@ async def put_records(
         except ShardQLError as problem:
             results[at] = problem
     if len(entity.space.generations) > 1:
-        for at, changed in (await _creation_changes(store, entity, records, items, tenant)).items():
+        for at, changed in (await _creation_changes(store, entity, records, items, tenant, now)).items():
             results[at] = changed
             del items[at]
     last = {(item["hashKey"], item["rangeKey"]): at for at, item in items.items()}
@@ -68,17 +69,21 @@ async def delete_record(store: Store, entity: EntitySpec, values: Sequence[Any],
 
 
 async def _creation_changes(
-    store: Store, entity: EntitySpec, records: Sequence[Entity], items: Mapping[int, Item], tenant: str | None
+    store: Store,
+    entity: EntitySpec,
+    records: Sequence[Entity],
+    items: Mapping[int, Item],
+    tenant: str | None,
+    now: float,
 ) -> dict[int, CreationChanged]:
     """Which of the records would give their id another creation value than it has, and so a second home."""
     assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
     ids = {at: [getattr(records[at], part.name) for part in entity.ids] for at in items}
-    stored = await _stored_creations(
-        store, entity, {encoded_id(entity, values): values for values in ids.values()}, tenant
-    )
+    own_ids = {at: encoded_id(entity, values) for at, values in ids.items()}
+    stored = await _stored_creations(store, entity, {own_ids[at]: values for at, values in ids.items()}, tenant, now)
     changes = {}
-    for at in items:
-        own_id, created = encoded_id(entity, ids[at]), getattr(records[at], entity.created.name)
+    for at, own_id in own_ids.items():
+        created = getattr(records[at], entity.created.name)
         if stored.setdefault(own_id, created) != created:
             changes[at] = CreationChanged(
                 f"{entity.type_name} {'/'.join(map(str, ids[at]))} was created at {stored[own_id]}, which decides "
@@ -89,35 +94,45 @@ async def _creation_changes(
 
 
 async def _stored_creations(
-    store: Store, entity: EntitySpec, ids: Mapping[str, Sequence[Any]], tenant: str | None
+    store: Store, entity: EntitySpec, ids: Mapping[str, Sequence[Any]], tenant: str | None, now: float
 ) -> dict[str, Any]:
-    """The creation values of those of the ids that have records."""
+    """The creation values of those of the ids that have records; whatever else those hold is no matter here."""
     if entity.sub_ids:
-        found = [await _any_entry(store, entity, own_id, values, tenant) for own_id, values in ids.items()]
+        found = [
+            (own_id, item)
+            for own_id, values in ids.items()
+            for item in await _any_entries(store, entity, own_id, values, tenant)
+        ]
     else:
-        keys = [key for values in ids.values() for key in keys_of(entity, values, tenant)]
-        found = [*await store.get_many(keys, consistent=True)]
-    creations = {}
-    for item in found:
-        if item is not None and entity.created is not None:
-            record = from_item(entity, item)
-            own_id = encoded_id(entity, [getattr(record, part.name) for part in entity.ids])
-            creations[own_id] = getattr(record, entity.created.name)
-    return creations
+        keys = [(own_id, key) for own_id, values in ids.items() for key in keys_of(entity, values, tenant)]
+        items = await store.get_many([key for _, key in keys], consistent=True)
+        found = [(own_id, item) for (own_id, _), item in zip(keys, items, strict=True) if item is not None]
+    assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
+    created = entity.created
+    return {
+        own_id: created.column.codec.load(item[created.stored])
+        for own_id, item in found
+        if created.stored in item and not has_expired(entity, item, now)
+    }
 
 
-async def _any_entry(
+async def _any_entries(
     store: Store, entity: EntitySpec, own_id: str, values: Sequence[Any], tenant: str | None
-) -> Item | None:
-    """Some entry of an id's history: the creation value is the same in all of them."""
+) -> list[Item]:
+    """Some entries of an id's history, if it has any: the creation value is the same in all of them."""
     of_this_id = range_of(entity.indexes["by_id"].columns, [Eq(value) for value in values])
     reads = [
-        RangeRead(None, hash_text, ordinal, of_this_id, limit=1)
+        RangeRead(None, hash_text, ordinal, of_this_id, limit=1, consistent=True)
         for ordinal, hash_text in enumerate(hash_keys_of(entity, own_id, tenant))
     ]
-    for answer in await store.read_ranges(reads, want=1):
-        if isinstance(answer, StoreError):
-            raise answer
-        if answer.rows:
-            return answer.rows[0].item
-    return None
+    while reads:
+        left = []
+        for read, answer in zip(reads, await store.read_ranges(reads, want=1), strict=True):
+            if isinstance(answer, StoreError):
+                raise answer
+            if answer.rows:
+                return [row.item for row in answer.rows]
+            rest = behind(read, answer.scanned_to, may_tie=False) if answer.scanned_to is not None else None
+            left += [rest] if rest is not None else []
+        reads = left
+    return []

@@ -14,8 +14,6 @@ from graphql_api.store.values import Item, Key
 
 WRITE_ID = "_w"
 """attribute of every record: names the write that made it as it is"""
-VERSION = "_v"
-"""attribute kept free for the number of changes of a record"""
 
 
 def item_of(entity: EntitySpec, record: Entity, tenant: str | None, write_id: str) -> Item:

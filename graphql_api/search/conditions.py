@@ -1,6 +1,6 @@
 """From arguments to one range: which hash key, which range in it, and what is known of the records it holds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,15 +16,14 @@ from graphql_api.errors import (
     about,
     nearest,
 )
-from graphql_api.keys.codec import shown
+from graphql_api.keys.codec import Codec, shown
 from graphql_api.keys.outside import split_outside, split_outside_prefix, split_outside_start
 from graphql_api.keys.ranges import Between, Condition, Eq, KeyRange, Prefix, range_of, raw_range
 from graphql_api.keys.scalars import Text
+from graphql_api.search.request import PAGING
 
 FLAT = ("eq", "prefix", "from_", "to")
-FIXED = frozenset(
-    {*FLAT, "from", "reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"}
-)
+FIXED = PAGING | {*FLAT, "from"}
 """Arguments that every search takes: a property of one of these names is asked for with an underscore behind it."""
 
 
@@ -106,8 +105,11 @@ def read_conditions(entity: EntitySpec, index: IndexSpec, arguments: Mapping[str
         asked = {by_property[0][0]: _flat_asked(flat)} if flat else {}
         asked |= {name: _Asked(_as_condition(name, given), name, name) for name, given in own.items()}
         conditions = _sort_conditions(reading, asked, by_property)
-        names = [argument_name(part.name) for part in index.lead] + [one.low_name for one in asked.values()]
-        key_range = _range_of(index, [*lead, *conditions], names)
+        key_range = _range_of(index, lead, conditions, [*asked.values()])
+        if conditions and isinstance(last := conditions[-1], Between) and None not in (last.low, last.high):
+            codec = by_property[len(conditions) - 1][1].column.codec
+            low, high = codec.format(last.low), codec.format(last.high)
+            _refuse_empty(key_range, next(reversed(asked.values())).low_name, low, high)
     return Conditions(hash_values, key_range, reading.known, reading.bounds, ", ".join(reading.words))
 
 
@@ -260,26 +262,34 @@ def _checked_condition(reading: _Reading, part: PropertySpec, asked: _Asked) -> 
         return Prefix(_checked(reading, argument, part, condition.text))
     low = None if condition.low is None else _checked(reading, argument, part, condition.low)
     high = None if condition.high is None else _checked(reading, asked.high_name, part, condition.high)
-    codec = part.column.codec
-    if low is not None and high is not None and codec.encode(low) > codec.encode(high):
-        raise InvalidRange(
-            f"{argument}: the range from {shown(codec.format(low))} to {shown(codec.format(high))} ends before it "
-            "begins: exchange the two, and use reverse for the other order.",
-            argument=argument,
-        )
     reading.bounds[part.name] = (low, high)
     return Between(low, high)
 
 
 def _checked(reading: _Reading, argument: str, part: PropertySpec, value: Any) -> Any:
-    """A value of the property's type; what was derived on write is derived here too."""
     with about(argument):
-        if part.searched is not None:
-            source = reading.entity.properties[part.sources[0]]
-            if source.codec is not None:
-                value = source.codec.check(value)
-            value = _derived(part, value)
-        return part.column.codec.check(value)
+        return searched_value(reading.entity, part, value)
+
+
+def searched_value(entity: EntitySpec, part: PropertySpec, value: Any) -> Any:
+    """A value of the property's type; what was derived on write is derived here too.
+
+    Where the property is of another type than its source, its own values may be asked for as well.
+    """
+    if part.searched is not None:
+        source, own = entity.properties[part.sources[0]].codec, part.column.codec
+        if source is None or source == own:
+            value = _derived(part, value if source is None else source.check(value))
+        elif (of_source := _if_fitting(source, value)) is not None:
+            value = _derived(part, of_source)
+    return part.column.codec.check(value)
+
+
+def _if_fitting(codec: Codec[Any], value: Any) -> Any | None:
+    try:
+        return codec.check(value)
+    except InvalidValue:
+        return None
 
 
 def _derived(part: PropertySpec, value: Any) -> Any:
@@ -292,18 +302,44 @@ def _derived(part: PropertySpec, value: Any) -> Any:
         ) from problem
 
 
-def _range_of(index: IndexSpec, conditions: list[Condition], arguments: list[str]) -> KeyRange:
+def _range_of(
+    index: IndexSpec, lead: Sequence[Condition], conditions: Sequence[Condition], asked: Sequence[_Asked]
+) -> KeyRange:
     """One range for all conditions; what is too long is blamed on the argument with which it became so."""
-    if index.raw:
-        with about(next(iter(arguments), None)):
-            return raw_range(index.sort[0].column.codec, conditions[0] if conditions else None)
+
+    def of(some: Sequence[Condition]) -> KeyRange:
+        if index.raw:
+            return raw_range(index.sort[0].column.codec, some[0] if some else None)
+        return range_of(index.columns, some)
+
+    whole = [*lead, *conditions]
     try:
-        return range_of(index.columns, conditions)
-    except KeyTooLong:
-        for count, argument in enumerate(arguments, 1):
+        return of(whole)
+    except (KeyTooLong, EmptyKey):
+        for count, argument in enumerate(_blamed(index, asked), 1):
             with about(argument):
-                range_of(index.columns, conditions[:count])
+                of(_only_low(whole[:count]) if count <= len(whole) else whole)
         raise
+
+
+def _blamed(index: IndexSpec, asked: Sequence[_Asked]) -> list[str]:
+    """The arguments in the order in which they make a key longer; the upper bound of a range comes last."""
+    leading = [argument_name(part.name) for part in index.lead]
+    return leading + [one.low_name for one in asked] + [one.high_name for one in asked[-1:]]
+
+
+def _only_low(conditions: Sequence[Condition]) -> Sequence[Condition]:
+    *first, last = conditions
+    return [*first, Between(last.low, None)] if isinstance(last, Between) else conditions
+
+
+def _refuse_empty(key_range: KeyRange, argument: str, low: str, high: str) -> None:
+    if key_range.is_empty:
+        raise InvalidRange(
+            f"{argument}: the range from {shown(low)} to {shown(high)} ends before it begins: exchange the two, and "
+            "use reverse for the other order.",
+            argument=argument,
+        )
 
 
 # --- conditions on a composite sub id as one text --------------------------------------------------------------
@@ -317,12 +353,7 @@ def _outside_range(reading: _Reading, lead: list[Condition], flat: Mapping[str, 
         low = _outside_part(reading, lead, "from_", condition.low) if condition.low is not None else whole
         high = _outside_part(reading, lead, "to", condition.high) if condition.high is not None else whole
         joined = KeyRange(low.low, high.high, low.low_open, high.high_open)
-        if joined.is_empty:
-            raise InvalidRange(
-                f"The range from {shown(condition.low)} to {shown(condition.high)} ends before it begins: exchange the "
-                "two, and use reverse for the other order.",
-                argument="from_",
-            )
+        _refuse_empty(joined, "from_", condition.low, condition.high)
         return joined
     return _outside_part(reading, lead, *next(iter(flat.items())))
 

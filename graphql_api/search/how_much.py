@@ -25,13 +25,13 @@ def first_limit(limit: int, shards: int) -> int:
     return max(1, most)
 
 
-def next_limit(needed: int, share: float, last_limit: int, refill: int, scanned_per_match: float = 1.0) -> int:
+def next_limit(needed: int, share: float, last_limit: int, refill: int) -> int:
     """A later read of a shard that may hold more of the page: its expected part of what is still needed, and some more.
 
     From the third refill on at least twice the last read, so that no distribution needs many rounds.
     """
     expected = needed * share
-    count = ceil(scanned_per_match * (expected + sqrt(expected)))
+    count = ceil(expected + sqrt(expected))
     if refill >= 3:
         count = max(count, 2 * last_limit)
     return max(1, count)

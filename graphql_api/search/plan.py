@@ -47,19 +47,27 @@ class SearchPlan:
     principal: str | None
     conditions: str
     range: KeyRange
-    """what the whole answer lies in; each read has the rest of it that is behind the page's start"""
+    """what the whole answer lies in"""
+    whole: tuple[RangeRead, ...]
+    """a read of all that each shard of the answer may hold"""
     reads: tuple[RangeRead, ...]
+    """what is read first: of the shards that have something left, the rest of it"""
+    one_id: bool
+    """all records of the answer have one unique id, and so lie together"""
     limit: int
     reverse: bool
     backward: bool
     resumed: bool
     walk: Walk
-    ordinals: tuple[int, ...]
-    """all shards of the answer, also those that have nothing left to read"""
     partial: bool
     """a shard that fails is left to a later page"""
     binding: Binding
     now: float
+
+    @property
+    def ordinals(self) -> tuple[int, ...]:
+        """All shards of the answer."""
+        return tuple(read.ordinal for read in self.whole)
 
     @property
     def descending(self) -> bool:

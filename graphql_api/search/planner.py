@@ -17,10 +17,10 @@ from graphql_api.search.how_much import first_limit
 from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
 from graphql_api.search.plan import Binding, SearchPlan, place_of
 from graphql_api.search.request import Paging, SearchRequest, read_paging
-from graphql_api.search.resume import behind
 from graphql_api.search.seal import Seal
 from graphql_api.search.standing import END, START, Standing, Walk
 from graphql_api.shards.coverage import coverage
+from graphql_api.store.resume import behind
 from graphql_api.store.values import Key, Position, RangeRead
 
 TOKEN_HOURS = 24
@@ -34,15 +34,16 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
     paging = read_paging(request)
     conditions = read_conditions(entity, index, request.arguments)
     binding = _binding(entity, index, conditions, paging.reverse, now)
-    known_id, ordinals = _shards(entity, index, conditions)
+    one_id, ordinals = _shards(entity, index, conditions)
     with about(_longest_hash_argument(index, conditions)):
-        reads = tuple(
+        whole = tuple(
             RangeRead(
                 index=index.physical,
                 hash_key=hash_key(index.head, index.space.text(ordinal), conditions.hash_values, request.tenant),
                 ordinal=ordinal,
                 range=conditions.range,
                 limit=1,
+                consistent=request.consistent and index.physical is None,
                 descending=paging.reverse != paging.backward,
             )
             for ordinal in ordinals
@@ -52,32 +53,40 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         token = unpack(seal.open(paging.token, request.tenant, request.principal, paging.argument), paging.argument)
         _check_token(token, binding, paging)
         begins = Standing(token.place, token.lagging)
-    walk = Walk(paging.reverse != paging.backward, paging.backward, begins, partial(place_of, index))
-    going_on = [(read, _position(entity, begins.of(read.ordinal), request.tenant)) for read in reads]
-    left = [
-        (read, position)
-        for whole, position in going_on
-        if (read := _left_of(whole, walk, position, may_tie=index.raw)) is not None
-    ]
-    first = paging.limit + 1 if known_id else first_limit(paging.limit, len(left))
-    return SearchPlan(
+    plan = SearchPlan(
         entity=entity,
         index=index,
         tenant=request.tenant,
         principal=request.principal,
         conditions=conditions.words,
         range=conditions.range,
-        reads=tuple(_with_limit(read, first, position) for read, position in left),
+        whole=whole,
+        reads=(),
+        one_id=one_id,
         limit=paging.limit,
         reverse=paging.reverse,
         backward=paging.backward,
         resumed=paging.token is not None,
-        walk=walk,
-        ordinals=ordinals,
+        walk=Walk(paging.reverse != paging.backward, paging.backward, begins, partial(place_of, index)),
         partial=_is_partial(request.on_shard_failure),
         binding=binding,
         now=now,
     )
+    return go_on(plan, begins, paging.limit)
+
+
+def go_on(plan: SearchPlan, begins: Standing, limit: int) -> SearchPlan:
+    """The same search from where its shards stand, for so many records."""
+    walk = replace(plan.walk, begins=begins)
+    left = [
+        (read, position)
+        for whole in plan.whole
+        for position in [_position(plan, begins.of(whole.ordinal))]
+        if (read := _left_of(whole, walk, position, may_tie=plan.index.raw)) is not None
+    ]
+    first = limit + 1 if plan.one_id else first_limit(limit, len(left))
+    reads = tuple(_with_limit(read, first, position) for read, position in left)
+    return replace(plan, walk=walk, reads=reads, limit=limit)
 
 
 def _left_of(read: RangeRead, walk: Walk, position: Position | None, *, may_tie: bool) -> RangeRead | None:
@@ -87,6 +96,17 @@ def _left_of(read: RangeRead, walk: Walk, position: Position | None, *, may_tie:
     return None if walk.begins.of(read.ordinal) == walk.goal else read
 
 
+def _position(plan: SearchPlan, place: Place) -> Position | None:
+    """A token's place in this search; the hash key of its record is made anew, never taken from the token."""
+    if place.value is None:
+        return None
+    if place.record is None:
+        return Position(place.value, place.ordinal, Key("", ""))
+    entity = plan.entity
+    own_hash = hash_key(entity.name, entity.space.text(place.record.ordinal), (), plan.tenant)
+    return Position(place.value, place.ordinal, Key(own_hash, place.record.range_key))
+
+
 def _is_partial(policy: object) -> bool:
     if policy not in ("FAIL", "PARTIAL"):
         raise InvalidValue(f"on_shard_failure is FAIL or PARTIAL, not {policy!r}.", argument="on_shard_failure")
@@ -94,7 +114,7 @@ def _is_partial(policy: object) -> bool:
 
 
 def _with_limit(read: RangeRead, limit: int, position: Position | None) -> RangeRead:
-    """Reading downwards an engine meets the place's own record once more: its shard is asked for one more."""
+    """Reading downwards an engine may have to read the place's own record once more to leave it out: one more there."""
     again = position is not None and read.descending and read.start is None and read.ordinal == position.ordinal
     return replace(read, limit=limit + again)
 
@@ -109,16 +129,16 @@ def _longest_hash_argument(index: IndexSpec, conditions: Conditions) -> str:
 
 
 def _shards(entity: EntitySpec, index: IndexSpec, conditions: Conditions) -> tuple[bool, tuple[int, ...]]:
-    """Whether one id's shards are enough, and the ordinals to visit."""
+    """Whether the answer is of one id, and the ordinals to visit."""
     low = high = None
     if entity.created is not None:
         low, high = _between(entity.created.name, conditions.known, conditions.bounds)
-    id_parts = index.hash if index.like_parent else entity.ids
-    known = None
-    if all(part.name in conditions.known for part in id_parts):
-        known = join([part.column.encode(conditions.known[part.name]) for part in id_parts])
-    ordinals = coverage(index.space, unique_id=known, created_from=low, created_to=high)
-    return known is not None, ordinals
+    sharded_by = index.hash if index.like_parent else entity.ids
+    exact = None
+    if all(part.name in conditions.known for part in sharded_by):
+        exact = join([part.column.encode(conditions.known[part.name]) for part in sharded_by])
+    ordinals = coverage(index.space, unique_id=exact, created_from=low, created_to=high)
+    return exact is not None and not index.like_parent, ordinals
 
 
 def _between(name: str, known: Mapping[str, Any], bounds: Mapping[str, tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -184,13 +204,3 @@ def _check_token(token: PageToken, binding: Binding, paging: Paging) -> None:
             "updated soon.",
             argument=paging.argument,
         )
-
-
-def _position(entity: EntitySpec, place: Place, tenant: str | None) -> Position | None:
-    """A token's place in this search; the hash key of its record is made anew, never taken from the token."""
-    if place.value is None:
-        return None
-    if place.record is None:
-        return Position(place.value, place.ordinal, Key("", ""))
-    own_hash = hash_key(entity.name, entity.space.text(place.record.ordinal), (), tenant)
-    return Position(place.value, place.ordinal, Key(own_hash, place.record.range_key))

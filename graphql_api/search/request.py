@@ -7,6 +7,9 @@ from typing import Any
 from graphql_api.errors import ConflictingArguments, InvalidLimit, InvalidValue
 from graphql_api.keys.codec import shown
 
+PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"})
+"""arguments of every search that are about its pages"""
+
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
 
@@ -30,6 +33,8 @@ class SearchRequest:
     last: int | None = None
     before: str | None = None
     on_shard_failure: str = "FAIL"
+    consistent: bool = False
+    """of by_id: no read may lag behind writes"""
     tenant: str | None = None
     principal: str | None = None
 

@@ -58,11 +58,10 @@ class Walk:
         there: Any = (other.value, other.ordinal)
         return other if (here > there if self.descending else here < there) else one
 
-    def after(self, rows: Sequence[Row], ordinals: Iterable[int], failed: Iterable[int], *, ended: bool) -> Standing:
-        """Where the shards stand behind these rows of a page; `ended`: those that answered have nothing more."""
+    def after(self, rows: Sequence[Row], last: Place, ordinals: Iterable[int], failed: Iterable[int]) -> Standing:
+        """Where the shards stand behind these rows of a page; those that answered have shown all up to `last`."""
         failures = set(failed)
         shown = {row.ordinal: row.position for row in rows}
-        last = self.goal if ended else self.place_of(rows[-1].position) if rows else self.outset
         places = {}
         for ordinal in ordinals:
             begun = self.begins.of(ordinal)

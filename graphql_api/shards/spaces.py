@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Any
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -80,10 +79,6 @@ class ShardSpace:
             number, digit = divmod(number, 36)
             digits = DIGITS[digit] + digits
         return digits
-
-    def is_ascending(self) -> bool:
-        """Whether every generation begins after the one before it."""
-        return all(earlier < later for earlier, later in pairwise(self._later))
 
 
 ONE_SHARD = ShardSpace()

@@ -54,12 +54,14 @@ class RangeRead:
     limit: int
     descending: bool = False
     start: StartKey | None = None
+    consistent: bool = False
+    """sees every acknowledged write; of the table only, an index may lag"""
 
 
 class Row:
     """One entry of a page. The record itself stays as the engine gave it until somebody asks for `item`."""
 
-    __slots__ = ("_body", "_decode", "key", "ordinal", "value")
+    __slots__ = ("_body", "_decode", "_item", "key", "ordinal", "value")
 
     def __init__(self, value: RangeValue, ordinal: int, key: Key, body: Any, decode: Callable[[Any], Item]) -> None:
         self.value = value
@@ -67,6 +69,7 @@ class Row:
         self.key = key
         self._body = body
         self._decode = decode
+        self._item: Item | None = None
 
     @property
     def position(self) -> Position:
@@ -74,7 +77,9 @@ class Row:
 
     @property
     def item(self) -> Item:
-        return self._decode(self._body)
+        if self._item is None:
+            self._item = self._decode(self._body)
+        return self._item
 
 
 @dataclass(frozen=True, slots=True)

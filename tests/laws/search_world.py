@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from itertools import count
 from types import new_class
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, desc
+from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, desc
 
 seen = Counter[str]()
 """how often each class of cases was drawn in this run"""
@@ -62,6 +62,8 @@ POOLS: dict[Any, list[Any]] = {
     State: list(State),
 }
 IDS = [text for text in _TEXTS + _ODD_TEXTS if text]
+RAW = ("by_text", "by_number", "by_state")
+
 Hashed = Literal["", "group", "owner_id"]
 HASHED: list[tuple[Hashed, bool | str]] = [
     ("", True),
@@ -71,6 +73,12 @@ HASHED: list[tuple[Hashed, bool | str]] = [
     ("", False),
 ]
 """what an index is hashed by, and how it is sharded"""
+
+KEYS = ("key", "part", "sub_a", "sub_b")
+"""what a primary key may be made of"""
+
+NOW = 1_700_000_000
+"""the time in every drawn database"""
 
 GROWTH = 1000
 """created values are below it until the shards grow"""
@@ -90,12 +98,14 @@ class ColumnShape:
 class Shape:
     """What a drawn entity looks like."""
 
+    composite: bool
     subs: int
     columns: tuple[ColumnShape, ...]
     hash: Hashed
     sharded: bool | str
     sizes: tuple[int, ...]
     owner_sizes: tuple[int, ...]
+    projection: Literal["ALL", "KEYS_ONLY", "INCLUDE"]
     has_grown: bool = False
 
     def grown(self, size: int) -> "Shape":
@@ -124,13 +134,17 @@ def shapes(draw: st.DrawFn) -> Shape:
     hash_property, sharded = draw(st.sampled_from(HASHED))
     sizes = st.lists(st.sampled_from([1, 2, 3, 5, 16, 150]), min_size=1, max_size=3)
     shape = Shape(
+        composite=draw(st.booleans()),
         subs=draw(st.sampled_from([0, 0, 1, 2])),
         columns=tuple(columns),
         hash=hash_property,
         sharded=sharded,
         sizes=tuple(draw(sizes)),
         owner_sizes=tuple(draw(sizes)),
+        projection=draw(st.sampled_from(["ALL", "ALL", "KEYS_ONLY", "INCLUDE"])),
     )
+    seen[f"projection {shape.projection}"] += 1
+    seen["composite id"] += shape.composite
     seen[f"sharded {sharded}"] += 1
     seen["several generations"] += len(shape.sizes) > 1
     seen["one shard"] += shape.sizes == (1,)
@@ -151,7 +165,11 @@ class World:
 
     @property
     def primary(self) -> list[str]:
-        return ["key", *["sub_a", "sub_b"][: self.shape.subs]]
+        return [*self.ids, *["sub_a", "sub_b"][: self.shape.subs]]
+
+    @property
+    def ids(self) -> list[str]:
+        return ["key", "part"] if self.shape.composite else ["key"]
 
 
 def build(shape: Shape) -> World:
@@ -164,13 +182,14 @@ def build(shape: Shape) -> World:
             found = found.then(size, since=GROWTH if grown else number * 100)
         return found
 
-    annotations: dict[str, Any] = {"key": Id[str]}
+    annotations: dict[str, Any] = {"key": Id[str]} | ({"part": Id[int]} if shape.composite else {})
     if shape.subs:
         annotations["sub_a"] = SubId[str]
     if shape.subs > 1:
         annotations["sub_b"] = SubId[int]
     annotations |= {"created": Created[Timestamp], "group": str | None, "owner_id": str | None}
-    annotations |= {"raw_text": str | None, "raw_number": Decimal | None}
+    annotations |= {"raw_text": str | None, "raw_number": Decimal | None, "raw_state": State | None}
+    annotations |= {"expires": Ttl[Timestamp] | None}
     annotations |= {
         column.name: column.type | None if column.nullable else column.type
         for column in shape.columns
@@ -184,10 +203,14 @@ def build(shape: Shape) -> World:
             hash=shape.hash or None,
             sort=[desc(column.name) if column.descending else column.name for column in shape.columns],
             sharded=shape.sharded,
-            slot="gsi01",
+            name=f"x{shape.projection}",
+            hash_key="xHashKey",
+            range_key="xRangeKey",
+            projection=["group"] if shape.projection == "INCLUDE" else shape.projection,
         ),
         "by_text": Index(sort="raw_text", raw=True),
         "by_number": Index(hash="group", sort="raw_number", raw=True),
+        "by_state": Index(hash="group", sort="raw_state", raw=True, projection="KEYS_ONLY"),
     }
     thing = new_class("Thing", (Entity,), {"shards": shards(shape.sizes)}, lambda names: names.update(body))
     owner_body = {
@@ -202,12 +225,13 @@ def build(shape: Shape) -> World:
 @st.composite
 def records(draw: st.DrawFn, shape: Shape, least_created: int = 0, most: int = 30) -> list[Record]:
     """Records with distinct primary keys; the creation value is one an id."""
-    created_of: dict[str, int] = {}
+    created_of: dict[tuple[Any, ...], int] = {}
     found: dict[tuple[Any, ...], Record] = {}
     for _ in range(draw(st.integers(0, most))):
         record = draw(_one(shape, least_created))
-        record["created"] = created_of.setdefault(record["key"], record["created"])
-        found[tuple(record[name] for name in ("key", "sub_a", "sub_b") if name in record)] = record
+        own_id = record["key"], record.get("part")
+        record["created"] = created_of.setdefault(own_id, record["created"])
+        found[tuple(record[name] for name in KEYS if name in record)] = record
     return list(found.values())
 
 
@@ -220,7 +244,11 @@ def _one(draw: st.DrawFn, shape: Shape, least_created: int) -> Record:
         "owner_id": draw(st.sampled_from(["o", "o", "o1", "o|#", None])),
         "raw_text": draw(st.sampled_from([text for text in POOLS[str] if text] + ["a", "a", None])),
         "raw_number": draw(st.sampled_from([*POOLS[Decimal], Decimal(1), Decimal(1), None])),
+        "raw_state": draw(st.sampled_from([*State, None])),
+        "expires": draw(st.sampled_from([None, None, None, None, NOW - 1, NOW, NOW + 1])),
     }
+    if shape.composite:
+        record["part"] = draw(st.sampled_from([-1, 0, 1]))
     if shape.subs:
         record["sub_a"] = draw(st.sampled_from(IDS[:8]))
     if shape.subs > 1:
@@ -233,7 +261,7 @@ def _one(draw: st.DrawFn, shape: Shape, least_created: int) -> Record:
 
 def changed(record: Record, other: Record) -> Record:
     """The same record with everything that may change taken from another one."""
-    return {**other, **{name: record[name] for name in ("key", "sub_a", "sub_b", "created") if name in record}}
+    return {**other, **{name: record[name] for name in (*KEYS, "created") if name in record}}
 
 
 # --- searches --------------------------------------------------------------------------------------------------
@@ -252,7 +280,10 @@ class Drawn:
     raw: bool
 
     def matches(self, record: Record) -> bool:
-        """Whether a record has its place in the index and meets every condition."""
+        """Whether a record is alive, has its place in the index and meets every condition."""
+        if record["expires"] is not None and record["expires"] <= NOW:
+            seen["expired"] += 1
+            return False
         if any(record.get(name) != value for name, value in self.exact.items()):
             return False
         first = self.order[0].name
@@ -268,7 +299,8 @@ class Drawn:
             return bool(value == one)
         if kind == "prefix":
             return str(value).startswith(one)
-        return (one is None or _rank(one) <= _rank(value)) and (other is None or _rank(value) <= _rank(other))
+        rank = self._rank
+        return (one is None or rank(one) <= rank(value)) and (other is None or rank(value) <= rank(other))
 
     def answer(self, everything: Sequence[Record]) -> list[Record]:
         """The whole answer, in its order."""
@@ -280,34 +312,46 @@ class Drawn:
             if left != right:
                 if left is None or right is None:
                     return -1 if left is None else 1
-                return -1 if (_rank(left) < _rank(right)) != column.descending else 1
+                return -1 if (self._rank(left) < self._rank(right)) != column.descending else 1
         return 0
 
+    def _rank(self, value: Any) -> Any:
+        return rank(value, raw=self.raw)
 
-def _rank(value: Any) -> Any:
-    return list(type(value)).index(value) if isinstance(value, Enum) else value
+
+def rank(value: Any, *, raw: bool) -> Any:
+    """What a value is ordered by: an enum as it is declared, on a raw index as it is stored."""
+    if isinstance(value, Enum):
+        return value.value if raw else list(type(value)).index(value)
+    return value
 
 
 @st.composite
 def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Drawn:
     """A search of one of the entity's indexes, with conditions that often meet something."""
     shape = world.shape
-    index = draw(st.sampled_from(["by_x", "by_x", "by_x", "by_id", "by_text", "by_number"]))
+    index = draw(st.sampled_from(["by_x", "by_x", "by_x", "by_id", "by_text", "by_number", "by_state"]))
     tail = tuple(
-        ColumnShape(name, int if name == "sub_b" else str, nullable=False, descending=False) for name in world.primary
+        ColumnShape(name, int if name in {"sub_b", "part"} else str, nullable=False, descending=False)
+        for name in world.primary
     )
     required: list[str] = []
     if index == "by_id":
-        order, sort, required = tail, tail[1:] or tail, ["key"] if shape.subs else []
+        ids = world.ids
+        order, sort, required = tail, tail[len(ids) :] or tail, ids if shape.subs else []
     elif index == "by_text":
         order = sort = (ColumnShape("raw_text", str, nullable=True, descending=False),)
-    elif index == "by_number":
-        order = sort = (ColumnShape("raw_number", Decimal, nullable=True, descending=False),)
+    elif index in {"by_number", "by_state"}:
+        name, kind = ("raw_number", Decimal) if index == "by_number" else ("raw_state", State)
+        order = sort = (ColumnShape(name, kind, nullable=True, descending=False),)
         required = ["group"]
     else:
         order, sort, required = shape.columns + tail, shape.columns, [shape.hash] if shape.hash else []
     values = _Values(known)
-    arguments = {name: draw(values.of(ColumnShape(name, str, nullable=False, descending=False))) for name in required}
+    arguments = {
+        name: draw(values.of(ColumnShape(name, int if name == "part" else str, nullable=False, descending=False)))
+        for name in required
+    }
     exact = dict(arguments)
     last = None
     asked = draw(st.integers(0, len(sort)))
@@ -315,7 +359,7 @@ def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Drawn:
         exact[column.name] = arguments[column.name] = draw(values.of(column))
     if asked:
         column = sort[asked - 1]
-        last = (column.name, *draw(_condition(column, values)))
+        last = (column.name, *draw(_condition(column, values, raw=index in RAW)))
         arguments[column.name] = _written(last)
     seen[index] += 1
     seen[f"condition {last[1] if last else 'none'}"] += 1
@@ -324,7 +368,7 @@ def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Drawn:
         given = arguments.pop(sort[0].name)
         arguments |= {"from_" if key == "from" else key: value for key, value in given.items()}
         seen["flat condition"] += 1
-    return Drawn(index, arguments, exact, last, order, raw=index in {"by_text", "by_number"})
+    return Drawn(index, arguments, exact, last, order, raw=index in RAW)
 
 
 def _written(condition: tuple[str, str, Any, Any]) -> dict[str, Any]:
@@ -343,6 +387,7 @@ class _Values:
     def of(self, column: ColumnShape) -> st.SearchStrategy[Any]:
         pools: dict[str, list[Any]] = {
             "key": IDS,
+            "part": [-1, 0, 1, 2],
             "group": ["g", "h|", "nobody"],
             "owner_id": ["o", "o1", "o|#"],
             "created": [0, 50, 99, 100, 101, 200, 300, GROWTH, GROWTH + 1],
@@ -358,7 +403,7 @@ class _Values:
 
 
 @st.composite
-def _condition(draw: st.DrawFn, column: ColumnShape, values: _Values) -> tuple[str, Any, Any]:
+def _condition(draw: st.DrawFn, column: ColumnShape, values: _Values, *, raw: bool) -> tuple[str, Any, Any]:
     kinds = ["eq", "between", "between"] + (["prefix", "prefix"] if column.type is str else [])
     kind = draw(st.sampled_from(kinds))
     if kind == "eq":
@@ -366,9 +411,31 @@ def _condition(draw: st.DrawFn, column: ColumnShape, values: _Values) -> tuple[s
     if kind == "prefix":
         text = draw(values.of(column))
         return kind, text[: draw(st.integers(0, len(text)))], None
-    low, high = sorted((draw(values.of(column)), draw(values.of(column))), key=_rank)
+    low, high = sorted((draw(values.of(column)), draw(values.of(column))), key=partial(rank, raw=raw))
     sides = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
     return kind, low if sides[0] else None, high if sides[1] else None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A drawn catalog with records, and a search of them."""
+
+    world: World
+    records: list[Record]
+    search: Drawn
+    reverse: bool
+
+    @property
+    def index(self) -> Any:
+        return getattr(self.world.thing, self.search.index)
+
+
+def draw_case(data: st.DataObject) -> Case:
+    """A catalog, records and a search, drawn one after the other."""
+    world = build(data.draw(shapes(), label="shape"))
+    everything = data.draw(records(world.shape), label="records")
+    search = data.draw(searches(world, everything), label="search")
+    return Case(world, everything, search, data.draw(st.booleans(), label="reverse"))
 
 
 _numbers = count()

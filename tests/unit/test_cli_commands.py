@@ -203,7 +203,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, words: Sequence[str], write: int)
     """A load on which Ctrl-C is pressed during a write; the writes before it only seem to succeed."""
     writes = 0
 
-    async def put_records(*arguments: Any) -> list[None]:
+    async def put_records(*arguments: Any, **_: Any) -> list[None]:
         nonlocal writes
         writes += 1
         if writes == write:

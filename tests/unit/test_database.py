@@ -15,7 +15,19 @@ from pydantic import BaseModel
 from graphql_api.adapters.sqlite import Switches, open_sqlite
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.markers import Created, Id, Index, Int32, Shards, SubId, Timestamp, Ttl, stored
+from graphql_api.catalog.markers import (
+    Created,
+    Id,
+    Index,
+    Int32,
+    Shards,
+    SubId,
+    Timestamp,
+    Ttl,
+    canonical,
+    derived,
+    stored,
+)
 from graphql_api.errors import (
     ConflictingArguments,
     EmptyKey,
@@ -548,7 +560,7 @@ async def test_secrets_decide_whose_tokens_are_read(tmp_path: Path) -> None:
     async with open_catalog(CATALOG, url, secrets=one) as db:
         await db.put_many([Plain(plain_id=f"p{number}") for number in range(3)])
         token = (await db.search(Plain.by_id, limit=2)).next_token
-    for secrets in (one, Secrets((*two.tokens, *one.tokens), one.record_keys)):
+    for secrets in (one, Secrets((*two.tokens, *one.tokens))):
         async with open_catalog(CATALOG, url, secrets=secrets) as db:
             page = await db.search(Plain.by_id, next_token=token)
             assert [each.plain_id for each in page.items] == ["p2"]
@@ -560,7 +572,7 @@ async def test_secrets_decide_whose_tokens_are_read(tmp_path: Path) -> None:
 
 def test_secrets_are_never_printed() -> None:
     """The text form of secrets and of a database shows no secret."""
-    secrets = Secrets((b"t" * 32,), b"r" * 32)
+    secrets = Secrets((b"t" * 32,))
     assert "ttt" not in repr(secrets)
     assert "rrr" not in repr(secrets)
 
@@ -573,3 +585,25 @@ async def test_putting_what_is_no_record_of_the_catalog(db: Database) -> None:
     assert found[0] is None
     assert str(found[1]) == "Plain was given a Numbered: pass an instance of Plain."
     assert await db.get(Numbered, 1) is None
+
+
+class Person(Entity):
+    """Found by a derived id, and by what is derived from a day."""
+
+    email: str
+    born: date
+    key: Id[str] = derived(canonical, "email")
+    year: str = derived(lambda born: str(born.year), "born")
+
+    by_year = Index(sort="year")
+
+
+async def test_derived_properties_are_asked_for_as_they_were_given(tmp_path: Path) -> None:
+    """A derived id is derived in get as in search; one derived from another type also takes its own values."""
+    async with open_catalog(Catalog(Person), f"sqlite:///{tmp_path / 'table.db'}") as db:
+        person = Person(email="José@example", born=date(2024, 5, 6))
+        await db.put(person)
+        assert await db.get(Person, "JOSÉ@example") == person
+        assert await db.get(Person, key="José@Example") == person
+        for arguments in ({"eq": date(2024, 1, 1)}, {"eq": "2024"}, {"prefix": "20"}, {"from_": "2023", "to": "2025"}):
+            assert list((await db.search(Person.by_year, **arguments)).items) == [person]

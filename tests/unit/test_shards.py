@@ -109,8 +109,6 @@ def test_generations_begin_at_their_first_creation_value() -> None:
     """A generation is in force from its beginning on, which is part of it."""
     space = ShardSpace((Generation(None, 1), Generation(10, 4), Generation(20, 2)))
     assert [space.generation_at(created) for created in (-5, 9, 10, 19, 20, 99)] == [0, 0, 1, 1, 2, 2]
-    assert space.is_ascending()
-    assert not ShardSpace((Generation(None, 1), Generation(20, 4), Generation(20, 2))).is_ascending()
 
 
 # --- what a search visits --------------------------------------------------------------------------------------

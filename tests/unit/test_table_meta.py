@@ -22,7 +22,7 @@ from graphql_api.wiring import Database, Secrets, open_catalog
 from tests.stores import WrappedStore
 
 NOW = 1_000
-SECRETS = Secrets((b"a secret of thirty-two bytes only",), b"another one of thirty-two bytes!")
+SECRETS = Secrets((b"a secret of thirty-two bytes only",))
 
 
 class User(Entity):

@@ -1,6 +1,8 @@
 """Simpler-looking rules of search, resume and token lose or repeat records: a case against each of them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
+from graphql_api.store.values import RangeRead, ReadAnswer
 from graphql_api.wiring import Database
-from tests.stores import ReadByRead
+from tests.stores import Between, ReadByRead, WrappedStore
 
 SEAL = Seal([b"s" * 32])
 
@@ -180,3 +183,40 @@ async def test_text_below_the_delimiters_sorts_as_text(store: Store) -> None:
     assert [item.name for item in await _walk(db, Thing.by_name, 1)] == sorted(names)
     exact = [[item.key for item in await _walk(db, Thing.by_name, 2, eq=name)] for name in names]
     assert exact == [[str(at)] for at in range(len(names))]
+
+
+async def test_a_record_that_moves_between_two_rounds_is_on_the_page_once(tmp_path: Path) -> None:
+    """It is shown at the first of its places, and the other records of the page as if it had not moved."""
+
+    class Thing(Entity, shards=Shards(4)):
+        """A record that moves."""
+
+        key: Id[str]
+        place: int
+
+        by_place = Index(sort="place")
+
+    inner = await open_sqlite(tmp_path / "x.db")
+    between = Between(ReadByRead(inner, most=1))
+    db = await _filled(between, Catalog(Thing), [Thing(key=f"k{at}", place=at) for at in range(20)])
+    between.action = partial(db.put, Thing(key="k0", place=15))
+    page = await db.search(Thing.by_place, limit=20)
+    assert [item.key for item in page.items] == [f"k{at}" for at in range(20)]
+    await inner.close()
+
+
+async def test_an_engine_may_answer_together_once_and_alone_then(tmp_path: Path) -> None:
+    """A place that lies before what a read has shown already takes nothing back: ties come once."""
+    catalog, thing, records = _tied(6, 1, 60)
+    inner = await open_sqlite(tmp_path / "x.db")
+    alone = ReadByRead(inner, most=2)
+    turns: Iterator[Store] = cycle([inner, alone, alone])
+
+    class Switching(WrappedStore):
+        async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+            return await next(turns).read_ranges(reads, min(want, 3))
+
+    db = await _filled(Switching(inner), catalog, records)
+    found = await _walk(db, IndexRef(thing, "by_place"), 7)
+    assert sorted(item.key for item in found) == sorted(record.key for record in records)  # type: ignore[attr-defined]
+    await inner.close()

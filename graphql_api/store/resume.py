@@ -18,8 +18,10 @@ def behind(read: RangeRead, position: Position, *, may_tie: bool) -> RangeRead |
         return read
     passed = read.ordinal > position.ordinal if read.descending else read.ordinal < position.ordinal
     own = read.ordinal == position.ordinal
-    start = StartKey(position.value, position.key) if may_tie and own else None
+    start = StartKey(position.value, position.key) if may_tie and own else read.start
     key_range = _tightened(read.range, position.value, is_open=passed or not may_tie, descending=read.descending)
+    if start is not None and not key_range.contains(start.value):
+        start = None  # The read begins behind it anyway.
     return None if key_range.is_empty else replace(read, range=key_range, start=start)
 
 

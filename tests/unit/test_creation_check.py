@@ -1,0 +1,88 @@
+"""A growing entity's put looks at what stands there already, and at nothing else of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphql_api import Catalog, Created, Entity, Id, Shards, SubId, Timestamp, Ttl
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.errors import CreationChanged
+from graphql_api.mutations.item_keys import item_of
+from graphql_api.search.seal import Seal
+from graphql_api.store.port import Store
+from graphql_api.store.values import Key, Position, Put, RangeRead, ReadAnswer, RowPage
+from graphql_api.wiring import Database
+from tests.stores import WrappedStore
+
+
+class Growing(Entity, shards=Shards(2).then(4, since=1_000)):
+    """A record of a growing entity."""
+
+    key: Id[str]
+    created: Created[Timestamp]
+    note: str
+    ends: Ttl[Timestamp] | None = None
+
+
+class Log(Entity, shards=Shards(2).then(4, since=1_000)):
+    """Entries of a growing history."""
+
+    key: Id[str]
+    at: SubId[int]
+    created: Created[Timestamp]
+
+
+class EmptyFirst(WrappedStore):
+    """Answers each first read with an empty page that has more behind it, as an engine may."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.started = set[str]()
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        answers: list[ReadAnswer] = []
+        for read in reads:
+            if read.hash_key in self.started:
+                answers += await self.inner.read_ranges([read], want)
+            else:
+                self.started.add(read.hash_key)
+                answers.append(RowPage([], Position(str(read.range.low), read.ordinal, Key("-", "-")), 0))
+        return answers
+
+
+async def test_an_empty_engine_page_hides_no_entry_from_the_creation_check(tmp_path: Path) -> None:
+    """A history's entry is found also where the engine's first page has no rows but goes on."""
+    inner = await open_sqlite(tmp_path / "x.db")
+    catalog = Catalog(Log)
+    await inner.ensure_table(catalog.table_definition())
+    await Database(catalog, inner, Seal([b"s" * 32])).put(Log(key="a", at=1, created=1))
+    db = Database(catalog, EmptyFirst(inner), Seal([b"s" * 32]))
+    (problem,) = await db.put_many([Log(key="a", at=2, created=2_000)])
+    assert isinstance(problem, CreationChanged)
+    await inner.close()
+
+
+async def test_a_stored_record_that_no_longer_fits_stops_no_write(tmp_path: Path) -> None:
+    """An old record that lacks a required property can be replaced, and the others of the batch are written."""
+    store = await open_sqlite(tmp_path / "x.db")
+    catalog = Catalog(Growing)
+    await store.ensure_table(catalog.table_definition())
+    db = Database(catalog, store, Seal([b"s" * 32]))
+    whole = Growing(key="a", created=1, note="n")
+    old = {name: value for name, value in item_of(catalog.entity(Growing), whole, None, "w").items() if name != "note"}
+    assert await store.write([Put(old)]) == [None]
+    assert await db.put_many([whole, Growing(key="b", created=2, note="m")]) == [None, None]
+    assert await db.get(Growing, "a") == whole
+    await store.close()
+
+
+async def test_an_expired_record_may_be_created_anew(tmp_path: Path) -> None:
+    """What no answer shows any more decides nothing: the id may get another creation value."""
+    store = await open_sqlite(tmp_path / "x.db")
+    catalog = Catalog(Growing)
+    await store.ensure_table(catalog.table_definition())
+    db = Database(catalog, store, Seal([b"s" * 32]), clock=lambda: 500)
+    await db.put(Growing(key="a", created=1, note="old", ends=400))
+    new = Growing(key="a", created=2_000, note="new")
+    await db.put(new)
+    assert await db.get(Growing, "a") == new
+    await store.close()
