@@ -95,6 +95,8 @@ class Query:
             request["ExpressionAttributeNames"]["#r"] = self._index.range_attribute
         if self._read.index is not None:
             request["IndexName"] = self._read.index
+        if self._read.consistent:
+            request["ConsistentRead"] = True
         if start is not None:
             request["ExclusiveStartKey"] = start
         return request
