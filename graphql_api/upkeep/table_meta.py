@@ -1,11 +1,15 @@
-"""What a table records about itself: its format, and the shard generations that were applied (docs/table-format.md)."""
+"""What a table records about itself: its format, the applied shard generations, what index entries are made of.
 
-from collections.abc import Callable, Mapping, Sequence
+docs/table-format.md says how.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.specs import EntitySpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec
 from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
 from graphql_api.keys import scalars
 from graphql_api.keys.hash_keys import hash_key, parse_hash_key
@@ -39,32 +43,53 @@ async def admit_table(store: Store, catalog: Catalog, now: float, *, create_tabl
                 f"The table has format {meta.get('format')!r}, and this release reads format {TABLE_FORMAT}: use the "
                 "release that wrote it, or migrate."
             )
-        applied: Mapping[str, Any] = meta["spaces"] if meta is not None else {}
-        spaces = dict(applied)
+        recorded = Recorded.of(meta)
+        for problem in index_changes(recorded.indexes, catalog):
+            raise WrongTable(problem)
+        spaces, indexes = dict(recorded.spaces), dict(recorded.indexes)
         for entity in catalog.entities.values():
-            if entity.name in applied:
-                await _check_growth(store, catalog, entity, applied[entity.name], now)
+            if entity.name in spaces:
+                await _check_growth(store, catalog, entity, spaces[entity.name], now)
             spaces[entity.name] = space_of(entity)
+            indexes[entity.name] = {**indexes.get(entity.name, {}), **entries_of(entity)}
         if create_table:
             await store.ensure_table(definition)
-        if spaces == applied:
+        found_out = Recorded(spaces, indexes)
+        if found_out == recorded:
             return
         try:
-            await _record(store, spaces, meta)
+            await _record(store, found_out, meta)
         except ConditionFailed:
             continue  # Another process was first: look at what it has recorded.
         return
     raise StoreUnavailable("Other processes keep changing the table's record of itself: try again.")
 
 
-async def _record(store: Store, spaces: Mapping[str, Any], meta: Item | None) -> None:
-    expected = Expect(absent=True) if meta is None else Expect(attributes={"spaces": meta["spaces"]})
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the table says of its entities, by their names in hash keys."""
+
+    spaces: Mapping[str, Any]
+    """the applied shard generations"""
+    indexes: Mapping[str, Mapping[str, str]]
+    """by physical name what entries are made of; `id` is the table itself"""
+
+    @staticmethod
+    def of(meta: Item | None) -> "Recorded":
+        """What a record says; a table without one says nothing."""
+        return Recorded({}, {}) if meta is None else Recorded(meta["spaces"], meta.get("indexes", {}))
+
+
+async def _record(store: Store, recorded: Recorded, meta: Item | None) -> None:
+    before = {name: meta[name] for name in ("spaces", "indexes") if name in meta} if meta is not None else {}
+    expected = Expect(attributes=before) if before else Expect(absent=True)
     write_id = new_write_id()
     item = {
         "hashKey": META_KEY.hash,
         "rangeKey": META_KEY.range,
         "format": TABLE_FORMAT,
-        "spaces": dict(spaces),
+        "spaces": dict(recorded.spaces),
+        "indexes": dict(recorded.indexes),
         "_w": write_id,
     }
     await store.write_together([Put(item, expected)], token=write_id)
@@ -82,6 +107,33 @@ def space_of(entity: EntitySpec) -> dict[str, Any]:
             for generation in space.generations
         ],
     }
+
+
+def entries_of(entity: EntitySpec) -> dict[str, str]:
+    """What the entries of each index of an entity are made of, in words that are compared for ever."""
+    return {index.physical or "id": _entries(index) for index in entity.indexes.values()}
+
+
+def _entries(index: IndexSpec) -> str:
+    """`userBeneficiaryHashKey: user, beneficiaryId text; createdRangeKey: created timestamp, userId text`."""
+    hashed = [index.head, *(f"{part.stored} {part.column.codec.name}" for part in index.hash)]
+    columns = (index.sort[0].column,) if index.raw else index.columns
+    ordered = [f"{column.name} {column.codec.name}{' desc' if column.descending else ''}" for column in columns]
+    raw = " raw" if index.raw else ""
+    return f"{index.hash_attribute}: {', '.join(hashed)}; {index.range_attribute}{raw}: {', '.join(ordered)}"
+
+
+def index_changes(recorded: Mapping[str, Mapping[str, str]], catalog: Catalog) -> Iterator[str]:
+    """The indexes whose entries were made otherwise than the catalog says: searches would miss the older ones."""
+    for entity in catalog.entities.values():
+        before = recorded.get(entity.name, {})
+        for index in entity.indexes.values():
+            made, declared = before.get(index.physical or "id"), _entries(index)
+            if made not in {None, declared}:
+                yield (
+                    f"The entries of {entity.type_name}.{index.attribute} were made as {made}, and the catalog says "
+                    f"{declared}: declare the new order as an index of another name, or begin a new table."
+                )
 
 
 def _format(entity: EntitySpec, created: Any) -> str:

@@ -8,7 +8,7 @@ from graphql_api.catalog.catalog import Catalog
 from graphql_api.store.port import Store
 from graphql_api.store.values import IndexDefinition, TableDefinition
 from graphql_api.upkeep.table_differences import conflicts, missing
-from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, in_words, space_of
+from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, in_words, index_changes, space_of
 
 Standing = Literal["fits", "missing", "differs", "not needed"]
 
@@ -23,6 +23,8 @@ class TableState:
     """None: the table has no record of itself yet"""
     spaces: Mapping[str, Any]
     """the applied shard generations of each entity, by its name in hash keys"""
+    indexes: Mapping[str, Any]
+    """what the entries of each index are made of, by entity"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,11 @@ async def read_state(store: Store) -> TableState:
     """Looks at a table and at its record of itself."""
     definition = await store.describe()
     if definition is None:
-        return TableState(None, None, {})
+        return TableState(None, None, {}, {})
     (meta,) = await store.get_many([META_KEY], consistent=True)
     recorded = {} if meta is None else meta
-    return TableState(definition, recorded.get("format"), recorded.get("spaces", {}))
+    spaces, indexes = recorded.get("spaces", {}), recorded.get("indexes", {})
+    return TableState(definition, recorded.get("format"), spaces, indexes)
 
 
 def index_states(found: TableDefinition | None, needed: TableDefinition) -> list[IndexState]:
@@ -73,6 +76,7 @@ def differences(state: TableState, catalog: Catalog, *, removes_expired: bool) -
         yield f"The table has format {state.format}, and this release reads format {TABLE_FORMAT}."
     else:
         yield from _space_differences(state.spaces, catalog)
+        yield from index_changes(state.indexes, catalog)
 
 
 def _space_differences(applied: Mapping[str, Any], catalog: Catalog) -> Iterator[str]:

@@ -17,7 +17,7 @@ from graphql_api.catalog.markers import Created, Id, Index, Role, Shards, SubId,
 from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Put, TableDefinition, Write
-from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, admit_table
+from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, admit_table, entries_of
 from graphql_api.wiring import Database, Secrets, open_catalog
 from tests.stores import WrappedStore
 
@@ -120,8 +120,30 @@ async def test_a_new_table_takes_all_generations(tmp_path: Path) -> None:
             },
             "email": {"width": 2, "function": "blake2b", "generations": [{"size": 1}]},
         },
+        "indexes": {entity.name: entries_of(entity) for entity in catalog.entities.values()},
         "_w": meta["_w"],
     }
+
+
+async def test_an_index_whose_entries_were_made_otherwise_is_refused(tmp_path: Path) -> None:
+    """Another order under the name of an old one would miss the records that stand there: both orders are named."""
+
+    def ordered_by(*sort: str, **named: Any) -> Catalog:
+        by_name = Index(sort=list(sort), **named)
+        return Catalog(type("User", (User,), {"__module__": __name__, "by_name": by_name}))
+
+    await opened(tmp_path, ordered_by("name"))
+    changed = "by_name were made as hashKey: user; nameRangeKey: name text, userId text, and the catalog says .*created"
+    await refused(tmp_path, ordered_by("name", "created"), WrongTable, changed)
+    await opened(tmp_path, ordered_by("name", "created", name="nameCreated"))
+    meta = await meta_of(tmp_path)
+    assert meta is not None
+    assert meta["indexes"]["user"] == {
+        "id": "hashKey: user; rangeKey: userId text",
+        "name": "hashKey: user; nameRangeKey: name text, userId text",
+        "nameCreated": "hashKey: user; nameCreatedRangeKey: name text, created timestamp, userId text",
+    }
+    await refused(tmp_path, ordered_by("name", raw=True), WrongTable, "hashKey: user; name raw: name text")
 
 
 async def test_opening_again_writes_nothing(tmp_path: Path) -> None:
