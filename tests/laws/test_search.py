@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,10 @@ def check_drawn(classes: list[str]) -> None:
     assert [name for name in classes if not seen[name]] == []
 
 
+Settle = Callable[[], Awaitable[None]]
+"""lets every index entry catch up with the records"""
+
+
 @dataclass
 class Engines:
     """Stores that outlive a case; each case has a tenant, and so hash keys, of its own."""
@@ -76,14 +80,14 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         runner.run(awkward.close())
 
 
-def _database(data: st.DataObject, engines: Engines, world: World) -> tuple[Database, SqliteStore]:
+def _database(data: st.DataObject, engines: Engines, world: World) -> tuple[Database, Settle]:
     inner = data.draw(st.sampled_from([engines.plain, engines.awkward]), label="engine")
     most = data.draw(st.sampled_from([None, None, 1, 2, 1000]), label="rows a read")
     seen["shared scan" if most is None else "read by read"] += 1
     seen["short engine pages"] += most in {1, 2}
     store: Store = inner if most is None else ReadByRead(inner, most)
     engines.runner.run(inner.ensure_table(world.catalog.table_definition()))
-    return Database(world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner
+    return Database(world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner.settle
 
 
 async def put_plain(db: Database, world: World, some: list[Record]) -> None:
@@ -105,16 +109,17 @@ def test_every_walk_is_a_slice_of_the_sorted_answer(engines: Engines) -> None:
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
-        engines.runner.run(_check_walks(data, *_database(data, engines, case.world), case))
+        engines.runner.run(check_walks(data, *_database(data, engines, case.world), case))
 
     law()
     check_drawn(SHAPES + WALKS)
 
 
-async def _check_walks(data: st.DataObject, db: Database, inner: SqliteStore, case: Case) -> None:
+async def check_walks(data: st.DataObject, db: Database, settle: Settle, case: Case) -> None:
+    """Walks and jumps through an answer, page by page."""
     search, reverse, world = case.search, case.reverse, case.world
     await put_plain(db, world, case.records)
-    await inner.settle()
+    await settle()
     index = case.index
     expected = search.answer(case.records)
     target(float(len(expected)), label="length of the answer")
@@ -187,16 +192,17 @@ def test_changes_during_a_walk_never_touch_other_records(engines: Engines) -> No
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
-        engines.runner.run(_check_changes(data, *_database(data, engines, case.world), case))
+        engines.runner.run(check_changes(data, *_database(data, engines, case.world), case))
 
     law()
     check_drawn(SHAPES + CHANGES)
 
 
-async def _check_changes(data: st.DataObject, db: Database, inner: SqliteStore, case: Case) -> None:
+async def check_changes(data: st.DataObject, db: Database, settle: Settle, case: Case) -> None:
+    """Walks through an answer that changes between its pages, and between the rounds of a page."""
     search, reverse, world, everything = case.search, case.reverse, case.world, list(case.records)
     await put_plain(db, world, everything)
-    await inner.settle()
+    await settle()
     untouched = list(everything)
     found: list[Record] = []
     token, pages, least_created = None, 0, 0

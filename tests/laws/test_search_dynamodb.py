@@ -1,0 +1,84 @@
+"""The laws of search on AWS's own engine, DynamoDB Local: a tenant and so new keys for every case."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphql_api.adapters.dynamodb import DynamoStore
+from graphql_api.wiring import Database
+from tests.depth import examples
+from tests.dynamodb_local import NoServer, dynamodb_local
+from tests.engines_report import DID_NOT_RUN, RAN
+from tests.laws.search_world import NOW, Case, draw_case, new_tenant
+from tests.laws.test_search import SEAL, check_changes, check_walks
+
+ENGINE = "dynamodb-local"
+
+
+@dataclass
+class Local:
+    """The engine on an event loop of its own."""
+
+    runner: asyncio.Runner
+    store: DynamoStore
+
+    def database(self, case: Case) -> Database:
+        self.runner.run(self.store.ensure_table(case.world.catalog.table_definition()))
+        return Database(case.world.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Local | NoServer]:
+    """The engine, or why it does not run here."""
+    try:
+        with dynamodb_local() as server, asyncio.Runner() as runner:
+            store = runner.run(server.open("laws"))
+            yield Local(runner, store)
+            runner.run(store.close())
+    except NoServer as problem:
+        yield problem
+
+
+@pytest.fixture
+def local(started: Local | NoServer, request: pytest.FixtureRequest) -> Local:
+    """The engine; without it only continuous integration fails."""
+    if isinstance(started, NoServer):
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{ENGINE} does not run here: {started}.")
+        request.node.user_properties.append((DID_NOT_RUN, f"{ENGINE}: {started}"))
+        pytest.skip(f"{ENGINE} does not run here: {started}")
+    request.node.user_properties.append((RAN, ENGINE))
+    return started
+
+
+async def settled() -> None:
+    """Its indexes are never behind."""
+
+
+def test_every_walk_is_a_slice_of_the_sorted_answer(local: Local) -> None:
+    """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
+
+    @examples(120, deep=2_000)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        case = draw_case(data)
+        local.runner.run(check_walks(data, local.database(case), settled, case))
+
+    law()
+
+
+def test_changes_during_a_walk_never_touch_other_records(local: Local) -> None:
+    """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
+
+    @examples(150, deep=2_000)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        case = draw_case(data)
+        local.runner.run(check_changes(data, local.database(case), settled, case))
+
+    law()
