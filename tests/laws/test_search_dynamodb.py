@@ -15,7 +15,7 @@ from tests.depth import examples
 from tests.dynamodb_local import NoServer, dynamodb_local
 from tests.engines_report import DID_NOT_RUN, RAN
 from tests.laws.search_world import NOW, Case, draw_case, new_tenant
-from tests.laws.test_search import SEAL, check_changes, check_walks
+from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches
 
 ENGINE = "dynamodb-local"
 
@@ -60,25 +60,25 @@ async def settled() -> None:
     """Its indexes are never behind."""
 
 
-def test_every_walk_is_a_slice_of_the_sorted_answer(local: Local) -> None:
+def test_every_walk_is_a_slice_of_the_sorted_answer(local: Local, request: pytest.FixtureRequest) -> None:
     """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
 
-    @examples(120, deep=2_000)
+    @examples(30, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
         local.runner.run(check_walks(data, local.database(case), settled, case))
 
-    law()
+    in_batches(law, request)
 
 
-def test_changes_during_a_walk_never_touch_other_records(local: Local) -> None:
+def test_changes_during_a_walk_never_touch_other_records(local: Local, request: pytest.FixtureRequest) -> None:
     """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
 
-    @examples(150, deep=2_000)
+    @examples(40, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
         local.runner.run(check_changes(data, local.database(case), settled, case))
 
-    law()
+    in_batches(law, request)

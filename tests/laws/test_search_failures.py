@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.wiring import Database
 from tests.depth import examples
 from tests.laws.search_world import NOW, Case, Drawn, Record, draw_case, new_tenant, seen
-from tests.laws.test_search import SEAL, Engines, check_drawn, engines, identity, plain, put_plain
+from tests.laws.test_search import SEAL, Engines, engines, identity, in_batches, plain, put_plain
 from tests.stores import FailingStore, ReadByRead
 
 __all__ = ["engines"]
@@ -32,10 +33,10 @@ class Faults:
         return self.random.random() < self.chance
 
 
-def test_failed_shards_are_owed_and_paid(engines: Engines) -> None:
+def test_failed_shards_are_owed_and_paid(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Under PARTIAL the pages together hold every record once, each page in order; under FAIL pages are exact."""
 
-    @examples(400, deep=8_000)
+    @examples(100, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -46,8 +47,7 @@ def test_failed_shards_are_owed_and_paid(engines: Engines) -> None:
         db = Database(case.world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant())
         engines.runner.run(_check(data, db, case, faults))
 
-    law()
-    check_drawn(SHAPES_OF_FAILURE)
+    in_batches(law, request, SHAPES_OF_FAILURE)
 
 
 async def _check(data: st.DataObject, db: Database, case: Case, faults: Faults) -> None:
