@@ -73,11 +73,13 @@ def check_want(want: int) -> None:
 
 
 def check_company(read: RangeRead, first: RangeRead) -> None:
-    """Refuses a read that does not fit the first one of its call, or asks for no rows."""
+    """Refuses a read that does not fit the first one of its call, or asks for what no engine has."""
     if read.index != first.index or read.descending != first.descending:
         raise StoreRefused("The reads of one call differ in index or direction. Make one call for each.")
     if read.limit < 1:
         raise StoreRefused(f"A read has the limit {read.limit}. Ask for at least one row.")
+    if read.consistent and read.index is not None:
+        raise StoreRefused(f"Index {read.index!r} is asked to be consistent, which only the table is. Read the table.")
 
 
 def check_room(asked: KeyRange) -> None:

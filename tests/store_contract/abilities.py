@@ -51,7 +51,7 @@ async def unfit(store: Store) -> bool:
 
 async def definers(store: Store) -> bool:
     """Several may add indexes at once."""
-    names = [f"definer{number}" for number in range(4)]
+    names = [f"definer{number}" for number in range(2)]
     indexes = [IndexDefinition(name, f"{name}Hash", "b") for name in names]
     await store.write([Put(record(KEY, **{index.hash_attribute: "a!" for index in indexes}, b="v"))])
     try:

@@ -218,3 +218,10 @@ async def test_projections(store: Store) -> None:
         assert row.key == ("h!", "r")
     (row,) = (await page(store, reading(None, "h!"))).rows
     assert row.item == item
+
+
+async def test_consistent_reads(store: Store) -> None:
+    """A consistent read of the table answers what was written before it, in order."""
+    await put(store, *(record(("h!", text)) for text in "bac"))
+    rows = (await page(store, replace(reading(None, "h!"), consistent=True))).rows
+    assert [row.value for row in rows] == ["a", "b", "c"]

@@ -192,6 +192,7 @@ WRONG_READS: dict[str, Sequence[RangeRead]] = {
     "start with an empty key": [replace(TEXT, start=StartKey("a", Key("h!", "")))],
     "start of another hash key": [replace(TEXT, index=None, start=StartKey("r", KEY))],
     "start of another range key": [replace(TEXT, index=None, hash_key="h!", start=StartKey("a", KEY))],
+    "consistent index": [replace(TEXT, consistent=True)],
     "two indexes": [TEXT, replace(TEXT, index="onlyKeys", hash_key="t!1", ordinal=2)],
     "two directions": [TEXT, replace(TEXT, descending=True, hash_key="t!1", ordinal=2)],
 }

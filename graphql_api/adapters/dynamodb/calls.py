@@ -48,6 +48,8 @@ class Calls:
         self._client = client
         self._random = random
         self._traffic = Traffic(settings, clock)
+        self._fair_trial = min(settings.read_seconds, settings.deadline) / 2
+        """a request that had less time, since it waited for its place, says nothing against its shard"""
         self._budget = RetryBudget(settings.retry_share, settings.retry_floor, clock)
         self._methods = {
             operation: getattr(client, method) for method, operation in client.meta.method_to_api_mapping.items()
@@ -86,19 +88,23 @@ class Calls:
         return deadline - asyncio.get_running_loop().time()
 
     async def _attempt(self, call: Call) -> Answer | Failure:
-        started = False
+        loop = asyncio.get_running_loop()
+        started = None
         try:
             async with asyncio.timeout_at(call.deadline), self._traffic.place(call.operation, call.shard):
-                started = True
+                started = loop.time()
                 async with asyncio.timeout(self.settings.connect_seconds + self.settings.read_seconds):
                     answer: Answer = await self._methods[call.operation](**call.request)
                 call.check(answer)
         except StoreError as problem:
             return Failure(problem)
         except TimeoutError as problem:
-            if not started:
+            if started is None:
                 return Failure(self._no_place(call))
             failure = judge(problem, call.where, self.table)
+            if loop.time() - started < self._fair_trial:
+                call.unheard = True
+                return failure
         except NOTICED as problem:
             failure = judge(problem, call.where, self.table)
         else:

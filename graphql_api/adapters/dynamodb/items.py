@@ -62,6 +62,8 @@ def decode_item(item: WireItem) -> dict[str, Any]:
 
 def decode_value(value: Wire) -> Any:
     """What stands under the type."""
+    if len(value) != 1:  # the driver leaves types out that it does not know
+        raise ValueError(f"an attribute of {len(value)} types: {value!r}")
     ((kind, content),) = value.items()
     match kind:
         case "S" | "BOOL":

@@ -52,7 +52,7 @@ DENIALS = frozenset(
 PASSING = frozenset(
     {"TransactionInProgressException", "TransactionConflictException", "ReplicatedWriteConflictException"}
 )
-BUSY_TABLE = frozenset({"ResourceInUseException", "LimitExceededException", "ContinuousBackupsUnavailableException"})
+BUSY_TABLE = frozenset({"ResourceInUseException", "LimitExceededException"})
 
 MISSING = "ResourceNotFoundException"
 FAILED_CONDITION = "ConditionalCheckFailedException"

@@ -1,6 +1,7 @@
 """The DynamoDB store."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -21,6 +22,8 @@ from graphql_api.errors import StoreError, StoreRefused
 from graphql_api.store.checks import check_segment, check_want
 from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, Write
 
+_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+
 
 async def open_dynamodb(
     table: str,
@@ -36,6 +39,8 @@ async def open_dynamodb(
 
     `session` brings credentials of its own; `clock` times retries and breakers, `random` draws the pauses.
     """
+    if not _NAME.fullmatch(table):
+        raise StoreRefused(f"{table!r} is no name of a table. Use 3 to 255 letters, digits, '_', '-' and '.'.")
     stack = AsyncExitStack()
     client = await open_client(stack, session or aioboto3.Session(), region, endpoint, settings)
     return DynamoStore(Calls(client, table, settings, clock, random or Random()), stack)  # noqa: S311 - pauses, no secrets

@@ -14,6 +14,9 @@ from graphql_api.store.values import IndexDefinition, Projection, TableDefinitio
 
 _FIRST_PAUSE = 0.02
 
+_MOST_REFUSALS = 50
+"""so many times in a row the engine may be busy with other changes, while we see none; then its limit is a real one"""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -38,6 +41,7 @@ class Table:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._standing: Standing | None = None
+        self._looking = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -46,10 +50,18 @@ class Table:
     async def standing(self, deadline: float) -> Standing:
         """The table as last described; refused where there is none."""
         if self._standing is None:
-            found = await self.look(deadline)
-            if found is None:
-                raise missing_table(self.name)
-            self._standing = found
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._looking.acquire()
+            except TimeoutError as problem:
+                raise StoreUnavailable(f"Table {self.name!r} was not described in time. Try again.") from problem
+            try:
+                if self._standing is None:  # nobody was faster
+                    self._standing = await self.look(deadline)
+            finally:
+                self._looking.release()
+        if self._standing is None:
+            raise missing_table(self.name)
         return self._standing
 
     async def index(self, name: str | None, deadline: float) -> tuple[Standing, IndexDefinition]:
@@ -91,16 +103,21 @@ class Table:
     async def ensure(self, definition: TableDefinition) -> None:
         """Makes the table or its missing indexes; returns when all of them can be read and written."""
         patience = asyncio.get_running_loop().time() + self._calls.settings.table_seconds
-        pause = _FIRST_PAUSE
+        pause, refusals = _FIRST_PAUSE, 0
         while True:
             standing = await self.look(self._calls.deadline())
             missing = added_indexes(definition, None if standing is None else standing.definition)
             if standing is not None and standing.settled and not missing:
                 break
+            problem = None
             if standing is None:
-                await self._change("CreateTable", table_request(self.name, definition))
+                problem = await self._change("CreateTable", table_request(self.name, definition))
             elif standing.settled:
-                await self._change("UpdateTable", _index_request(self.name, definition, standing, missing[0]))
+                request = _index_request(self.name, definition, standing, missing[0])
+                problem = await self._change("UpdateTable", request)
+            refusals = 0 if problem is None else refusals + 1
+            if problem is not None and refusals > _MOST_REFUSALS:
+                raise problem
             if Calls.left(patience) < pause:
                 raise StoreUnavailable(
                     f"Table {self.name!r} is still being made. Ask for it again later, or set table_seconds."
@@ -121,17 +138,22 @@ class Table:
         if standing is None:
             specification = {"Enabled": True, "AttributeName": attribute}
             request = {"TableName": self.name, "TimeToLiveSpecification": specification}
-            await self._change("UpdateTimeToLive", request, already="already enabled")
+            try:
+                await self._change("UpdateTimeToLive", request)
+            except StoreRefused:
+                if await self.expiry(self._calls.deadline()) != attribute:  # no other process was faster
+                    raise
 
-    async def _change(self, operation: str, request: dict[str, Any], already: str | None = None) -> None:
-        """Asks for a change; another process, which asks for one at the same time, is no error."""
+    async def _change(self, operation: str, request: dict[str, Any]) -> StoreError | None:
+        """Asks for a change; answers the problem if the engine is busy with another one."""
         call = Call(operation, request, lambda _: None, self._calls.deadline())
         try:
             await self._calls.do(call)
         except StoreError as problem:
-            busy = code_of(problem.__cause__) in BUSY_TABLE
-            if not busy and not (already is not None and already in problem.message):
+            if code_of(problem.__cause__) not in BUSY_TABLE:
                 raise
+            return problem
+        return None
 
 
 # --- as the protocol writes it ---------------------------------------------------------------------------------

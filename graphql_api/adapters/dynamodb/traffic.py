@@ -102,7 +102,10 @@ class Traffic:
         """Notes that a request to a shard got no answer; after some in a row it is left alone."""
         if shard is None:
             return
-        known = self._shards.setdefault(shard, Shard(shard, self.settings.in_flight_of_shard))
+        known = self._shards.get(shard)
+        if known is None:
+            known = self._shards[shard] = Shard(shard, self.settings.in_flight_of_shard)
+            self._forget_oldest()
         known.failures += 1
         if known.failures >= self.settings.breaker_failures:
             known.open_until = self.clock() + self.settings.breaker_seconds
@@ -120,6 +123,13 @@ class Traffic:
         return True
 
     def _forget(self, shard: Shard) -> None:
-        """Keeps memory of shards that are in use or out of order, and of those only so many."""
-        if shard.users == 0 and (shard.failures == 0 or len(self._shards) > MOST_SHARDS_REMEMBERED):
-            self._shards.pop(shard.name, None)
+        """Keeps memory of shards that are in use or out of order."""
+        if shard.users == 0 and shard.failures == 0 and self._shards.get(shard.name) is shard:
+            del self._shards[shard.name]
+
+    def _forget_oldest(self) -> None:
+        """Of shards out of order, only so many are remembered."""
+        if len(self._shards) > MOST_SHARDS_REMEMBERED:
+            idle = next((name for name, shard in self._shards.items() if shard.users == 0), None)
+            if idle is not None:
+                del self._shards[idle]

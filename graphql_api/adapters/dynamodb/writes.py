@@ -10,7 +10,7 @@ from graphql_api.adapters.dynamodb.gets import check_key, read_key, rest, wire_k
 from graphql_api.adapters.dynamodb.items import WireItem, encode_item, encode_value
 from graphql_api.adapters.dynamodb.problems import InconsistentAnswer
 from graphql_api.adapters.dynamodb.table import Standing
-from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
+from graphql_api.errors import ConditionFailed, ItemTooLarge, StoreError, StoreRefused
 from graphql_api.store.checks import (
     MOST_HASH_BYTES,
     MOST_TOKEN_CHARACTERS,
@@ -135,7 +135,7 @@ class Writer:
                 left = rests
                 if left:
                     await rest(self._calls, tries, deadline, f"BatchWriteItem leaves {len(left)} writes over")
-        except StoreRefused:
+        except (StoreRefused, ItemTooLarge):
             return {change.position: await self._alone(change, self._calls.deadline()) for change in left}
         except StoreError as problem:
             return {change.position: problem for change in left}

@@ -1,0 +1,71 @@
+"""Records as DynamoDB's protocol writes them."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from graphql_api.adapters.dynamodb.items import decode_item, decode_value, encode_item, encode_value, number_text
+from graphql_api.errors import StoreRefused
+from tests.store_contract.samples import NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("value", "wire"),
+    [
+        ("é\0", {"S": "é\0"}),
+        ("", {"S": ""}),
+        (True, {"BOOL": True}),
+        (None, {"NULL": True}),
+        (12, {"N": "12"}),
+        (Decimal("1.50"), {"N": "15E-1"}),
+        (10**38, {"N": "1E38"}),
+        (Decimal("-0.00"), {"N": "0"}),
+        (b"\0\xff", {"B": b"\0\xff"}),
+        ([1, "a"], {"L": [{"N": "1"}, {"S": "a"}]}),
+        ({"b": 1, "a": None}, {"M": {"a": {"NULL": True}, "b": {"N": "1"}}}),
+        (frozenset({"b", "a"}), {"SS": ["a", "b"]}),
+        (frozenset({10, Decimal("0.5")}), {"NS": ["5E-1", "10"]}),
+        (frozenset({b"b", b"a"}), {"BS": [b"a", b"b"]}),
+    ],
+)
+def test_values(value: Any, wire: Any) -> None:
+    """Every value stands under the name of its type, and comes back from there."""
+    assert encode_value(value, "a") == wire
+    assert decode_value(wire) == value
+
+
+@given(NUMBERS)
+def test_numbers(number: int | Decimal) -> None:
+    """A number is sent with no more digits than it has, comes back as it was, and as an int where it is whole."""
+    text = number_text(number, "a")
+    assert len(text.lstrip("-").partition("E")[0]) <= 38
+    found = decode_value({"N": text})
+    assert found == number
+    assert isinstance(found, int) == (number == int(number))
+
+
+def test_numbers_as_an_engine_writes_them() -> None:
+    """Whole numbers are int, however they are written."""
+    assert [decode_value({"N": text}) for text in ("1E+3", "-7", "2.0", "0.25")] == [1000, -7, 2, Decimal("0.25")]
+    assert isinstance(decode_value({"N": "1E+3"}), int)
+
+
+def test_equal_records_are_sent_alike() -> None:
+    """Equal records are the same on the wire, so that a token finds a transaction it has seen."""
+    one = encode_item({"a": {"x": 1, "y": frozenset("abc")}, "b": Decimal("1.0")})
+    other = encode_item({"b": 1, "a": {"y": frozenset("cba"), "x": Decimal(1)}})
+    assert str(one) == str(other)
+
+
+def test_refusals_name_their_place() -> None:
+    """What cannot be sent is refused with the attribute that holds it."""
+    with pytest.raises(StoreRefused, match="inner"):
+        encode_item({"outer": {"inner": 1.5}})
+
+
+def test_an_unknown_type() -> None:
+    """A type that the protocol does not have today is an error, not a guess."""
+    with pytest.raises(ValueError, match="'X'"):
+        decode_item({"a": {"X": 1}})

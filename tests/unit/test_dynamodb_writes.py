@@ -1,0 +1,240 @@
+"""Writes to DynamoDB: batches and what they leave over, lost replies, transactions."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from graphql_api.errors import (
+    ConditionFailed,
+    ItemTooLarge,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+    Throttled,
+)
+from graphql_api.store.values import Delete, Expect, Key, Put, Write
+from tests.unit.dynamo_script import DROPPED, Reply, Script, error, playing
+
+KEY = Key("h!", "r")
+DONE = Reply({"ConsumedCapacity": {"TableName": "script", "CapacityUnits": 1.0}})
+TOGETHER_DONE = Reply({"ConsumedCapacity": [{"TableName": "script", "CapacityUnits": 4.0}]})
+ALL_DONE = Reply({"UnprocessedItems": {}})
+FULL = error("ProvisionedThroughputExceededException")
+
+
+@pytest.fixture
+async def script() -> AsyncIterator[Script]:
+    """A server that answers as it is told."""
+    async with playing() as played:
+        yield played
+
+
+def item(key: Key = KEY, **attributes: Any) -> dict[str, Any]:
+    """A record."""
+    return {"hashKey": key.hash, "rangeKey": key.range, **attributes}
+
+
+def wire(**attributes: str) -> dict[str, Mapping[str, str]]:
+    """A record of texts as the protocol writes it."""
+    return {name: {"S": value} for name, value in (item() | attributes).items()}
+
+
+async def written(script: Script, writes: Sequence[Write], **changes: Any) -> list[StoreError | None]:
+    """What the store says of some writes."""
+    store = await script.open(**changes)
+    problems = list(await store.write(writes))
+    await store.close()
+    return problems
+
+
+async def test_batches(script: Script) -> None:
+    """Writes that expect nothing go in batches of 25, deletions among them."""
+    script.tell("BatchWriteItem", ALL_DONE)
+    writes: list[Write] = [Put(item(Key("h!", f"{number}"))) for number in range(59)]
+    assert await written(script, [*writes, Delete(KEY)]) == [None] * 60
+    sizes = [len(request["RequestItems"]["script"]) for request in script.requests("BatchWriteItem")]
+    assert sorted(sizes) == [10, 25, 25]
+
+
+async def test_rests_are_written_too(script: Script) -> None:
+    """What a batch leaves over is sent again, and only that."""
+    rest = [{"PutRequest": {"Item": wire()}}, {"DeleteRequest": {"Key": wire(rangeKey="s")}}]
+    script.tell(
+        "BatchWriteItem",
+        Reply({"UnprocessedItems": {"script": rest}}),
+        Reply({"UnprocessedItems": {"script": rest[1:]}}),
+        ALL_DONE,
+    )
+    writes: list[Write] = [Put(item()), Delete(Key("h!", "s")), Put(item(Key("h!", "t")))]
+    assert await written(script, writes) == [None] * 3
+    sizes = [len(request["RequestItems"]["script"]) for request in script.requests("BatchWriteItem")]
+    assert sizes == [3, 2, 1]
+
+
+async def test_rests_that_stay(script: Script) -> None:
+    """What a batch leaves over until the time is up has failed, and nothing else has."""
+    script.tell("BatchWriteItem", Reply({"UnprocessedItems": {"script": [{"PutRequest": {"Item": wire()}}]}}))
+    problems = await written(
+        script, [Put(item()), Put(item(Key("h!", "s")))], deadline=0.3, backoff_base=0.05, backoff_cap=0.05
+    )
+    assert [type(problem) for problem in problems] == [Throttled, type(None)]
+
+
+@pytest.mark.parametrize(
+    "answer", [Reply({}), Reply({"UnprocessedItems": {"script": [{"PutRequest": {"Item": wire(rangeKey="other")}}]}})]
+)
+async def test_a_batch_without_an_answer(script: Script, answer: Reply) -> None:
+    """A batch whose answer is cut, or speaks of other records, counts as not written."""
+    script.tell("BatchWriteItem", answer)
+    problems = await written(script, [Put(item()), Put(item(Key("h!", "s")))])
+    assert [type(problem) for problem in problems] == [StoreUnavailable] * 2
+
+
+@pytest.mark.parametrize(
+    ("refused", "kind"),
+    [
+        (error("ValidationException"), StoreRefused),
+        (error("ValidationException", message="Item size has exceeded the maximum allowed size"), ItemTooLarge),
+    ],
+)
+async def test_a_refused_batch(script: Script, refused: Reply, kind: type[StoreError]) -> None:
+    """A batch that is refused as a whole is tried write by write, so that only the wrong one fails."""
+    script.tell("BatchWriteItem", refused)
+    script.tell("PutItem", lambda asked: refused if asked["Item"]["rangeKey"] == {"S": "s"} else DONE)
+    problems = await written(script, [Put(item()), Put(item(Key("h!", "s"))), Put(item(Key("h!", "t")))])
+    assert [type(problem) for problem in problems] == [type(None), kind, type(None)]
+
+
+# --- expectations ----------------------------------------------------------------------------------------------
+
+
+async def test_a_lost_reply_is_no_failure(script: Script) -> None:
+    """A create whose reply was lost finds its own record on the second attempt, and has succeeded."""
+    mine = wire(_w="mine", a="x")
+    script.tell("PutItem", DROPPED, error("ConditionalCheckFailedException", Item=mine))
+    assert await written(script, [Put(item(_w="mine", a="x"), Expect(absent=True))]) == [None]
+    assert script.counts["PutItem"] == 2
+
+
+async def test_the_record_of_another(script: Script) -> None:
+    """After a lost reply the record of another write is still a failed condition."""
+    script.tell("PutItem", DROPPED, error("ConditionalCheckFailedException", Item=wire(_w="other", a="x")))
+    (problem,) = await written(script, [Put(item(_w="mine", a="x"), Expect(absent=True))])
+    assert isinstance(problem, ConditionFailed)
+    assert problem.old == item(_w="other", a="x")
+
+
+async def test_an_equal_record_without_a_write_id(script: Script) -> None:
+    """A record that nothing tells from that of another caller is not taken for ours."""
+    script.tell("PutItem", DROPPED, error("ConditionalCheckFailedException", Item=wire(a="x")))
+    (problem,) = await written(script, [Put(item(a="x"), Expect(absent=True))])
+    assert isinstance(problem, ConditionFailed)
+
+
+async def test_our_record_without_a_lost_reply(script: Script) -> None:
+    """A record that stood there before the first attempt is a failed condition, whoever wrote it."""
+    script.tell("PutItem", FULL, error("ConditionalCheckFailedException", Item=wire(_w="mine")))
+    (problem,) = await written(script, [Put(item(_w="mine"), Expect(absent=True))])
+    assert isinstance(problem, ConditionFailed)
+
+
+async def test_a_lost_reply_to_a_deletion(script: Script) -> None:
+    """A deletion whose reply was lost finds no record on the second attempt, as it was meant."""
+    script.tell("DeleteItem", DROPPED, error("ConditionalCheckFailedException"))
+    assert await written(script, [Delete(KEY, Expect(attributes={"a": 1}))]) == [None]
+    script.tell("DeleteItem", error("ConditionalCheckFailedException"))
+    (problem,) = await written(script, [Delete(KEY, Expect(attributes={"a": 1}))])
+    assert isinstance(problem, ConditionFailed)
+
+
+async def test_an_empty_reply_is_no_success(script: Script) -> None:
+    """A reply without the capacity that was asked for was cut: nobody is told that the write happened."""
+    script.tell("PutItem", Reply({}))
+    (problem,) = await written(script, [Put(item(), Expect(absent=True))])
+    assert isinstance(problem, StoreUnavailable)
+
+
+async def test_positions(script: Script) -> None:
+    """A failed condition tells the position of its write in the call."""
+    script.tell("BatchWriteItem", ALL_DONE)
+    script.tell("PutItem", DONE)
+    script.tell("DeleteItem", error("ConditionalCheckFailedException", Item=wire(a="x")))
+    deletion = Delete(Key("h!", "t"), Expect(absent=True))
+    problems = await written(script, [Put(item()), Put(item(Key("h!", "s")), Expect()), deletion])
+    assert problems[:2] == [None, None]
+    assert isinstance(problems[2], ConditionFailed)
+    assert problems[2].position == 2
+
+
+# --- transactions ----------------------------------------------------------------------------------------------
+
+
+def canceled(*codes: str, **more: Any) -> Reply:
+    """A transaction that did not happen, with a reason for each write."""
+    reasons = [{"Code": code, **(more if code != "None" else {})} for code in codes]
+    return error("TransactionCanceledException", CancellationReasons=reasons)
+
+
+async def together(script: Script, token: str = "token") -> None:  # noqa: S107 - no secret
+    """Two writes in one transaction."""
+    store = await script.open()
+    try:
+        await store.write_together([Put(item()), Delete(Key("h!", "s"), Expect())], token)
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        canceled("TransactionConflict", "None"),
+        canceled("None", "ThrottlingError"),
+        error("TransactionInProgressException"),
+        error("InternalServerError", 500),
+        DROPPED,
+        Reply({}),
+    ],
+)
+async def test_transactions_are_tried_again(script: Script, passing: Reply) -> None:
+    """A conflict with another transaction, or a lost reply, is tried again under the same token."""
+    script.tell("TransactWriteItems", passing, TOGETHER_DONE)
+    await together(script)
+    tokens = [request["ClientRequestToken"] for request in script.requests("TransactWriteItems")]
+    assert len(tokens) == 2
+    assert tokens[0] == tokens[1]
+
+
+async def test_tokens(script: Script) -> None:
+    """Each token is another one to the engine, of the length that it takes."""
+    script.tell("TransactWriteItems", TOGETHER_DONE)
+    for token in ("a", "b", "t" * 36):
+        await together(script, token)
+    tokens = [request["ClientRequestToken"] for request in script.requests("TransactWriteItems")]
+    assert len(set(tokens)) == 3
+    assert all(1 <= len(token) <= 36 for token in tokens)
+
+
+async def test_a_failed_expectation(script: Script) -> None:
+    """A failed expectation tells its position and the old record, even beside a conflict, and is not tried again."""
+    script.tell("TransactWriteItems", canceled("TransactionConflict", "ConditionalCheckFailed", Item=wire(a="x")))
+    with pytest.raises(ConditionFailed) as caught:
+        await together(script)
+    assert (caught.value.position, caught.value.old) == (1, item(a="x"))
+    assert script.counts["TransactWriteItems"] == 1
+
+
+@pytest.mark.parametrize(
+    ("lasting", "kind"),
+    [
+        (canceled("TransactionConflict", "None"), StoreUnavailable),
+        (canceled("None", "ProvisionedThroughputExceeded"), Throttled),
+        (canceled("None", "ValidationError", Message="wrong key"), StoreRefused),
+        (error("IdempotentParameterMismatchException"), StoreRefused),
+    ],
+)
+async def test_transactions_that_fail(script: Script, lasting: Reply, kind: type[StoreError]) -> None:
+    """What stays wrong with a transaction becomes a typed error."""
+    script.tell("TransactWriteItems", lasting)
+    with pytest.raises(kind):
+        await together(script)
