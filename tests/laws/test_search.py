@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, note, seed, target
+from hypothesis import assume, given, note, seed, target
 from hypothesis import strategies as st
 
 from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
@@ -202,7 +202,10 @@ def test_changes_during_a_walk_never_touch_other_records(engines: Engines, reque
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
-        engines.runner.run(check_changes(data, *_database(data, engines, case.world), case))
+        db, settle = _database(data, engines, case.world)
+        # Hashed ties differ from tenant to tenant, and with them what a change meets: a case could not be drawn again.
+        assume(not case.search.raw or settle == engines.awkward.settle)
+        engines.runner.run(check_changes(data, db, settle, case))
 
     in_batches(law, request, SHAPES + CHANGES)
 
