@@ -112,8 +112,6 @@ class Page(Generic[E]):
     def _cursor(self, at: int) -> str:
         """The token of a record's place, with the shards that stood earlier when the walk came by."""
         walk, found = self._plan.walk, self._found
-        if not found.failures and not walk.begins.lagging:
-            return self._sealed(Standing(walk.place_of(self._rows[at].position)))
         walked = len(self._rows) - at if self._plan.backward else at + 1
         rows = found.rows[:walked]
         last = walk.place_of(rows[-1].position)
