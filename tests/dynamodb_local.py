@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import aioboto3
+import pytest
 
 from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore, open_dynamodb
+from tests.engines_report import DID_NOT_RUN
 
 ROOT = Path(__file__).parent.parent
 REGION = "us-east-1"
@@ -127,3 +129,16 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], written: Any) -> None
 def _written(output: Any) -> str:
     output.seek(0)
     return str(output.read().decode(errors="replace")).strip()[-500:]
+
+
+T = TypeVar("T")
+
+
+def running(found: T | NoServer, engine: str, request: pytest.FixtureRequest) -> T:
+    """The engine that a test asks for; where it does not run the test is skipped, and with CI=true it fails."""
+    if isinstance(found, NoServer):
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{engine} does not run here: {found}.")
+        request.node.user_properties.append((DID_NOT_RUN, f"{engine}: {found}"))
+        pytest.skip(f"{engine} does not run here: {found}")
+    return found

@@ -1,7 +1,6 @@
 """DynamoDB Local with the world's records, and a proxy before it."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -10,8 +9,8 @@ import pytest
 
 from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore
 from graphql_api.wiring import Database
-from tests.dynamodb_local import NoServer, Server, dynamodb_local
-from tests.engines_report import DID_NOT_RUN, RAN
+from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
+from tests.engines_report import RAN
 from tests.faults.proxy import FaultProxy, no_fault
 from tests.faults.world import CATALOG, database, records, wide_answer
 
@@ -63,14 +62,10 @@ async def _fill(server: Server) -> None:
 @pytest.fixture
 async def behind(started: Server | NoServer, request: pytest.FixtureRequest) -> AsyncIterator[Behind]:
     """A healthy way to the table, to be spoiled at will."""
-    if isinstance(started, NoServer):
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{ENGINE} does not run here: {started}.")
-        request.node.user_properties.append((DID_NOT_RUN, f"{ENGINE}: {started}"))
-        pytest.skip(f"{ENGINE} does not run here: {started}")
+    server = running(started, ENGINE, request)
     request.node.user_properties.append((RAN, ENGINE))
-    async with FaultProxy(int(started.endpoint.rpartition(":")[2])) as proxy:
-        ways = Behind(proxy, started)
+    async with FaultProxy(int(server.endpoint.rpartition(":")[2])) as proxy:
+        ways = Behind(proxy, server)
         yield ways
         proxy.rule = no_fault
         for store in ways.stores:

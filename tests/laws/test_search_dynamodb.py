@@ -1,7 +1,6 @@
 """The laws of search on AWS's own engine, DynamoDB Local: a tenant and so new keys for every case."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.wiring import Database
 from tests.depth import examples
-from tests.dynamodb_local import NoServer, dynamodb_local
-from tests.engines_report import DID_NOT_RUN, RAN
+from tests.dynamodb_local import NoServer, dynamodb_local, running
+from tests.engines_report import RAN
 from tests.laws.search_world import NOW, Case, draw_case, new_tenant
 from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches
 
@@ -47,13 +46,9 @@ def started() -> Iterator[Local | NoServer]:
 @pytest.fixture
 def local(started: Local | NoServer, request: pytest.FixtureRequest) -> Local:
     """The engine; without it only continuous integration fails."""
-    if isinstance(started, NoServer):
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{ENGINE} does not run here: {started}.")
-        request.node.user_properties.append((DID_NOT_RUN, f"{ENGINE}: {started}"))
-        pytest.skip(f"{ENGINE} does not run here: {started}")
+    found = running(started, ENGINE, request)
     request.node.user_properties.append((RAN, ENGINE))
-    return started
+    return found
 
 
 async def settled() -> None:

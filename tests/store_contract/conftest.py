@@ -1,6 +1,5 @@
 """A store of every engine, with the contract's table."""
 
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,7 +8,8 @@ import pytest
 
 from graphql_api.store.port import Store
 from tests.dynamodb_local import NoServer
-from tests.engines_report import DID_NOT_RUN, LACKS, RAN
+from tests.dynamodb_local import running as required
+from tests.engines_report import LACKS, RAN
 from tests.store_contract.engines import KNOWN_TO_MISS, Engine, running
 from tests.store_contract.samples import TABLE, Clock
 
@@ -34,12 +34,7 @@ def engine_named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 @pytest.fixture(params=KNOWN_TO_MISS)
 def engine(request: pytest.FixtureRequest, engine_named: Callable[[str], Engine | NoServer]) -> Engine:
     """Each engine in turn; a test that asks for more than it can do is skipped."""
-    found = engine_named(request.param)
-    if isinstance(found, NoServer):
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{request.param} does not run here: {found}.")
-        request.node.user_properties.append((DID_NOT_RUN, f"{request.param}: {found}"))
-        pytest.skip(f"{request.param} does not run here: {found}")
+    found = required(engine_named(request.param), request.param, request)
     for needed in request.node.iter_markers("needs"):
         for ability in needed.args:
             if ability not in found.abilities:
