@@ -97,6 +97,20 @@ class UnknownIndex(ShardQLError):
     code = "UNKNOWN_INDEX"
 
 
+# --- settings --------------------------------------------------------------------------------------------------
+
+
+class InvalidSettings(ShardQLError):
+    """A setting that the server cannot start with; all of them are listed."""
+
+    code = "INVALID_SETTINGS"
+    status = 500
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
 # --- arguments -------------------------------------------------------------------------------------------------
 
 
@@ -262,3 +276,197 @@ class GenerationTooEarly(StoreError):
     """A shard generation was added that would begin before now, or before a stored record."""
 
     code = "GENERATION_TOO_EARLY"
+
+
+# --- the way to the server -------------------------------------------------------------------------------------
+
+
+class InvalidJson(ShardQLError):
+    """What should be JSON is not, or is JSON that could be read in two ways."""
+
+    code = "INVALID_JSON"
+
+
+class InvalidRequest(ShardQLError):
+    """The parameters of an HTTP request are not those of GraphQL over HTTP: one is missing or of the wrong type."""
+
+    code = "INVALID_REQUEST"
+
+
+class CrossSiteRequest(ShardQLError):
+    """The request could have been sent by any page of a browser, without having been asked for permission."""
+
+    code = "CROSS_SITE_REQUEST"
+    status = 403
+
+
+class NotFound(ShardQLError):
+    """The server has nothing at this path."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class MethodNotAllowed(ShardQLError):
+    """The path is right, the method is not: a GET only reads."""
+
+    code = "METHOD_NOT_ALLOWED"
+    status = 405
+
+
+class NotAcceptable(ShardQLError):
+    """The `Accept` header admits none of the forms in which the server answers."""
+
+    code = "NOT_ACCEPTABLE"
+    status = 406
+
+
+class BodyTooSlow(ShardQLError):
+    """The body of the request did not arrive in time."""
+
+    code = "BODY_TOO_SLOW"
+    status = 408
+    retryable = True
+
+
+class BodyTooLarge(ShardQLError):
+    """The body of the request is larger than the server reads."""
+
+    code = "BODY_TOO_LARGE"
+    status = 413
+
+
+class UrlTooLong(ShardQLError):
+    """The address of the request is longer than the server reads."""
+
+    code = "URL_TOO_LONG"
+    status = 414
+
+
+class UnsupportedMediaType(ShardQLError):
+    """The body has another media type, charset or encoding than the server reads."""
+
+    code = "UNSUPPORTED_MEDIA_TYPE"
+    status = 415
+
+
+class ExpectationFailed(ShardQLError):
+    """The `Expect` header asks for something other than `100-continue`."""
+
+    code = "EXPECTATION_FAILED"
+    status = 417
+
+
+class InternalError(ShardQLError):
+    """A mistake of the server: the reply says no more than where its log tells of it."""
+
+    code = "INTERNAL_ERROR"
+    status = 500
+
+    def __init__(self, correlation_id: str) -> None:
+        super().__init__(f"The server made a mistake. Its log tells of it under {correlation_id}.")
+        self.correlation_id = correlation_id
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """The machine-readable part, with what to look for in the log."""
+        return {**super().extensions, "correlationId": self.correlation_id}
+
+
+# --- GraphQL ---------------------------------------------------------------------------------------------------
+
+
+class ParseFailed(ShardQLError):
+    """The text is no GraphQL document."""
+
+    code = "GRAPHQL_PARSE_FAILED"
+
+
+class ValidationFailed(ShardQLError):
+    """The document asks for what the schema does not offer."""
+
+    code = "GRAPHQL_VALIDATION_FAILED"
+
+
+class BadUserInput(ShardQLError):
+    """A variable or an argument has a value that its type does not admit."""
+
+    code = "BAD_USER_INPUT"
+
+
+class OperationNotFound(ShardQLError):
+    """The document does not say which operation to run, or has none of that name."""
+
+    code = "OPERATION_RESOLUTION_FAILURE"
+
+
+class DocumentNotFound(ShardQLError):
+    """No trusted document has this id."""
+
+    code = "PERSISTED_QUERY_NOT_FOUND"
+
+
+class DocumentRequired(ShardQLError):
+    """The server runs trusted documents only."""
+
+    code = "PERSISTED_QUERY_REQUIRED"
+    status = 403
+
+
+class LimitExceeded(ShardQLError):
+    """Base of what is refused for its size, before any of it runs."""
+
+    def __init__(self, message: str, *, limit: int, found: int | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.found = found
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """The machine-readable part, with the limit and, where it was counted to the end, what was found."""
+        found = {} if self.found is None else {"found": self.found}
+        return {**super().extensions, "limit": self.limit, **found}
+
+
+class QueryTooLong(LimitExceeded):
+    """The document has more tokens than the server parses."""
+
+    code = "QUERY_TOO_LONG"
+
+
+class QueryTooDeep(LimitExceeded):
+    """Fields lie deeper inside one another than the server follows."""
+
+    code = "QUERY_TOO_DEEP"
+
+
+class TooManyAliases(LimitExceeded):
+    """The document has more aliases than the server allows."""
+
+    code = "TOO_MANY_ALIASES"
+
+
+class TooManyDirectives(LimitExceeded):
+    """The document has more directives than the server allows."""
+
+    code = "TOO_MANY_DIRECTIVES"
+
+
+class TooManyRootFields(LimitExceeded):
+    """The operation has more fields at its root than the server allows."""
+
+    code = "TOO_MANY_ROOT_FIELDS"
+
+
+class QueryTooCostly(LimitExceeded):
+    """The operation could give back more than the server allows in one answer."""
+
+    code = "QUERY_TOO_COSTLY"
+
+
+class DeadlineExceeded(ShardQLError):
+    """The operation did not end in the time that it has."""
+
+    code = "DEADLINE_EXCEEDED"
+    status = 504
+    retryable = True

@@ -20,11 +20,7 @@ from graphql_api.keys.codec import Codec, shown
 from graphql_api.keys.outside import split_outside, split_outside_prefix, split_outside_start
 from graphql_api.keys.ranges import Between, Condition, Eq, KeyRange, Prefix, range_of, raw_range
 from graphql_api.keys.scalars import Text
-from graphql_api.search.request import PAGING
-
-FLAT = ("eq", "prefix", "from_", "to")
-FIXED = PAGING | {*FLAT, "from"}
-"""Arguments that every search takes: a property of one of these names is asked for with an underscore behind it."""
+from graphql_api.search.dialect import FIXED, FLAT, PYTHON, Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +42,29 @@ class _Reading:
 
     entity: EntitySpec
     index: IndexSpec
+    dialect: Dialect
     left: dict[str, Any]
     known: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, tuple[Any | None, Any | None]] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)
+    given_as: dict[str, str] = field(default_factory=dict)
+    """arguments that came as part of another one, which errors speak of"""
 
     def take(self, name: str) -> Any | None:
         return self.left.pop(name, None)
+
+    def name(self, part: PropertySpec) -> str:
+        """The argument that asks for a property."""
+        return self.dialect.argument(part.name)
+
+    def shown(self, argument: str) -> str:
+        """The argument as it was given."""
+        return self.given_as.get(argument, argument)
+
+    @property
+    def search(self) -> str:
+        """What the search is called."""
+        return self.dialect.index(self.entity, self.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,48 +76,46 @@ class _Asked:
     high_name: str
 
 
-def argument_name(property_name: str) -> str:
-    """The argument that asks for a property."""
-    return f"{property_name}_" if property_name in FIXED else property_name
-
-
-def read_conditions(entity: EntitySpec, index: IndexSpec, arguments: Mapping[str, Any]) -> Conditions:
+def read_conditions(
+    entity: EntitySpec, index: IndexSpec, arguments: Mapping[str, Any], dialect: Dialect = PYTHON
+) -> Conditions:
     """Checks every argument and turns them into one range of one hash key (per shard)."""
     left = dict(arguments)
     if "from" in left:
         if "from_" in left:
             raise ConflictingArguments("from and from_ are one argument; give it once.", argument="from_")
         left["from_"] = left.pop("from")
-    reading = _Reading(entity, index, left)
+    reading = _Reading(entity, index, dialect, left)
     _spread_outside_id(reading)
     hash_values = tuple((part.stored, part.column.encode(_given_value(reading, part))) for part in index.hash)
     lead: list[Condition] = [Eq(_given_value(reading, part)) for part in index.lead]
     flat = {name: value for name in FLAT if (value := reading.take(name)) is not None}
-    by_property = [(argument_name(part.property.name), part.property) for part in index.sort]
+    by_property = [(reading.name(part.property), part.property) for part in index.sort]
     own = {name: value for name, _ in by_property if (value := reading.take(name)) is not None}
     if reading.left:
         unknown = next(iter(reading.left))
-        known_names = [argument_name(part.name) for part in (*index.hash, *index.lead)]
-        known_names += [name for name, _ in by_property] + [*FLAT]
-        hint = nearest(unknown, [*known_names, *sorted(FIXED - {"from"})])
+        known_names = [reading.name(part) for part in (*index.hash, *index.lead)]
+        known_names += [name for name, _ in by_property] + [*map(dialect.word, FLAT)]
+        hint = nearest(unknown, [*known_names, *map(dialect.word, sorted(FIXED - {"from"}))])
         raise UnknownArgument(
-            f"{entity.type_name}.{index.attribute} takes no argument {unknown!r}.{hint} "
-            f"It takes {', '.join(known_names)}.",
+            f"{reading.search} takes no argument {unknown!r}.{hint} It takes {', '.join(known_names)}.",
             argument=unknown,
         )
-    _refuse_mixed(flat, own, index, by_property)
+    _refuse_mixed(reading, flat, own, by_property)
     if flat and not index.sort:
-        raise UnknownArgument(
-            f"{next(iter(flat))} asks for a sort property, and {entity.type_name}.{index.attribute} has none.",
-            argument=next(iter(flat)),
-        )
+        given = dialect.word(next(iter(flat)))
+        raise UnknownArgument(f"{given} asks for a sort property, and {reading.search} has none.", argument=given)
     if flat and _is_composite(index):
         key_range = _outside_range(reading, lead, flat)
     else:
-        asked = {by_property[0][0]: _flat_asked(flat)} if flat else {}
-        asked |= {name: _Asked(_as_condition(name, given), name, name) for name, given in own.items()}
+        asked = {by_property[0][0]: _flat_asked(flat, dialect)} if flat else {}
+        asked |= {
+            name: _Asked(_as_condition(name, given), reading.shown(name), reading.shown(name))
+            for name, given in own.items()
+        }
         conditions = _sort_conditions(reading, asked, by_property)
-        key_range = _range_of(index, lead, conditions, [*asked.values()])
+        lead_names = [reading.name(part) for part in index.lead]
+        key_range = _range_of(index, lead, conditions, lead_names, [*asked.values()])
         if conditions and isinstance(last := conditions[-1], Between) and None not in (last.low, last.high):
             codec = by_property[len(conditions) - 1][1].column.codec
             low, high = codec.format(last.low), codec.format(last.high)
@@ -119,35 +129,34 @@ def read_conditions(entity: EntitySpec, index: IndexSpec, arguments: Mapping[str
 def _spread_outside_id(reading: _Reading) -> None:
     """`id="prod/orders"` on by_id stands for the id's properties; an entity's own property `id` goes before it."""
     entity, index = reading.entity, reading.index
-    if index.physical is not None or "id" in entity.properties or (given := reading.left.get("id")) is None:
+    taken = "id" in map(reading.dialect.property, entity.properties)
+    if index.physical is not None or taken or (given := reading.left.get("id")) is None:
         return
     if not entity.ids:
         raise UnknownArgument(f"{entity.type_name} has no id, since there is one of it: leave id out.", argument="id")
-    if not index.lead:
-        raise UnknownArgument(
-            f"{entity.type_name}.by_id lists ids; ask for one with eq, or read the record with get.", argument="id"
-        )
     del reading.left["id"]
     with about("id"):
         values = split_outside(given, [part.column.codec for part in entity.ids], entity.separator)
     for part, value in zip(entity.ids, values, strict=True):
-        argument = argument_name(part.name)
+        argument = reading.name(part)
         if reading.left.get(argument) is not None:
             raise ConflictingArguments(f"id and {argument} ask for the same property: give one of them.", argument="id")
-        reading.left[argument] = value
+        reading.left[argument] = Eq(value)
+        reading.given_as[argument] = "id"
 
 
 def _given_value(reading: _Reading, part: PropertySpec) -> Any:
     """The one value of a property that every search of this index needs."""
-    argument = argument_name(part.name)
+    argument = reading.name(part)
     value = reading.take(argument)
+    argument = reading.shown(argument)
     if isinstance(value, Mapping) and set(value) == {"eq"}:
         value = value["eq"]
     if isinstance(value, Eq):
         value = value.value
     if value is None:
         raise MissingArgument(
-            f"{reading.entity.type_name}.{reading.index.attribute} is searched for one {argument}: give it.",
+            f"{reading.search} is searched for one {argument}: give it.",
             argument=argument,
         )
     checked = _checked(reading, argument, part, value)
@@ -167,17 +176,17 @@ def _is_composite(index: IndexSpec) -> bool:
 
 
 def _refuse_mixed(
-    flat: Mapping[str, Any], own: Mapping[str, Any], index: IndexSpec, by_property: list[tuple[str, PropertySpec]]
+    reading: _Reading, flat: Mapping[str, Any], own: Mapping[str, Any], by_property: list[tuple[str, PropertySpec]]
 ) -> None:
     kinds = [name for name in ("eq", "prefix") if name in flat]
     if "from_" in flat or "to" in flat:
-        kinds.append("from_/to")
+        kinds.append(f"{reading.dialect.word('from_')}/to")
     if len(kinds) > 1:
         raise ConflictingArguments(f"{' and '.join(kinds)} exclude each other: give one of them.", argument=kinds[0])
-    covered = by_property if _is_composite(index) else by_property[:1]
-    double = next((name for name, _ in covered if name in own), None)
+    covered = by_property if _is_composite(reading.index) else by_property[:1]
+    double = next((reading.shown(name) for name, _ in covered if name in own), None)
     if flat and double is not None:
-        given = next(iter(flat))
+        given = reading.dialect.word(next(iter(flat)))
         raise ConflictingArguments(f"{given} and {double} ask for the same property: give one of them.", argument=given)
 
 
@@ -189,10 +198,10 @@ def _flat_condition(flat: Mapping[str, Any]) -> Condition:
     return Between(flat.get("from_"), flat.get("to"))
 
 
-def _flat_asked(flat: Mapping[str, Any]) -> _Asked:
+def _flat_asked(flat: Mapping[str, Any], dialect: Dialect) -> _Asked:
     condition = _flat_condition(flat)
     if isinstance(condition, Between):
-        return _Asked(condition, "from_" if "from_" in flat else "to", "to")
+        return _Asked(condition, dialect.word("from_") if "from_" in flat else "to", "to")
     return _Asked(condition, *flat, *flat)
 
 
@@ -248,10 +257,10 @@ def _checked_condition(reading: _Reading, part: PropertySpec, asked: _Asked) -> 
         reading.known[part.name] = value
         return Eq(value)
     if isinstance(condition, Prefix):
-        codec = part.column.codec
+        codec, called = part.column.codec, reading.dialect.property(part.name)
         if not isinstance(codec, Text):
             raise InvalidValue(
-                f"{argument}: {part.name} is {codec.name}, and only texts have prefixes: use eq, or from and to.",
+                f"{argument}: {called} is {codec.name}, and only texts have prefixes: use eq, or from and to.",
                 argument=argument,
             )
         if not isinstance(condition.text, str):
@@ -278,8 +287,10 @@ def searched_value(entity: EntitySpec, part: PropertySpec, value: Any) -> Any:
     """
     if part.searched is not None:
         source, own = entity.properties[part.sources[0]].codec, part.column.codec
-        if source is None or source == own:
-            value = _derived(part, value if source is None else source.check(value))
+        if source is None:
+            value = _derived(part, value) if _if_fitting(own, value) is None else value
+        elif source == own:
+            value = _derived(part, source.check(value))
         elif (of_source := _if_fitting(source, value)) is not None:
             value = _derived(part, of_source)
     return part.column.codec.check(value)
@@ -303,7 +314,11 @@ def _derived(part: PropertySpec, value: Any) -> Any:
 
 
 def _range_of(
-    index: IndexSpec, lead: Sequence[Condition], conditions: Sequence[Condition], asked: Sequence[_Asked]
+    index: IndexSpec,
+    lead: Sequence[Condition],
+    conditions: Sequence[Condition],
+    lead_names: Sequence[str],
+    asked: Sequence[_Asked],
 ) -> KeyRange:
     """One range for all conditions; what is too long is blamed on the argument with which it became so."""
 
@@ -316,16 +331,15 @@ def _range_of(
     try:
         return of(whole)
     except (KeyTooLong, EmptyKey):
-        for count, argument in enumerate(_blamed(index, asked), 1):
+        for count, argument in enumerate(_blamed(lead_names, asked), 1):
             with about(argument):
                 of(_only_low(whole[:count]) if count <= len(whole) else whole)
         raise
 
 
-def _blamed(index: IndexSpec, asked: Sequence[_Asked]) -> list[str]:
+def _blamed(lead_names: Sequence[str], asked: Sequence[_Asked]) -> list[str]:
     """The arguments in the order in which they make a key longer; the upper bound of a range comes last."""
-    leading = [argument_name(part.name) for part in index.lead]
-    return leading + [one.low_name for one in asked] + [one.high_name for one in asked[-1:]]
+    return [*lead_names] + [one.low_name for one in asked] + [one.high_name for one in asked[-1:]]
 
 
 def _only_low(conditions: Sequence[Condition]) -> Sequence[Condition]:
@@ -353,7 +367,7 @@ def _outside_range(reading: _Reading, lead: list[Condition], flat: Mapping[str, 
         low = _outside_part(reading, lead, "from_", condition.low) if condition.low is not None else whole
         high = _outside_part(reading, lead, "to", condition.high) if condition.high is not None else whole
         joined = KeyRange(low.low, high.high, low.low_open, high.high_open)
-        _refuse_empty(joined, "from_", condition.low, condition.high)
+        _refuse_empty(joined, reading.dialect.word("from_"), condition.low, condition.high)
         return joined
     return _outside_part(reading, lead, *next(iter(flat.items())))
 
@@ -362,7 +376,7 @@ def _outside_part(reading: _Reading, lead: list[Condition], kind: str, text: Any
     parts = [part.property for part in reading.index.sort]
     codecs, separator = [part.column.codec for part in parts], reading.entity.separator
     reading.words.append(f'{kind.rstrip("_")} "{text}"')
-    with about(kind):
+    with about(reading.dialect.word(kind)):
         if kind == "prefix":
             values, start = split_outside_prefix(text, codecs, separator)
             last: list[Condition] = [Prefix(start)] if start else []

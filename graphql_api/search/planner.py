@@ -12,7 +12,8 @@ from graphql_api.errors import ExpiredToken, InvalidValue, TokenAhead, TokenMism
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import join
-from graphql_api.search.conditions import Conditions, argument_name, read_conditions
+from graphql_api.search.conditions import Conditions, read_conditions
+from graphql_api.search.dialect import Dialect
 from graphql_api.search.how_much import first_limit
 from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
 from graphql_api.search.plan import Binding, SearchPlan, place_of
@@ -32,10 +33,10 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
     entity = catalog.entity(request.entity)
     index = catalog.index(IndexRef(entity.model, request.index))
     paging = read_paging(request)
-    conditions = read_conditions(entity, index, request.arguments)
-    binding = _binding(entity, index, conditions, paging.reverse, now)
+    conditions = read_conditions(entity, index, request.arguments, request.dialect)
+    binding = _binding(request.dialect, entity, index, conditions, paging.reverse, now)
     one_id, ordinals = _shards(entity, index, conditions)
-    with about(_longest_hash_argument(index, conditions)):
+    with about(_longest_hash_argument(index, conditions, request.dialect)):
         whole = tuple(
             RangeRead(
                 index=index.physical,
@@ -68,7 +69,7 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         backward=paging.backward,
         resumed=paging.token is not None,
         walk=Walk(paging.reverse != paging.backward, paging.backward, begins, partial(place_of, index)),
-        partial=_is_partial(request.on_shard_failure),
+        partial=_is_partial(request),
         binding=binding,
         now=now,
     )
@@ -107,10 +108,11 @@ def _position(plan: SearchPlan, place: Place) -> Position | None:
     return Position(place.value, place.ordinal, Key(own_hash, place.record.range_key))
 
 
-def _is_partial(policy: object) -> bool:
-    if policy not in ("FAIL", "PARTIAL"):
-        raise InvalidValue(f"on_shard_failure is FAIL or PARTIAL, not {policy!r}.", argument="on_shard_failure")
-    return policy == "PARTIAL"
+def _is_partial(request: SearchRequest) -> bool:
+    if request.on_shard_failure not in ("FAIL", "PARTIAL"):
+        argument = request.dialect.word("on_shard_failure")
+        raise InvalidValue(f"{argument} is FAIL or PARTIAL, not {request.on_shard_failure!r}.", argument=argument)
+    return request.on_shard_failure == "PARTIAL"
 
 
 def _with_limit(read: RangeRead, limit: int, position: Position | None) -> RangeRead:
@@ -119,10 +121,10 @@ def _with_limit(read: RangeRead, limit: int, position: Position | None) -> Range
     return replace(read, limit=limit + again)
 
 
-def _longest_hash_argument(index: IndexSpec, conditions: Conditions) -> str:
+def _longest_hash_argument(index: IndexSpec, conditions: Conditions, dialect: Dialect) -> str:
     """What to blame for a hash key that is too long."""
     lengths = [len(text.encode()) for _, text in conditions.hash_values]
-    return argument_name(index.hash[lengths.index(max(lengths))].name) if lengths else "tenant"
+    return dialect.argument(index.hash[lengths.index(max(lengths))].name) if lengths else "tenant"
 
 
 # --- shards ----------------------------------------------------------------------------------------------------
@@ -150,11 +152,13 @@ def _between(name: str, known: Mapping[str, Any], bounds: Mapping[str, tuple[Any
 # --- tokens ----------------------------------------------------------------------------------------------------
 
 
-def _binding(entity: EntitySpec, index: IndexSpec, conditions: Conditions, reverse: bool, now: float) -> Binding:
+def _binding(
+    dialect: Dialect, entity: EntitySpec, index: IndexSpec, conditions: Conditions, reverse: bool, now: float
+) -> Binding:
     """The digests name what a place depends on, so that any other change of the catalog leaves tokens alone."""
     columns = (index.sort[0].column,) if index.raw else index.columns
     return Binding(
-        where=f"{entity.type_name}.{index.attribute}",
+        where=dialect.index(entity, index),
         index_digest=digest(
             entity.name,
             index.name,

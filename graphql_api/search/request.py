@@ -6,9 +6,7 @@ from typing import Any
 
 from graphql_api.errors import ConflictingArguments, InvalidLimit, InvalidValue
 from graphql_api.keys.codec import shown
-
-PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"})
-"""arguments of every search that are about its pages"""
+from graphql_api.search.dialect import PYTHON, Dialect
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
@@ -37,6 +35,7 @@ class SearchRequest:
     """of by_id: no read may lag behind writes"""
     tenant: str | None = None
     principal: str | None = None
+    dialect: Dialect = PYTHON
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,7 @@ class Paging:
 
 def read_paging(request: SearchRequest) -> Paging:
     """One order, one direction, one limit and one token out of the two styles of paging arguments."""
+    word = request.dialect.word
     given = [
         name
         for name in ("limit", "next_token", "first", "after", "last", "before")
@@ -67,9 +67,9 @@ def read_paging(request: SearchRequest) -> Paging:
         for other in others:
             if one in given and other in given:
                 raise ConflictingArguments(
-                    f"{one} and {other} exclude each other. Page forward with limit and next_token or with first and "
-                    "after, backward with last and before.",
-                    argument=one,
+                    f"{word(one)} and {word(other)} exclude each other. Page forward with limit and "
+                    f"{word('next_token')} or with first and after, backward with last and before.",
+                    argument=word(one),
                 )
     backward = "last" in given or "before" in given
     size_name = next((name for name in ("limit", "first", "last") if name in given), "limit")
@@ -79,7 +79,7 @@ def read_paging(request: SearchRequest) -> Paging:
         reverse=_checked_reverse(request.reverse),
         backward=backward,
         token=getattr(request, token_name),
-        argument=token_name,
+        argument=word(token_name),
     )
 
 

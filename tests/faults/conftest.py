@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore
-from graphql_api.wiring import Database
+from graphql_api.database import Database
 from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
 from tests.engines_report import RAN
 from tests.faults.proxy import FaultProxy, no_fault

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from graphql_api import Catalog, Entity, Id, Index, Shards
 from graphql_api.catalog.markers import IndexRef
+from graphql_api.database import Database
 from graphql_api.errors import StoreError
 from graphql_api.fanout.page import Page
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
-from graphql_api.wiring import Database
 
 SHARDS = 16
 RECORDS = 160

@@ -13,9 +13,9 @@ from hypothesis import assume, given, note, seed, target
 from hypothesis import strategies as st
 
 from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.database import Database
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
-from graphql_api.wiring import Database
 from tests.depth import examples
 from tests.laws.search_world import (
     GROWTH,

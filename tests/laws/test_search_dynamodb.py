@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from graphql_api.adapters.dynamodb import DynamoStore
-from graphql_api.wiring import Database
+from graphql_api.database import Database
 from tests.depth import examples
 from tests.dynamodb_local import NoServer, dynamodb_local, running
 from tests.engines_report import RAN

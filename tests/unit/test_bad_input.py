@@ -64,7 +64,6 @@ CASES: list[Case] = [
     (Thing.by_name, {"note": "x"}, UnknownArgument, "note", "It takes name, created, state, eq, prefix, from_, to."),
     (Thing.by_name, {"note": None}, UnknownArgument, "note", "takes no argument 'note'"),
     (Thing.by_owner_only, {"owner": "o", "eq": "x"}, UnknownArgument, "eq", "has none"),
-    (Thing.by_id, {"id": "t-1"}, UnknownArgument, "id", "read the record with get"),
     (Settings.by_id, {"id": "x"}, UnknownArgument, "id", "leave id out"),
     # --- hash properties and ids
     (Thing.by_owner, {}, MissingArgument, "owner", "owner: give it"),

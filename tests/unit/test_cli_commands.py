@@ -212,7 +212,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, words: Sequence[str], write: int)
         return [None for _ in arguments[2]]
 
     with monkeypatch.context() as patched:
-        patched.setattr("graphql_api.wiring.put_records", put_records)
+        patched.setattr("graphql_api.database.put_records", put_records)
         return run(*words)
 
 

@@ -28,6 +28,7 @@ from graphql_api.catalog.markers import (
     derived,
     stored,
 )
+from graphql_api.database import Database
 from graphql_api.errors import (
     ConflictingArguments,
     EmptyKey,
@@ -44,7 +45,7 @@ from graphql_api.search.seal import Seal
 from graphql_api.shards.spaces import blake2b_number
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Key, Put
-from graphql_api.wiring import Database, Secrets, open_catalog, open_store
+from graphql_api.wiring import Secrets, open_catalog, open_store
 from tests.stores import CountingStore, Counts, WrappedStore
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])

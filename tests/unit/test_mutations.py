@@ -13,6 +13,7 @@ import pytest
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import Created, Id, Index, Shards, SubId, Timestamp, canonical, derived, desc, stored
+from graphql_api.database import Database
 from graphql_api.errors import (
     CreationChanged,
     EmptyKey,
@@ -26,7 +27,7 @@ from graphql_api.mutations.item_keys import item_of
 from graphql_api.search.seal import Seal
 from graphql_api.shards.spaces import blake2b_number
 from graphql_api.store.values import Item
-from graphql_api.wiring import Database, open_catalog
+from graphql_api.wiring import open_catalog
 from tests.depth import depth
 
 SEP = "\x01|"

@@ -14,11 +14,12 @@ from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import Created, Id, Index, Role, Shards, SubId, Timestamp, TimestampMs
+from graphql_api.database import Database
 from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Put, TableDefinition, Write
 from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, admit_table, entries_of
-from graphql_api.wiring import Database, Secrets, open_catalog
+from graphql_api.wiring import Secrets, open_catalog
 from tests.stores import WrappedStore
 
 NOW = 1_000

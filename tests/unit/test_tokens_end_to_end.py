@@ -12,11 +12,11 @@ import pytest
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, canonical, derived, desc
 from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
 from graphql_api.catalog.markers import IndexRef
+from graphql_api.database import Database
 from graphql_api.errors import ExpiredToken, InvalidToken, ShardQLError, TokenAhead, TokenMismatch
 from graphql_api.fanout.page import Page
 from graphql_api.keys.urltext import from_text
 from graphql_api.search.seal import Seal
-from graphql_api.wiring import Database
 
 OLD, NEW = b"the secret of yesterday, 32 bytes.", b"the secret of today is long enough"
 HOUR = 3600

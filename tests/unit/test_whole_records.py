@@ -7,9 +7,9 @@ import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl
 from graphql_api.adapters.sqlite import Switches, open_sqlite
+from graphql_api.database import Database
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
-from graphql_api.wiring import Database
 from tests.stores import CountingStore, ReadByRead
 
 NOW = 1_000

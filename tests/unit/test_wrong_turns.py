@@ -11,10 +11,10 @@ import pytest
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp
 from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
 from graphql_api.catalog.markers import IndexRef
+from graphql_api.database import Database
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.store.values import RangeRead, ReadAnswer
-from graphql_api.wiring import Database
 from tests.stores import Between, ReadByRead, WrappedStore
 
 SEAL = Seal([b"s" * 32])

@@ -1,0 +1,143 @@
+"""A catalog over a store, as one tenant and principal see it: searches, reads and writes from Python."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.markers import IndexRef
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.clock import Clock, system_clock
+from graphql_api.errors import ConflictingArguments, MissingArgument, ShardQLError, UnknownArgument, about, nearest
+from graphql_api.fanout.page import Page
+from graphql_api.fanout.whole_records import find_page
+from graphql_api.keys.outside import split_outside
+from graphql_api.mutations.apply import delete_record, get_record, put_records
+from graphql_api.search.conditions import searched_value
+from graphql_api.search.dialect import PAGING, PYTHON, Dialect
+from graphql_api.search.planner import plan_search
+from graphql_api.search.request import SearchRequest
+from graphql_api.search.seal import Seal
+from graphql_api.store.port import Store
+from graphql_api.store.tally import count_returned, count_search
+
+E = TypeVar("E", bound=Entity)
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A catalog over a store, as one tenant and principal see it."""
+
+    catalog: Catalog
+    store: Store
+    seal: Seal
+    clock: Clock = system_clock
+    tenant: str | None = None
+    principal: str | None = None
+
+    def scoped(self, *, tenant: str | None = None, principal: str | None = None) -> "Database":
+        """The same data as another tenant and principal: other records, other tokens."""
+        return replace(self, tenant=tenant, principal=principal)
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    async def search(self, index: IndexRef, /, **arguments: Any) -> Page[Any]:
+        """One page: `await db.search(User.by_first_name, prefix="j", limit=20)`.
+
+        Takes the index's hash properties, `eq`, `prefix`, `from_` and `to` for its first sort property, conditions by
+        property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`.
+        """
+        paging = {name: arguments.pop(name) for name in PAGING & arguments.keys()}
+        entity = self.catalog.entity(index.entity)
+        return await self.page(SearchRequest(entity.name, index.attribute, arguments, **paging))
+
+    async def page(self, request: SearchRequest) -> Page[Any]:
+        """What a request asks for, as this tenant and principal may see it."""
+        request = replace(request, tenant=self.tenant, principal=self.principal)
+        plan = plan_search(self.catalog, request, self.clock(), self.seal)
+        count_search(len(plan.reads))
+        found = await find_page(self.store, plan)
+        count_returned(len(found.rows))
+        return Page(plan, found, self.seal)
+
+    async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
+        """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.
+
+        Where records have a sub id and none is given, it is the last one.
+        """
+        found = await self.record(self.catalog.entity(entity), id, parts, consistent=consistent)
+        return found if isinstance(found, entity) else None
+
+    async def record(
+        self, spec: EntitySpec, id: Any, parts: Mapping[str, Any], *, consistent: bool = True, dialect: Dialect = PYTHON
+    ) -> Entity | None:
+        """The record with this id, given as one or part by part; without its sub id the last one of the id."""
+        values = _primary_values(spec, id, parts, dialect)
+        if spec.sub_ids and len(values) == len(spec.ids):
+            by_id = {dialect.argument(part.name): value for part, value in zip(spec.ids, values, strict=True)}
+            request = SearchRequest(
+                spec.name, "by_id", by_id, reverse=True, limit=1, consistent=consistent, dialect=dialect
+            )
+            last = await self.page(request)
+            return last.items[0] if last.items else None
+        record = await get_record(self.store, spec, values, self.tenant, now=self.clock(), consistent=consistent)
+        count_returned(record is not None)
+        return record
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    async def put(self, record: Entity) -> None:
+        """Writes a record in place of the one with its id."""
+        (problem,) = await self.put_many([record])
+        if problem is not None:
+            raise problem
+
+    async def put_many(self, records: Sequence[Entity]) -> list[ShardQLError | None]:
+        """Writes records of one entity, each by itself; tells for each whether it failed."""
+        if not records:
+            return []
+        entity = self.catalog.entity(type(records[0]))
+        return await put_records(self.store, entity, records, self.tenant, now=self.clock())
+
+    async def delete(self, entity: type[Entity], id: Any = None, /, **parts: Any) -> None:
+        """Removes the record with this id, if there is one."""
+        spec = self.catalog.entity(entity)
+        values = _primary_values(spec, id, parts, PYTHON)
+        if len(values) < len(spec.primary):
+            missing = spec.sub_ids[0].name
+            raise MissingArgument(f"{spec.type_name} has several records an id: give {missing} too.", argument=missing)
+        await delete_record(self.store, spec, values, self.tenant)
+
+
+def _primary_values(spec: EntitySpec, id: Any, parts: Mapping[str, Any], dialect: Dialect) -> list[Any]:
+    """The values of a primary key, out of an id and parts by argument; without its sub ids if none of them is given."""
+    left = dict(parts)
+    known = [dialect.property(part.name) for part in spec.primary]
+    if id is None and "id" not in known:
+        id = left.pop("id", None)
+    values: list[Any] = []
+    if id is not None and not spec.ids:
+        raise UnknownArgument(f"{spec.type_name} has no id, since there is one of it: leave id out.", argument="id")
+    if id is not None:
+        with about("id"):
+            parts_of_id = split_outside(id, [part.column.codec for part in spec.ids], spec.separator)
+            values = [searched_value(spec, part, value) for part, value in zip(spec.ids, parts_of_id, strict=True)]
+    for at, part in enumerate(spec.primary[len(values) :], len(values)):
+        argument = known[at]
+        if argument not in left:
+            if part in spec.sub_ids and not any(name in parts for name in known[len(spec.ids) :]):
+                break
+            raise MissingArgument(f"{spec.type_name} is found by its {argument}: give it.", argument=argument)
+        with about(argument):
+            values.append(searched_value(spec, part, left.pop(argument)))
+    if left:
+        wrong = next(iter(left))
+        if wrong in known:
+            raise ConflictingArguments(
+                f"{wrong} is part of the id, which is given too: give one of the two.", argument=wrong
+            )
+        raise UnknownArgument(
+            f"{spec.type_name} is found by {', '.join(known)}, not by {wrong!r}.{nearest(wrong, known)}", argument=wrong
+        )
+    return values

@@ -1,0 +1,120 @@
+"""What the largest answer of an operation would hold: fields and objects, counted before anything runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import (
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLCompositeType,
+    GraphQLField,
+    GraphQLNonNull,
+    GraphQLSchema,
+    InlineFragmentNode,
+    IntValueNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    VariableNode,
+    get_named_type,
+    is_composite_type,
+    is_list_type,
+)
+
+from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT
+
+PAGE = "shardql-page"
+"""mark of a field that answers with a page, whose size its arguments name"""
+
+EACH = "shardql-each"
+"""mark of the list inside a page that has an entry for each of its records"""
+
+STORED = "shardql-stored"
+"""mark of a list that is part of a record, and so costs as much as any other property"""
+
+LIST = 10
+"""how many entries a list is taken to have where nothing tells"""
+
+
+def cost_of(
+    schema: GraphQLSchema,
+    operation: OperationDefinitionNode,
+    fragments: Mapping[str, FragmentDefinitionNode],
+    variables: Mapping[str, Any],
+) -> int:
+    """One for each field, and for each object of each list as often as it can come."""
+    root = schema.get_root_type(operation.operation)
+    return 0 if root is None else _Cost(schema, fragments, variables).of(operation.selection_set, root, 1)
+
+
+@dataclass(slots=True)
+class _Cost:
+    schema: GraphQLSchema
+    fragments: Mapping[str, FragmentDefinitionNode]
+    variables: Mapping[str, Any]
+    known: dict[tuple[str, int], int] = field(default_factory=dict)
+    """of a fragment, within a page of so many"""
+
+    def of(self, selection_set: SelectionSetNode | None, parent: GraphQLCompositeType, page: int) -> int:
+        total = 0
+        for selection in selection_set.selections if selection_set else ():
+            if isinstance(selection, FieldNode):
+                total += self._field(selection, parent, page)
+            elif isinstance(selection, InlineFragmentNode):
+                on = selection.type_condition
+                total += self.of(selection.selection_set, self._type(on.name.value) if on else parent, page)
+            elif isinstance(selection, FragmentSpreadNode):
+                total += self._fragment(selection.name.value, page)
+        return total
+
+    def _fragment(self, name: str, page: int) -> int:
+        if (name, page) not in self.known:
+            fragment = self.fragments[name]
+            on = self._type(fragment.type_condition.name.value)
+            self.known[name, page] = self.of(fragment.selection_set, on, page)
+        return self.known[name, page]
+
+    def _type(self, name: str) -> GraphQLCompositeType:
+        found = self.schema.type_map[name]
+        assert is_composite_type(found), "the document is valid"
+        return found
+
+    def _field(self, node: FieldNode, parent: GraphQLCompositeType, page: int) -> int:
+        definition = self.schema.get_field(parent, node.name.value)
+        below = get_named_type(definition.type) if definition is not None else None
+        if definition is None or node.name.value.startswith("__") or not is_composite_type(below):
+            return 1
+        marks = marks_of(definition)
+        inside = self.of(node.selection_set, below, self._page_size(node) if PAGE in marks else 1)
+        return 1 + _times(marks, page) * (1 + inside) if _is_list(definition) else 1 + inside
+
+    def _page_size(self, node: FieldNode) -> int:
+        """The size that the arguments ask for; one out of bounds is refused before anything is read."""
+        for argument in node.arguments or ():
+            if argument.name.value in ("limit", "first", "last"):
+                size: Any = None
+                if isinstance(argument.value, IntValueNode):
+                    size = int(argument.value.value)
+                elif isinstance(argument.value, VariableNode):
+                    size = self.variables.get(argument.value.name.value)
+                if isinstance(size, int):
+                    return min(max(size, 0), MAX_LIMIT)
+        return DEFAULT_LIMIT
+
+
+def marks_of(definition: GraphQLField) -> Mapping[Any, Any]:
+    """The metadata of the Strawberry field that a field was made from."""
+    made_from = (definition.extensions or {}).get("strawberry-definition")
+    return getattr(made_from, "metadata", None) or {}
+
+
+def _times(marks: Mapping[Any, Any], page: int) -> int:
+    if EACH in marks:
+        return page
+    return 1 if STORED in marks else LIST
+
+
+def _is_list(definition: GraphQLField) -> bool:
+    kind = definition.type
+    return is_list_type(kind.of_type if isinstance(kind, GraphQLNonNull) else kind)

@@ -1,0 +1,280 @@
+"""Runs operations: parses, validates, weighs, executes, and puts the answer into words that a client may see."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import strawberry
+from graphql import (
+    DocumentNode,
+    ExecutionResult,
+    FragmentDefinitionNode,
+    GraphQLError,
+    NoSchemaIntrospectionCustomRule,
+    OperationDefinitionNode,
+    OperationType,
+    execute,
+    parse,
+    specified_rules,
+    validate,
+)
+from graphql.execution.values import get_variable_values
+from strawberry.execution import optimized_is_awaitable
+
+from graphql_api.database import Database
+from graphql_api.errors import (
+    BadUserInput,
+    DeadlineExceeded,
+    DocumentNotFound,
+    DocumentRequired,
+    InvalidRequest,
+    MethodNotAllowed,
+    OperationNotFound,
+    ParseFailed,
+    QueryTooCostly,
+    QueryTooDeep,
+    QueryTooLong,
+    ShardQLError,
+    ValidationFailed,
+    nearest,
+)
+from graphql_api.schema.context import Caller, Context
+from graphql_api.schema.cost import cost_of
+from graphql_api.schema.limits import Limits, check_shape
+from graphql_api.schema.problems import told, told_all
+
+KEPT_DOCUMENTS = 1_000
+"""parsed and valid, by their text"""
+
+LONGEST_TEXT = 100_000
+"""characters of a document"""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a client asks for."""
+
+    query: str | None
+    """None where a trusted document is named"""
+    name: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    """as the client sent them"""
+    document_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the client gets, and what metrics and logs are told."""
+
+    body: dict[str, Any]
+    executed: bool
+    """something ran, and so there is a key `data`"""
+    status: int
+    codes: tuple[str, ...]
+    """of its errors"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document that is valid for the schema."""
+
+    parsed: DocumentNode
+    operations: Mapping[str, OperationDefinitionNode]
+    """by name; an anonymous one under no characters"""
+    fragments: Mapping[str, FragmentDefinitionNode]
+
+
+class _Refused(Exception):
+    """Nothing of the operation ran."""
+
+    def __init__(self, status: int, *errors: dict[str, Any]) -> None:
+        self.answer = Answer({"errors": [*errors]}, executed=False, status=status, codes=_codes(errors))
+
+
+class Engine:
+    """A schema with its limits, and the documents that it has seen."""
+
+    def __init__(
+        self,
+        schema: strawberry.Schema,
+        limits: Limits,
+        *,
+        introspection: bool = True,
+        suggestions: bool = True,
+        documents: Mapping[str, str] | None = None,
+        only_documents: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.limits = limits
+        self.introspection = introspection
+        self.suggestions = suggestions
+        self._documents = documents or {}
+        self._only_documents = only_documents
+        self._rules = [*specified_rules, *([] if introspection else [NoSchemaIntrospectionCustomRule])]
+        self._seen: OrderedDict[str, _Document] = OrderedDict()
+
+    async def run(self, operation: Operation, database: Database, caller: Caller) -> Answer:
+        """The answer to an operation; whatever a client sends, it never raises."""
+        try:
+            text = self._text(operation)
+            document = self._document(text)
+            chosen = _chosen(document, operation.name)
+            if caller.read_only and chosen.operation is not OperationType.QUERY:
+                raise MethodNotAllowed(f"A GET only reads: send this {chosen.operation.value} by POST.")
+            variables = self._variables(chosen, operation.variables)
+            cost = cost_of(self.schema._schema, chosen, document.fragments, variables)  # noqa: SLF001 - its only way
+            if cost > self.limits.cost:
+                raise QueryTooCostly(
+                    f"The answer could hold {cost:,} fields and objects, and at most {self.limits.cost:,} are allowed: "
+                    "ask for fewer records or fewer fields.",
+                    limit=self.limits.cost,
+                    found=cost,
+                )
+            return await self._executed(document, operation, Context(_scoped(database, caller), caller))
+        except _Refused as refused:
+            return refused.answer
+        except ShardQLError as problem:
+            return _Refused(problem.status, told(problem, caller.correlation_id)).answer
+
+    # --- before anything runs ----------------------------------------------------------------------------------
+
+    def _text(self, operation: Operation) -> str:
+        named = operation.document_id
+        if named is not None:
+            if named not in self._documents:
+                raise DocumentNotFound(
+                    f"No trusted document is called {named[:80]!r}: send the one that this server was started with."
+                )
+            return self._documents[named]
+        if self._only_documents:
+            if operation.query is not None and operation.query in self._documents.values():
+                return operation.query
+            raise DocumentRequired("This server runs trusted documents only: send the id of one as documentId.")
+        if operation.query is None:
+            raise InvalidRequest("The request has no query: send one as text.", argument="query")
+        return operation.query
+
+    def _document(self, text: str) -> _Document:
+        if text in self._seen:
+            self._seen.move_to_end(text)
+            return self._seen[text]
+        document = self._valid(self._parsed(text))
+        self._seen[text] = document
+        if len(self._seen) > KEPT_DOCUMENTS:
+            self._seen.popitem(last=False)
+        return document
+
+    def _parsed(self, text: str) -> DocumentNode:
+        limits = self.limits
+        if len(text) > LONGEST_TEXT:
+            raise QueryTooLong(
+                f"The document has {len(text):,} characters, and at most {LONGEST_TEXT:,} are read: send less at once.",
+                limit=LONGEST_TEXT,
+                found=len(text),
+            )
+        try:
+            parsed = parse(text, max_lexical_tokens=limits.tokens, max_comments=limits.tokens)
+        except GraphQLError as problem:
+            if "Document contains more than" in problem.message:
+                raise QueryTooLong(
+                    f"The document has more than {limits.tokens:,} tokens: send less at once.", limit=limits.tokens
+                ) from None
+            raise _Refused(400, _with_code(problem, ParseFailed)) from None
+        try:
+            check_shape(parsed, limits)
+        except RecursionError:
+            raise QueryTooDeep(
+                f"The document is far deeper than the {limits.depth} levels that are allowed: ask for less at once.",
+                limit=limits.depth,
+            ) from None
+        return parsed
+
+    def _valid(self, parsed: DocumentNode) -> _Document:
+        schema = self.schema._schema  # noqa: SLF001 - its only way
+        problems = validate(schema, parsed, self._rules, hide_suggestions=not self.suggestions)
+        if problems:
+            raise _Refused(400, *(_with_code(problem, ValidationFailed) for problem in problems))
+        operations = [part for part in parsed.definitions if isinstance(part, OperationDefinitionNode)]
+        fragments = [part for part in parsed.definitions if isinstance(part, FragmentDefinitionNode)]
+        return _Document(
+            parsed,
+            {part.name.value if part.name else "": part for part in operations},
+            {part.name.value: part for part in fragments},
+        )
+
+    def _variables(self, chosen: OperationDefinitionNode, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        schema = self.schema._schema  # noqa: SLF001 - its only way
+        found = get_variable_values(
+            schema,
+            chosen.variable_definitions or (),
+            dict(given),
+            max_errors=50,
+            hide_suggestions=not self.suggestions,
+        )
+        if isinstance(found, list):
+            raise _Refused(400, *(_with_code(problem, BadUserInput) for problem in found))
+        return found.coerced
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    async def _executed(self, document: _Document, operation: Operation, context: Context) -> Answer:
+        try:
+            async with asyncio.timeout(self.limits.deadline):
+                result = execute(
+                    self.schema._schema,  # noqa: SLF001 - its only way
+                    document.parsed,
+                    context_value=context,
+                    variable_values=dict(operation.variables),
+                    operation_name=operation.name,
+                    executor_class=self.schema.execution_context_class,
+                    is_awaitable=cast(Any, optimized_is_awaitable),
+                    hide_suggestions=not self.suggestions,
+                )
+                if optimized_is_awaitable(result):
+                    result = await cast(Awaitable[ExecutionResult], result)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"The operation did not end within {self.limits.deadline:g} seconds: ask for less, or try again."
+            ) from None
+        result = cast(ExecutionResult, result)
+        errors = told_all(result.errors or (), context.caller.correlation_id)
+        body: dict[str, Any] = {"errors": errors} if errors else {}
+        return Answer({**body, "data": result.data}, executed=True, status=200, codes=_codes(errors))
+
+
+def _scoped(database: Database, caller: Caller) -> Database:
+    """The database as the caller may see it."""
+    if (caller.tenant, caller.principal) == (database.tenant, database.principal):
+        return database
+    return database.scoped(tenant=caller.tenant, principal=caller.principal)
+
+
+def _chosen(document: _Document, name: str | None) -> OperationDefinitionNode:
+    """The one operation that is to run."""
+    operations = document.operations
+    if name:
+        if name not in operations:
+            hint = nearest(name, operations)
+            raise OperationNotFound(f"The document has no operation {name[:80]!r}.{hint}", argument="operationName")
+        return operations[name]
+    if len(operations) == 1:
+        return next(iter(operations.values()))
+    if not operations:
+        raise OperationNotFound("The document has no operation, only fragments: add a query.")
+    raise OperationNotFound(
+        f"The document has the operations {', '.join(operations)}: say which to run by operationName.",
+        argument="operationName",
+    )
+
+
+def _with_code(problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
+    formatted: dict[str, Any] = dict(problem.formatted)
+    formatted["extensions"] = {"code": kind.code, **(problem.extensions or {})}
+    return formatted
+
+
+def _codes(errors: Any) -> tuple[str, ...]:
+    return tuple(error["extensions"]["code"] for error in errors)

@@ -1,0 +1,130 @@
+"""A catalog's GraphQL schema, and the ways to add to it."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import strawberry
+from strawberry.extensions import FieldExtension
+from strawberry.schema.config import StrawberryConfig
+from strawberry.schema.name_converter import NameConverter
+from strawberry.types.base import get_object_definition
+from strawberry.types.field import StrawberryField
+
+from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.entity import Entity
+from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
+from graphql_api.schema.conditions import ConditionTypes
+from graphql_api.schema.connections import SHARED_TYPES, connection_type
+from graphql_api.schema.names import Names, Register
+from graphql_api.schema.scalars import SCALARS
+from graphql_api.schema.searches import Searches
+from graphql_api.schema.types import RecordTypes, fields_of, object_type
+
+
+class Graph:
+    """What a catalog becomes in GraphQL: types and fields made from it, and whatever is added to them.
+
+    `InvalidCatalog` lists every name that two things would have.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.names = Names(catalog.namespace)
+        self._register = Register()
+        for name in (*SHARED_TYPES, *(definition.name for definition in SCALARS.values())):
+            self._register.type(name, Violation("Catalog", None, "", ""), f"the {name} of every catalog")
+        records = RecordTypes(self.names, self._register)
+        searches = Searches(self.names, self._register, records, ConditionTypes(records, self._register))
+        self._records: dict[str, type] = {}
+        self._connections: dict[str, type] = {}
+        self._queries: dict[str, StrawberryField] = {}
+        self._mutations: dict[str, StrawberryField] = {}
+        for entity in catalog.entities.values():
+            record = self._records[entity.name] = records.entity(entity)
+            page = self._connections[entity.name] = connection_type(self.names, self._register, entity, record)
+            for field in searches.of(entity, record, page):
+                self._queries.setdefault(field.graphql_name or field.python_name, field)
+        self._register.check()
+
+    # --- for own fields ----------------------------------------------------------------------------------------
+
+    def record_type(self, entity: type[Entity]) -> type:
+        """The generated type of an entity, for own fields that answer with its records."""
+        return self._records[self.catalog.entity(entity).name]
+
+    def page_type(self, entity: type[Entity]) -> type:
+        """The generated type of an entity's pages: resolvers give `Connection(await info.context.database.search(…))`."""
+        return self._connections[self.catalog.entity(entity).name]
+
+    def query(self, own: type) -> type:
+        """Adds the fields of a Strawberry type to the query; a decorator."""
+        self._add(self._queries, fields_of(own), "the query")
+        return own
+
+    def mutation(self, own: type) -> type:
+        """Adds the fields of a Strawberry type to the mutations; a decorator."""
+        self._add(self._mutations, fields_of(own), "the mutations")
+        return own
+
+    def extend(self, entity: type[Entity], own: type) -> type:
+        """Adds the fields of a Strawberry type to the type of an entity; resolvers get the record as their parent."""
+        self._before_schema()
+        fields = fields_of(self.record_type(entity))
+        known = {_name(field): field for field in fields}
+        self._add(known, fields_of(own), f"the type {_definition_name(self.record_type(entity))}")
+        fields[:] = known.values()
+        return own
+
+    def hook(self, field: str, *extensions: FieldExtension) -> None:
+        """Puts Strawberry field extensions around a generated field: `hook("User.phone", …)`, `hook("userById", …)`."""
+        self._before_schema()
+        type_name, _, name = field.rpartition(".")
+        types = {_definition_name(made): made for made in self._records.values()}
+        if type_name and type_name not in types:
+            raise InvalidValue(f"There is no type {type_name!r} to hook.{nearest(type_name, types)}", argument="field")
+        known = (
+            {_name(one): one for one in fields_of(types[type_name])} if type_name else self._queries | self._mutations
+        )
+        if name not in known:
+            raise InvalidValue(f"There is no field {field!r} to hook.{nearest(name, known)}", argument="field")
+        known[name].extensions = [*known[name].extensions, *extensions]
+
+    def _add(self, known: dict[str, StrawberryField], added: Sequence[StrawberryField], where: str) -> None:
+        self._before_schema()
+        taken = [_name(field) for field in added if _name(field) in known]
+        if taken:
+            raise InvalidCatalog(
+                [
+                    Violation("Graph", name, f"is added to {where}, which has a field of this name.", "Rename it.")
+                    for name in taken
+                ]
+            )
+        known.update({_name(field): field for field in added})
+
+    def _before_schema(self) -> None:
+        if "schema" in self.__dict__:
+            raise InvalidValue("The schema is made already: add to it before it is used.")
+
+    # --- the schema --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def schema(self) -> strawberry.Schema:
+        """The schema with everything that was added until now."""
+        query = object_type("Query", [*self._queries.values()])
+        mutation = object_type("Mutation", [*self._mutations.values()]) if self._mutations else None
+        return strawberry.Schema(query, mutation, config=StrawberryConfig(scalar_map=dict(SCALARS)))
+
+
+def _name(field: StrawberryField) -> str:
+    return field.graphql_name or NameConverter().get_graphql_name(field)
+
+
+def _definition_name(made: type) -> str:
+    definition: Any = get_object_definition(made, strict=True)
+    return str(definition.name)
+
+
+def build_schema(catalog: Catalog) -> strawberry.Schema:
+    """The schema that a catalog has by itself."""
+    return Graph(catalog).schema

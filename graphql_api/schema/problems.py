@@ -1,0 +1,55 @@
+"""What a client is told of an error, and what only the log is told."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from graphql import GraphQLError
+
+from graphql_api.errors import BadUserInput, InternalError, ShardQLError
+
+log = logging.getLogger("shardql")
+
+
+def told(problem: ShardQLError, correlation_id: str) -> dict[str, Any]:
+    """An error of ours, in the shape of GraphQL's own."""
+    if problem.code == InternalError.code:
+        log.error("%s", problem.message, exc_info=problem, extra={"correlation_id": correlation_id})
+    return {"message": problem.message, "extensions": problem.extensions}
+
+
+def told_all(problems: Iterable[GraphQLError], correlation_id: str) -> list[dict[str, Any]]:
+    """The errors of fields; one that nobody foresaw is masked, and the log has it once."""
+    seen: set[int] = set()
+    return [_told_of_field(problem, correlation_id, seen) for problem in problems]
+
+
+def _told_of_field(problem: GraphQLError, correlation_id: str, seen: set[int]) -> dict[str, Any]:
+    cause = _cause(problem)
+    formatted: dict[str, Any] = dict(problem.formatted)
+    if isinstance(cause, ShardQLError):
+        formatted["message"] = cause.message
+        formatted["extensions"] = cause.extensions
+    elif cause is None or isinstance(cause, GraphQLError):
+        formatted["extensions"] = {"code": BadUserInput.code, **(problem.extensions or {})}
+    else:
+        if id(cause) not in seen:
+            seen.add(id(cause))
+            log.error(
+                "An unforeseen error at %s",
+                ".".join(map(str, problem.path or ())),
+                exc_info=cause,
+                extra={"correlation_id": correlation_id},
+            )
+        masked = InternalError(correlation_id)
+        formatted["message"] = masked.message
+        formatted["extensions"] = masked.extensions
+    return formatted
+
+
+def _cause(problem: GraphQLError) -> BaseException | None:
+    """What a resolver raised; None where GraphQL itself complains."""
+    cause: BaseException | None = problem
+    while isinstance(cause, GraphQLError) and cause.original_error is not None:
+        cause = cause.original_error
+    return None if cause is problem else cause

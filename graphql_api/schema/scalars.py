@@ -1,0 +1,163 @@
+"""The scalars of GraphQL, one for each codec: how values come in and go out."""
+
+import base64
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Annotated, Any, NewType
+from uuid import UUID
+
+import strawberry
+from graphql import BooleanValueNode, FloatValueNode, IntValueNode, StringValueNode, ValueNode
+from pydantic_core import to_jsonable_python
+from strawberry.types.scalar import ScalarDefinition
+
+from graphql_api.errors import ShardQLError
+from graphql_api.keys import scalars as codecs
+from graphql_api.keys.codec import Codec
+
+BigInt = NewType("BigInt", int)
+Timestamp = NewType("Timestamp", int)
+TimestampMs = NewType("TimestampMs", int)
+DecimalText = NewType("DecimalText", Decimal)
+Uuid = NewType("Uuid", UUID)
+Day = NewType("Day", date)
+Moment = NewType("Moment", datetime)
+Duration = NewType("Duration", timedelta)
+Json = NewType("Json", object)
+Bytes = NewType("Bytes", bytes)
+
+
+def _scalar(
+    name: str, codec: Codec[Any], description: str, *, number: bool = False, url: str | None = None
+) -> ScalarDefinition:
+    """A scalar that reads what its codec reads: texts, and numbers where they are exact."""
+
+    def parse(value: Any) -> Any:
+        try:
+            if isinstance(value, str) and not number:
+                return codec.parse(value)
+            if (
+                isinstance(value, float)
+                and value.is_integer()
+                and isinstance(codec, codecs.Timestamp | codecs.TimestampMs)
+            ):
+                value = int(value)
+            if isinstance(value, float) and isinstance(codec, codecs.DecimalNumber):
+                value = Decimal(repr(value))
+            if isinstance(value, int) and not isinstance(value, bool) and isinstance(codec, codecs.DecimalNumber):
+                value = Decimal(value)
+            return codec.check(value)
+        except ShardQLError as problem:
+            raise ValueError(problem.message) from problem
+
+    return strawberry.scalar(
+        name=name,
+        description=description,
+        specified_by_url=url,
+        serialize=(lambda value: value) if number else codec.format,
+        parse_value=parse,
+        parse_literal=lambda node, _variables=None: parse(_literal(name, node)),
+    )
+
+
+def _literal(name: str, node: ValueNode) -> Any:
+    """What a literal of a query says, exactly."""
+    if isinstance(node, StringValueNode):
+        return node.value
+    if isinstance(node, IntValueNode):
+        return int(node.value) if len(node.value) <= 400 else node.value
+    if isinstance(node, FloatValueNode):
+        value = Decimal(node.value)
+        return int(value) if value == value.to_integral_value() and abs(value.adjusted()) < 400 else value
+    if isinstance(node, BooleanValueNode):
+        return node.value
+    raise ValueError(f"{name} takes a text or a number, not {node.kind.replace('_', ' ')}.")
+
+
+def _json_out(value: Any) -> Any:
+    return to_jsonable_python(value, bytes_mode="base64")
+
+
+def _refuse_input(*_: Any) -> Any:
+    raise ValueError("This type is only ever answered: it is no argument.")
+
+
+SCALARS: Mapping[object, ScalarDefinition] = MappingProxyType(
+    {
+        BigInt: _scalar(
+            "BigInt", codecs.Int64(), "A whole number of 64 bits: a text in answers, a text or a number in arguments."
+        ),
+        Timestamp: _scalar("Timestamp", codecs.Timestamp(), "Seconds since 1970-01-01 UTC.", number=True),
+        TimestampMs: _scalar("TimestampMs", codecs.TimestampMs(), "Milliseconds since 1970-01-01 UTC.", number=True),
+        DecimalText: _scalar(
+            "Decimal",
+            codecs.DecimalNumber(),
+            "A decimal number of up to 38 digits, as a text; arguments may be numbers too.",
+        ),
+        Uuid: _scalar(
+            "UUID", codecs.Uuid(), "A UUID in its form with hyphens.", url="https://www.rfc-editor.org/rfc/rfc9562"
+        ),
+        Day: _scalar("Date", codecs.Date(), "A day, as `2026-01-31`.", url="https://www.rfc-editor.org/rfc/rfc3339"),
+        Moment: _scalar(
+            "DateTime",
+            codecs.DateTime(),
+            "A moment in UTC, as `2026-01-31T12:00:00Z`; arguments may have any offset.",
+            url="https://www.rfc-editor.org/rfc/rfc3339",
+        ),
+        Duration: _scalar(
+            "Duration",
+            codecs.Duration(),
+            "An ISO 8601 duration of days, hours, minutes and seconds, as `P1DT2H` or `PT0.5S`.",
+        ),
+        Json: strawberry.scalar(
+            name="JSON",
+            description="Any JSON value.",
+            serialize=_json_out,
+            parse_value=_refuse_input,
+            parse_literal=_refuse_input,
+        ),
+        Bytes: strawberry.scalar(
+            name="Bytes",
+            description="Bytes in base64.",
+            serialize=lambda value: base64.b64encode(value).decode(),
+            parse_value=_refuse_input,
+            parse_literal=_refuse_input,
+        ),
+    }
+)
+"""for `StrawberryConfig.scalar_map`"""
+
+_ANNOTATIONS: Mapping[type[Codec[Any]], Any] = MappingProxyType(
+    {
+        codecs.Text: str,
+        codecs.Int64: BigInt,
+        codecs.Int32: int,
+        codecs.Timestamp: Timestamp,
+        codecs.TimestampMs: TimestampMs,
+        codecs.DecimalNumber: DecimalText,
+        codecs.Float64: float,
+        codecs.Boolean: bool,
+        codecs.Uuid: Uuid,
+        codecs.Date: Day,
+        codecs.DateTime: Moment,
+        codecs.Duration: Duration,
+    }
+)
+
+
+def annotation_of(codec: Codec[Any], enum_name: Callable[[type], str]) -> Any:
+    """What a property with this codec is in Strawberry."""
+    if isinstance(codec, codecs.EnumCodec):
+        return Annotated[codec.enum_class, strawberry.enum(name=enum_name(codec.enum_class))]
+    return _ANNOTATIONS[type(codec)]
+
+
+def name_of(codec: Codec[Any], enum_name: Callable[[type], str]) -> str:
+    """What its scalar is called in GraphQL."""
+    if isinstance(codec, codecs.EnumCodec):
+        return enum_name(codec.enum_class)
+    builtin = {str: "String", int: "Int", float: "Float", bool: "Boolean"}
+    annotation = _ANNOTATIONS[type(codec)]
+    return builtin.get(annotation) or SCALARS[annotation].name

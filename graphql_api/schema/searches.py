@@ -1,0 +1,315 @@
+"""The fields of the query that a catalog gives: one record by id, a search for each index, a list in any order."""
+
+import inspect
+import keyword
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any
+
+import strawberry
+from strawberry.types.field import StrawberryField
+
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty
+from graphql_api.keys.scalars import Boolean, Text
+from graphql_api.schema.conditions import ConditionTypes, condition_of
+from graphql_api.schema.connections import Connection, OnShardFailure
+from graphql_api.schema.context import Context
+from graphql_api.schema.cost import PAGE
+from graphql_api.schema.names import Names, Register, at
+from graphql_api.schema.types import RecordTypes
+from graphql_api.search.dialect import PAGING
+from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest
+
+Info = strawberry.Info[Context, None]
+Given = Mapping[str, Any]
+"""arguments that a client gave, by their GraphQL names"""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a generated field."""
+
+    name: str
+    annotation: Any
+    description: str
+    required: bool = False
+    default: Any = strawberry.UNSET
+
+    @property
+    def python_name(self) -> str:
+        """A name that Python lets a parameter have."""
+        return f"{self.name}_" if keyword.iskeyword(self.name) or self.name in ("info", "self", "root") else self.name
+
+    def parameter(self) -> inspect.Parameter:
+        """The parameter that Strawberry reads."""
+        annotation = (
+            self.annotation if self.required or self.default is not strawberry.UNSET else self.annotation | None
+        )
+        return inspect.Parameter(
+            self.python_name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[annotation, strawberry.argument(name=self.name, description=self.description)],
+            default=inspect.Parameter.empty if self.required else self.default,
+        )
+
+
+def resolved_field(
+    name: str,
+    answer: Any,
+    description: str,
+    arguments: Sequence[Argument],
+    resolve: Callable[[Info, Given], Awaitable[Any]],
+    marks: Sequence[str] = (),
+) -> StrawberryField:
+    """A field of the query; what is null or left out does not reach its resolver."""
+    names = {argument.python_name: argument.name for argument in arguments}
+
+    async def resolver(info: Info, **given: Any) -> Any:
+        return await resolve(
+            info,
+            {names[key]: value for key, value in given.items() if value is not None and value is not strawberry.UNSET},
+        )
+
+    info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=strawberry.Info)
+    resolver.__name__ = name
+    resolver.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [info, *(argument.parameter() for argument in arguments)], return_annotation=answer
+    )
+    resolver.__annotations__ = {"info": strawberry.Info, "return": answer}
+    made: StrawberryField = strawberry.field(
+        resolver=resolver, name=name, description=description, metadata=dict.fromkeys(marks, True)
+    )
+    made.python_name = name
+    return made
+
+
+ENUM: Any = Enum
+ANNOTATED: Any = Annotated
+"""Type checkers read an enum where it is made; these are made of indexes."""
+
+PAGE_ARGUMENTS = (
+    Argument(
+        "limit",
+        int,
+        f"How many records a page has, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} if nothing is said. Goes with nextToken.",
+    ),
+    Argument("nextToken", str, "Asks for what follows the page that gave this token."),
+    Argument("first", int, "How many records a page has, walking forward. Goes with after."),
+    Argument("after", str, "The place behind which the page begins: a cursor or nextToken."),
+    Argument("last", int, "How many records a page has, walking backward from the end. Goes with before."),
+    Argument("before", str, "The place before which the page ends: a cursor or nextToken."),
+    Argument(
+        "onShardFailure",
+        OnShardFailure,
+        "What becomes of the page when a shard does not answer; FAIL if nothing is said.",
+    ),
+)
+
+
+class Searches:
+    """Makes the fields of one entity after the other."""
+
+    def __init__(self, names: Names, register: Register, records: RecordTypes, conditions: ConditionTypes) -> None:
+        self._names = names
+        self._register = register
+        self._records = records
+        self._conditions = conditions
+        self._paging = {names.dialect.word(name): name for name in PAGING}
+
+    def of(self, entity: EntitySpec, record: type, connection: type) -> Iterator[StrawberryField]:
+        """All fields of an entity."""
+        yield self._one(entity, record)
+        for index in entity.indexes.values():
+            if index.physical is not None or entity.ids or entity.sub_ids:
+                yield self._index(entity, index, connection)
+        for number, group in enumerate(groups_of(entity)):
+            yield self._list(entity, group, connection, first=number == 0)
+
+    # --- one record --------------------------------------------------------------------------------------------
+
+    def _one(self, entity: EntitySpec, record: type) -> StrawberryField:
+        arguments = []
+        if entity.ids:
+            arguments.append(Argument("id", strawberry.ID, _id_words(entity), required=True))
+        arguments += [
+            Argument(self._names.dialect.property(part.name), self._records.scalar(entity, part), _of(part))
+            for part in entity.sub_ids
+        ]
+
+        async def resolve(info: Info, given: Given) -> Any:
+            parts = dict(given)
+            id = parts.pop("id", None)
+            return await info.context.database.record(entity, id, parts, dialect=self._names.dialect)
+
+        name = self._names.record(entity)
+        self._register.field(name, at(entity), f"{entity.type_name} by id")
+        words = f"The {entity.type_name} with this id, or null."
+        if entity.sub_ids:
+            subs = " and ".join(self._names.dialect.property(part.name) for part in entity.sub_ids)
+            words = f"The entry of {entity.type_name} with this {subs}; without it the last one. Null if there is none."
+        elif not entity.ids:
+            words = f"The one {entity.type_name}, or null."
+        return resolved_field(name, record | None, words, arguments, resolve)
+
+    # --- an index ----------------------------------------------------------------------------------------------
+
+    def _index(self, entity: EntitySpec, index: IndexSpec, connection: type) -> StrawberryField:
+        arguments = [*self._needed(entity, index), *self._flat(entity, index), *self._own(entity, index)]
+        arguments += [Argument("reverse", bool, "The other way round."), *PAGE_ARGUMENTS]
+
+        async def resolve(info: Info, given: Given) -> Connection:
+            return await self._search(info, entity, index, given)
+
+        name = self._names.search(entity, index)
+        self._register.field(name, at(entity, index.attribute), f"{entity.type_name}.{index.attribute}")
+        return resolved_field(name, connection | None, _index_words(entity, index), arguments, resolve, [PAGE])
+
+    def _needed(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
+        if index.physical is None and entity.ids:
+            if index.lead:
+                yield Argument("id", strawberry.ID, _id_words(entity), required=True)
+            else:
+                yield Argument("id", strawberry.ID, f"{_id_words(entity)} Not together with other conditions.")
+        for part in index.hash:
+            yield Argument(
+                self._names.dialect.argument(part.name), self._records.scalar(entity, part), _of(part), required=True
+            )
+
+    def _flat(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
+        """Conditions on the first sort property; on a composite key they are about its outside text."""
+        if not index.sort:
+            return
+        part = index.sort[0].property
+        composite = index.physical is None and len(index.sort) > 1
+        called = " and ".join(
+            self._names.dialect.property(one.property.name) for one in index.sort[: 99 if composite else 1]
+        )
+        scalar: Any = str if composite else self._records.scalar(entity, part)
+        yield Argument("eq", scalar, f"Exactly this {called}.")
+        if composite or isinstance(part.column.codec, Text):
+            yield Argument("prefix", str, f"What begins so: {called}.")
+        if composite or not isinstance(part.column.codec, Boolean):
+            yield Argument("from", scalar, f"This {called} and all behind it.")
+            yield Argument("to", scalar, f"This {called} and all before it.")
+
+    def _own(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
+        for at_place, sort in enumerate(index.sort):
+            name = self._names.dialect.argument(sort.property.name)
+            behind = [self._names.dialect.argument(one.property.name) for one in index.sort[:at_place]]
+            words = f"A condition on {self._names.dialect.property(sort.property.name)}"
+            words += f", behind exact ones on {' and '.join(behind)}." if behind else "."
+            yield Argument(name, self._conditions.of(entity, sort.property), words)
+
+    async def _search(self, info: Info, entity: EntitySpec, index: IndexSpec, given: Given) -> Connection:
+        paging = {self._paging[name]: _plain(value) for name, value in given.items() if name in self._paging}
+        conditions = {
+            name: condition_of(value) if hasattr(value, "__strawberry_definition__") else value
+            for name, value in given.items()
+            if name not in self._paging
+        }
+        request = SearchRequest(entity.name, index.attribute, conditions, **paging, dialect=self._names.dialect)
+        return Connection(await info.context.database.page(request))
+
+    # --- a list in any order -----------------------------------------------------------------------------------
+
+    def _list(
+        self, entity: EntitySpec, group: Sequence[IndexSpec], connection: type, *, first: bool
+    ) -> StrawberryField:
+        hash_properties = group[0].hash
+        orders = orders_of(group)
+        enum_name = self._names.order(entity, hash_properties, first=first)
+        self._register.type(enum_name, at(entity), f"the orders of {entity.type_name}")
+        values = {name: strawberry.enum_value(name, description=_order_words(*orders[name])) for name in orders}
+        enum_class = ENUM(enum_name, values)
+        order: Any = ANNOTATED[
+            enum_class,
+            strawberry.enum(name=enum_name, description=f"The orders in which indexes hold {entity.type_name}."),
+        ]
+        default = next(iter(enum_class))
+        arguments = [
+            Argument(
+                self._names.dialect.argument(part.name), self._records.scalar(entity, part), _of(part), required=True
+            )
+            for part in hash_properties
+        ]
+        arguments += [Argument("orderBy", order, "The order; the first of them if nothing is said.", default=default)]
+        arguments += PAGE_ARGUMENTS
+
+        async def resolve(info: Info, given: Given) -> Connection:
+            left = dict(given)
+            index, reverse = orders[_plain(left.pop("orderBy", default))]
+            return await self._search(info, entity, index, {**left, "reverse": reverse})
+
+        name = self._names.listed(entity, hash_properties, first=first)
+        self._register.field(name, at(entity, group[0].attribute), f"the list of {entity.type_name}")
+        of = f" of one {' and '.join(part.stored for part in hash_properties)}" if hash_properties else ""
+        return resolved_field(
+            name,
+            connection | None,
+            f"Every {entity.type_name}{of}, in any order that an index has.",
+            arguments,
+            resolve,
+            [PAGE],
+        )
+
+
+def groups_of(entity: EntitySpec) -> list[list[IndexSpec]]:
+    """Indexes with the same hash properties, in the order of their declaration; ids are one more unhashed order."""
+    groups: dict[tuple[str, ...], list[IndexSpec]] = {}
+    for index in entity.indexes.values():
+        if index.physical is not None:
+            groups.setdefault(tuple(part.name for part in index.hash), []).append(index)
+    by_id = entity.indexes["by_id"]
+    if not by_id.lead and by_id.sort:
+        if () in groups:
+            groups[()].append(by_id)
+        elif not groups:
+            groups[()] = [by_id]
+    return [*groups.values()]
+
+
+def orders_of(group: Sequence[IndexSpec]) -> dict[str, tuple[IndexSpec, bool]]:
+    """Every order that an index of the group can serve, by name: which index, and whether reversed."""
+    orders: dict[str, tuple[IndexSpec, bool]] = {}
+    for index in group:
+        parts = index.sort or tuple(map(SortProperty, index.tail))
+        for reverse in (False, True):
+            name = "_".join(
+                f"{part.property.name.strip('_').upper()}_{'DESC' if part.descending != reverse else 'ASC'}"
+                for part in parts
+            )
+            if name:
+                orders.setdefault(name, (index, reverse))
+    return orders
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+# --- descriptions ----------------------------------------------------------------------------------------------
+
+
+def _of(part: PropertySpec) -> str:
+    return part.description or f"The {part.stored}."
+
+
+def _id_words(entity: EntitySpec) -> str:
+    names = [part.stored for part in entity.ids]
+    if len(names) == 1:
+        return f"The {names[0]}."
+    return f"The {' and '.join(names)} with {entity.separator!r} between, as in {entity.separator.join(names)!r}."
+
+
+def _index_words(entity: EntitySpec, index: IndexSpec) -> str:
+    order = ", ".join(f"{part.property.stored}{' backwards' if part.descending else ''}" for part in index.sort)
+    of = " and ".join(part.stored for part in (*index.hash, *index.lead))
+    return f"{entity.type_name}{f' of one {of}' if of else ''}, ordered by {order or 'id'}."
+
+
+def _order_words(index: IndexSpec, reverse: bool) -> str:
+    parts = index.sort or tuple(map(SortProperty, index.tail))
+    order = ", ".join(f"{part.property.stored} {'down' if part.descending != reverse else 'up'}" for part in parts)
+    sparse = index.sort[0].property if index.sort and index.sort[0].property.nullable else None
+    return f"By {order}.{f' Leaves out records without {sparse.stored}.' if sparse else ''}"

@@ -1,0 +1,213 @@
+"""The object types of a catalog: one for each entity, one for each model inside of one."""
+
+import types
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Any, get_args, get_origin
+
+import strawberry
+from pydantic import BaseModel, RootModel
+from pydantic.fields import FieldInfo
+from strawberry.types.base import get_object_definition
+from strawberry.types.field import StrawberryField
+
+from graphql_api.catalog.annotations import read_annotation
+from graphql_api.catalog.naming import camel_case
+from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.errors import Violation
+from graphql_api.schema.cost import STORED
+from graphql_api.schema.names import Names, Register, at, property_name
+from graphql_api.schema.scalars import Bytes, Json, annotation_of
+
+
+def object_type(name: str, fields: Sequence[StrawberryField], description: str | None = None) -> type:
+    """A GraphQL type of fields that know their Python names."""
+    made = types.new_class(name, (), {}, lambda space: space.update(_body(fields)))
+    return strawberry.type(made, name=name, description=description)
+
+
+def input_type(name: str, fields: Sequence[StrawberryField], description: str, *, one_of: bool = False) -> type:
+    """A GraphQL input type."""
+    made = types.new_class(name, (), {}, lambda space: space.update(_body(fields)))
+    return strawberry.input(made, name=name, description=description, one_of=one_of)
+
+
+def _body(fields: Sequence[StrawberryField]) -> dict[str, Any]:
+    named = {field.python_name: field for field in fields}
+    return {
+        **named,
+        "__annotations__": {
+            name: field.type_annotation.annotation for name, field in named.items() if field.type_annotation
+        },
+    }
+
+
+def plain_field(
+    python_name: str,
+    annotation: Any,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    deprecated: str | None = None,
+    marks: Iterable[str] = (),
+    default: Any = None,
+) -> StrawberryField:
+    """A field that is read from the attribute of the same Python name."""
+    given = {} if default is None else {"default": default}
+    made: StrawberryField = strawberry.field(
+        name=name or camel_case(python_name),
+        description=description,
+        deprecation_reason=deprecated,
+        metadata=dict.fromkeys(marks, True),
+        **given,
+    )
+    made.python_name = python_name
+    made.type_annotation = strawberry.annotation.StrawberryAnnotation(annotation)
+    return made
+
+
+class RecordTypes:
+    """Makes the types of records, each once."""
+
+    def __init__(self, names: Names, register: Register) -> None:
+        self._names = names
+        self._register = register
+        self._models: dict[type[BaseModel], type] = {}
+        self._open: list[type[BaseModel]] = []
+
+    def entity(self, entity: EntitySpec) -> type:
+        """The type of an entity's records."""
+        name = self._names.type(entity.type_name)
+        self._register.type(name, at(entity), entity.model)
+        named = [(property_name(part.name), part) for part in entity.properties.values()]
+        self._register.fields_of(entity, named)
+        fields = [self._property(entity, field_name, part) for field_name, part in named]
+        return object_type(name, _first_of_each(fields), entity.description)
+
+    def enum_name(self, enum_class: type) -> str:
+        """What an enum is called in GraphQL."""
+        return self._names.type(enum_class.__name__)
+
+    def scalar(self, entity: EntitySpec, part: PropertySpec) -> Any:
+        """The annotation of a property that can be part of a key."""
+        codec = part.column.codec
+        enum_class = getattr(codec, "enum_class", None)
+        if enum_class is not None:
+            self._take_enum(entity, part.name, enum_class)
+        return annotation_of(codec, self.enum_name)
+
+    # --- properties --------------------------------------------------------------------------------------------
+
+    def _property(self, entity: EntitySpec, name: str, part: PropertySpec) -> StrawberryField:
+        field = entity.model.model_fields[part.name]
+        if part.codec is not None:
+            annotation, marks = self.scalar(entity, part), []
+        else:
+            annotation, marks = self._of(entity, part.name, field.annotation, field.metadata), [STORED]
+        return plain_field(
+            part.name,
+            annotation | None if part.nullable else annotation,
+            name=name,
+            description=part.description,
+            deprecated=_deprecation(field),
+            marks=marks,
+        )
+
+    def _of(self, entity: EntitySpec, place: str, annotation: Any, marks: Iterable[Any] = ()) -> Any:
+        """The annotation of anything that is no scalar with a codec; what has no type of its own is JSON."""
+        read = read_annotation(annotation, marks)
+        if read.codec is not None:
+            enum_class = getattr(read.codec, "enum_class", None)
+            if enum_class is not None:
+                self._take_enum(entity, place, enum_class)
+            return annotation_of(read.codec, self.enum_name)
+        if len(read.types) != 1:
+            return Json
+        kind = read.types[0]
+        if kind is bytes:
+            return Bytes
+        origin = get_origin(kind) or kind
+        if isinstance(origin, type) and issubclass(origin, list | tuple | AbstractSet):
+            return self._list(entity, place, kind)
+        if isinstance(origin, type) and issubclass(origin, BaseModel) and not issubclass(origin, RootModel):
+            return self._model(entity, place, kind)
+        return Json
+
+    def _list(self, entity: EntitySpec, place: str, kind: Any) -> Any:
+        inside = {part for part in get_args(kind) if part is not Ellipsis}
+        if len(inside) != 1:
+            return Json
+        (item,) = inside
+        of_item = self._of(entity, place, item)
+        if of_item is Json:
+            return Json
+        return list[of_item | None] if read_annotation(item).nullable else list[of_item]  # type: ignore[valid-type]
+
+    def _model(self, entity: EntitySpec, place: str, model: type[BaseModel]) -> Any:
+        """The type of a model inside a record; one that holds itself, or keeps what it does not know, is JSON."""
+        if model in self._models:
+            return self._models[model]
+        if model in self._open or model.model_config.get("extra") == "allow" or not model.model_fields:
+            return Json
+        name = self._names.type(model.__name__)
+        self._register.type(name, at(entity, place), model)
+        self._open.append(model)
+        fields = []
+        for python_name, field in model.model_fields.items():
+            annotation = self._of(entity, place, field.annotation, field.metadata)
+            nullable = read_annotation(field.annotation, field.metadata).nullable
+            fields.append(
+                plain_field(
+                    python_name,
+                    annotation | None if nullable else annotation,
+                    description=field.description,
+                    deprecated=_deprecation(field),
+                    marks=[STORED],
+                )
+            )
+        self._open.remove(model)
+        self._models[model] = object_type(name, _first_of_each(fields), model.__doc__)
+        return self._models[model]
+
+    def _take_enum(self, entity: EntitySpec, place: str, enum_class: type[Enum]) -> None:
+        self._register.type(self.enum_name(enum_class), at(entity, place), enum_class)
+        wrong = next((member.name for member in enum_class if member.name in ("true", "false", "null")), None)
+        wrong = wrong or next((member.name for member in enum_class if not _is_graphql_name(member.name)), None)
+        if wrong is not None:
+            self._register.violations.append(
+                Violation(
+                    entity.type_name,
+                    place,
+                    f"is of {enum_class.__name__}, whose member {wrong!r} GraphQL cannot write.",
+                    "Name members with ASCII letters, digits and underscores.",
+                )
+            )
+
+
+def _first_of_each(fields: Iterable[StrawberryField]) -> list[StrawberryField]:
+    """Doubles are reported, and left out so that all else can be looked at too."""
+    first: dict[str | None, StrawberryField] = {}
+    for field in fields:
+        first.setdefault(field.graphql_name, field)
+    return [*first.values()]
+
+
+def _is_graphql_name(name: str) -> bool:
+    return name.isascii() and name.isidentifier() and not name.startswith("__")
+
+
+def _deprecation(field: FieldInfo) -> str | None:
+    if isinstance(field.deprecated, bool):
+        return "It is no longer to be used." if field.deprecated else None
+    return getattr(field.deprecated, "message", None) or (
+        field.deprecated if isinstance(field.deprecated, str) else None
+    )
+
+
+def fields_of(decorated: type) -> list[StrawberryField]:
+    """The fields of a class that was decorated with `strawberry.type`."""
+    definition = get_object_definition(decorated)
+    if definition is None:
+        raise TypeError(f"{decorated!r} is no Strawberry type: decorate it with @strawberry.type.")
+    return definition.fields

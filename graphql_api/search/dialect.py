@@ -1,0 +1,39 @@
+"""How a search's arguments are called by whoever asks: in Python, or in GraphQL. Errors speak the asker's words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphql_api.catalog.specs import EntitySpec, IndexSpec
+
+PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"})
+"""arguments of every search that are about its pages"""
+
+FLAT = ("eq", "prefix", "from_", "to")
+"""conditions on the first sort property"""
+
+FIXED = PAGING | {*FLAT, "from"}
+"""Arguments that every search takes: a property of one of these names is asked for with an underscore behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The names under which arguments come, and under which errors speak of them."""
+
+    property: Callable[[str], str]
+    """of a property, from its name in Python"""
+    word: Callable[[str], str]
+    """of an argument that every search takes, from its name in Python"""
+    index: Callable[[EntitySpec, IndexSpec], str]
+    """of a search"""
+
+    def argument(self, property_name: str) -> str:
+        """The argument of a search that asks for a property."""
+        name = self.property(property_name)
+        return f"{name}_" if name in map(self.word, FIXED) else name
+
+
+PYTHON = Dialect(
+    property=lambda name: name,
+    word=lambda name: name,
+    index=lambda entity, index: f"{entity.type_name}.{index.attribute}",
+)
