@@ -19,13 +19,11 @@ from graphql import (
     VariableNode,
     get_named_type,
     is_composite_type,
+    is_introspection_type,
     is_list_type,
 )
 
 from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT
-
-PAGE = "shardql-page"
-"""mark of a field that answers with a page, whose size its arguments name"""
 
 EACH = "shardql-each"
 """mark of the list inside a page that has an entry for each of its records"""
@@ -35,6 +33,9 @@ STORED = "shardql-stored"
 
 LIST = 10
 """how many entries a list is taken to have where nothing tells"""
+
+INTROSPECTED = 5
+"""The same for lists of the schema's own description: an operation may read all of it, but not many times."""
 
 
 def cost_of(
@@ -83,24 +84,32 @@ class _Cost:
     def _field(self, node: FieldNode, parent: GraphQLCompositeType, page: int) -> int:
         definition = self.schema.get_field(parent, node.name.value)
         below = get_named_type(definition.type) if definition is not None else None
-        if definition is None or node.name.value.startswith("__") or not is_composite_type(below):
+        if definition is None or not is_composite_type(below):
             return 1
         marks = marks_of(definition)
-        inside = self.of(node.selection_set, below, self._page_size(node) if PAGE in marks else 1)
-        return 1 + _times(marks, page) * (1 + inside) if _is_list(definition) else 1 + inside
+        inside = self.of(node.selection_set, below, self._page_size(node, definition) if _is_page(below) else 1)
+        return 1 + _times(marks, page, below) * (1 + inside) if _is_list(definition) else 1 + inside
 
-    def _page_size(self, node: FieldNode) -> int:
+    def _page_size(self, node: FieldNode, definition: GraphQLField) -> int:
         """The size that the arguments ask for; one out of bounds is refused before anything is read."""
-        for argument in node.arguments or ():
-            if argument.name.value in ("limit", "first", "last"):
-                size: Any = None
-                if isinstance(argument.value, IntValueNode):
-                    size = int(argument.value.value)
-                elif isinstance(argument.value, VariableNode):
-                    size = self.variables.get(argument.value.name.value)
-                if isinstance(size, int):
-                    return min(max(size, 0), MAX_LIMIT)
+        given = {argument.name.value: argument.value for argument in node.arguments or ()}
+        for name in ("limit", "first", "last"):
+            size: Any = None
+            value = given.get(name)
+            if isinstance(value, IntValueNode):
+                size = int(value.value)
+            elif isinstance(value, VariableNode):
+                size = self.variables.get(value.name.value)
+            elif value is None and name in definition.args:
+                size = definition.args[name].default_value
+            if isinstance(size, int):
+                return min(max(size, 0), MAX_LIMIT)
         return DEFAULT_LIMIT
+
+
+def _is_page(kind: GraphQLCompositeType) -> bool:
+    """Whether a type has a list with an entry for each record of a page."""
+    return any(EACH in marks_of(field) for field in getattr(kind, "fields", {}).values())
 
 
 def marks_of(definition: GraphQLField) -> Mapping[Any, Any]:
@@ -109,9 +118,11 @@ def marks_of(definition: GraphQLField) -> Mapping[Any, Any]:
     return getattr(made_from, "metadata", None) or {}
 
 
-def _times(marks: Mapping[Any, Any], page: int) -> int:
+def _times(marks: Mapping[Any, Any], page: int, below: GraphQLCompositeType) -> int:
     if EACH in marks:
         return page
+    if is_introspection_type(below):
+        return INTROSPECTED
     return 1 if STORED in marks else LIST
 
 

@@ -43,10 +43,10 @@ from graphql_api.errors import (
 from graphql_api.schema.context import Caller, Context
 from graphql_api.schema.cost import cost_of
 from graphql_api.schema.limits import Limits, check_shape
-from graphql_api.schema.problems import told, told_all
+from graphql_api.schema.problems import told, told_all, without_hints
 
-KEPT_DOCUMENTS = 1_000
-"""parsed and valid, by their text"""
+KEPT_CHARACTERS = 500_000
+"""of documents that stay parsed, all together: in memory each of them is about a hundred times its text"""
 
 LONGEST_TEXT = 100_000
 """characters of a document"""
@@ -115,9 +115,17 @@ class Engine:
         self._only_documents = only_documents
         self._rules = [*specified_rules, *([] if introspection else [NoSchemaIntrospectionCustomRule])]
         self._seen: OrderedDict[str, _Document] = OrderedDict()
+        self._kept = 0
 
     async def run(self, operation: Operation, database: Database, caller: Caller) -> Answer:
         """The answer to an operation; whatever a client sends, it never raises."""
+        answer = await self._run(operation, database, caller)
+        if not self.suggestions:
+            for error in answer.body.get("errors", ()):
+                error["message"] = without_hints(error["message"])
+        return answer
+
+    async def _run(self, operation: Operation, database: Database, caller: Caller) -> Answer:
         try:
             text = self._text(operation)
             document = self._document(text)
@@ -163,8 +171,10 @@ class Engine:
             return self._seen[text]
         document = self._valid(self._parsed(text))
         self._seen[text] = document
-        if len(self._seen) > KEPT_DOCUMENTS:
-            self._seen.popitem(last=False)
+        self._kept += len(text)
+        while self._kept > KEPT_CHARACTERS:
+            oldest, _ = self._seen.popitem(last=False)
+            self._kept -= len(oldest)
         return document
 
     def _parsed(self, text: str) -> DocumentNode:
@@ -182,21 +192,34 @@ class Engine:
                 raise QueryTooLong(
                     f"The document has more than {limits.tokens:,} tokens: send less at once.", limit=limits.tokens
                 ) from None
+            if "nested too deeply" in problem.message:
+                raise self._far_too_deep() from None
             raise _Refused(400, _with_code(problem, ParseFailed)) from None
         try:
             check_shape(parsed, limits)
         except RecursionError:
-            raise QueryTooDeep(
-                f"The document is far deeper than the {limits.depth} levels that are allowed: ask for less at once.",
-                limit=limits.depth,
-            ) from None
+            raise self._far_too_deep() from None
         return parsed
+
+    def _far_too_deep(self) -> QueryTooDeep:
+        depth = self.limits.depth
+        return QueryTooDeep(
+            f"The document is nested far deeper than the {depth} levels of fields that are allowed: ask for less at "
+            "once.",
+            limit=depth,
+        )
 
     def _valid(self, parsed: DocumentNode) -> _Document:
         schema = self.schema._schema  # noqa: SLF001 - its only way
         problems = validate(schema, parsed, self._rules, hide_suggestions=not self.suggestions)
         if problems:
-            raise _Refused(400, *(_with_code(problem, ValidationFailed) for problem in problems))
+            refused = [_with_code(problem, ValidationFailed) for problem in problems]
+            if refused[-1]["message"] == "Validation aborted.":
+                refused[-1]["message"] = (
+                    "The document asks for the same fields too often, or spreads too many fragments, to be checked: "
+                    "ask for each field once."
+                )
+            raise _Refused(400, *refused)
         operations = [part for part in parsed.definitions if isinstance(part, OperationDefinitionNode)]
         fragments = [part for part in parsed.definitions if isinstance(part, FragmentDefinitionNode)]
         return _Document(
@@ -228,7 +251,7 @@ class Engine:
                     document.parsed,
                     context_value=context,
                     variable_values=dict(operation.variables),
-                    operation_name=operation.name,
+                    operation_name=operation.name or None,
                     executor_class=self.schema.execution_context_class,
                     is_awaitable=cast(Any, optimized_is_awaitable),
                     hide_suggestions=not self.suggestions,

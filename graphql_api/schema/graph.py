@@ -1,10 +1,11 @@
 """A catalog's GraphQL schema, and the ways to add to it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import strawberry
+from strawberry.exceptions import DuplicatedTypeName, ScalarAlreadyRegisteredError
 from strawberry.extensions import FieldExtension
 from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.name_converter import NameConverter
@@ -16,8 +17,8 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.schema.conditions import ConditionTypes
 from graphql_api.schema.connections import SHARED_TYPES, connection_type
-from graphql_api.schema.names import Names, Register
-from graphql_api.schema.scalars import SCALARS
+from graphql_api.schema.names import GENERATED_FIELDS, RESERVED_FIELDS, Names, Register
+from graphql_api.schema.scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.searches import Searches
 from graphql_api.schema.types import RecordTypes, fields_of, object_type
 
@@ -54,12 +55,12 @@ class Graph:
         return self._records[self.catalog.entity(entity).name]
 
     def page_type(self, entity: type[Entity]) -> type:
-        """The generated type of an entity's pages: resolvers give `Connection(await info.context.database.search(…))`."""
+        """The generated type of an entity's pages; resolvers give `Connection(await database.search(…))` for it."""
         return self._connections[self.catalog.entity(entity).name]
 
     def query(self, own: type) -> type:
         """Adds the fields of a Strawberry type to the query; a decorator."""
-        self._add(self._queries, fields_of(own), "the query")
+        self._add(self._queries, fields_of(own), "the query", RESERVED_FIELDS)
         return own
 
     def mutation(self, own: type) -> type:
@@ -72,7 +73,7 @@ class Graph:
         self._before_schema()
         fields = fields_of(self.record_type(entity))
         known = {_name(field): field for field in fields}
-        self._add(known, fields_of(own), f"the type {_definition_name(self.record_type(entity))}")
+        self._add(known, fields_of(own), f"the type {_definition_name(self.record_type(entity))}", GENERATED_FIELDS)
         fields[:] = known.values()
         return own
 
@@ -90,20 +91,25 @@ class Graph:
             raise InvalidValue(f"There is no field {field!r} to hook.{nearest(name, known)}", argument="field")
         known[name].extensions = [*known[name].extensions, *extensions]
 
-    def _add(self, known: dict[str, StrawberryField], added: Sequence[StrawberryField], where: str) -> None:
+    def _add(
+        self,
+        known: dict[str, StrawberryField],
+        added: Sequence[StrawberryField],
+        where: str,
+        kept: Collection[str] = (),
+    ) -> None:
         self._before_schema()
-        taken = [_name(field) for field in added if _name(field) in known]
+        taken = [
+            Violation("Graph", name, f"is added to {where}, which {has} a field of this name.", "Rename it.")
+            for name in map(_name, added)
+            for has in (["has"] if name in known else ["will have"] if name in kept else [])
+        ]
         if taken:
-            raise InvalidCatalog(
-                [
-                    Violation("Graph", name, f"is added to {where}, which has a field of this name.", "Rename it.")
-                    for name in taken
-                ]
-            )
+            raise InvalidCatalog(taken)
         known.update({_name(field): field for field in added})
 
     def _before_schema(self) -> None:
-        if "schema" in self.__dict__:
+        if {"schema", "read_only_schema"} & self.__dict__.keys():
             raise InvalidValue("The schema is made already: add to it before it is used.")
 
     # --- the schema --------------------------------------------------------------------------------------------
@@ -111,13 +117,29 @@ class Graph:
     @cached_property
     def schema(self) -> strawberry.Schema:
         """The schema with everything that was added until now."""
+        return self._made({**self._mutations})
+
+    @cached_property
+    def read_only_schema(self) -> strawberry.Schema:
+        """The same without anything that writes."""
+        return self._made({})
+
+    def _made(self, mutations: Mapping[str, StrawberryField]) -> strawberry.Schema:
         query = object_type("Query", [*self._queries.values()])
-        mutation = object_type("Mutation", [*self._mutations.values()]) if self._mutations else None
-        return strawberry.Schema(query, mutation, config=StrawberryConfig(scalar_map=dict(SCALARS)))
+        mutation = object_type("Mutation", [*mutations.values()]) if mutations else None
+        try:
+            return strawberry.Schema(query, mutation, config=StrawberryConfig(scalar_map=dict(SCALAR_MAP)))
+        except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
+            raise InvalidCatalog([_two_types(problem.message)]) from problem
 
 
 def _name(field: StrawberryField) -> str:
     return field.graphql_name or NameConverter().get_graphql_name(field)
+
+
+def _two_types(told: str) -> Violation:
+    """Generated types have names of their own, so one of the two was added; Strawberry says what they are called."""
+    return Violation("Graph", None, f"{told.rstrip('.')}.", "Rename the one that was added.")
 
 
 def _definition_name(made: type) -> str:

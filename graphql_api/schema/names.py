@@ -7,8 +7,11 @@ from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.errors import InvalidCatalog, Violation
 from graphql_api.search.dialect import Dialect
 
-RESERVED_TYPES = frozenset({"Query", "Mutation", "Subscription", "Int", "Float", "String", "Boolean", "ID"})
-"""names that GraphQL itself gives a meaning"""
+RESERVED_TYPES = frozenset({"Query", "Mutation", "Subscription", "Int", "Float", "String", "Boolean", "ID", "Node"})
+"""names that GraphQL itself, or Relay, gives a meaning"""
+
+RESERVED_FIELDS = frozenset({"node", "nodes"})
+"""fields of the query that Relay gives a meaning"""
 
 GENERATED_FIELDS = frozenset({"id"})
 """fields that every record's type has by itself: a property of such a name is shown under another one"""
@@ -70,7 +73,7 @@ class Register:
     def __init__(self) -> None:
         self.violations: list[Violation] = []
         self._types: dict[str, object] = {name: f"{name} of GraphQL" for name in RESERVED_TYPES}
-        self._fields: dict[str, str] = {}
+        self._fields: dict[str, str] = {name: f"Relay's {name}" for name in RESERVED_FIELDS}
 
     def type(self, name: str, of: Violation, owner: object) -> None:
         """Takes the name of a type for its owner: what it is made from, or words that say what it is."""

@@ -1,6 +1,7 @@
 """What a client is told of an error, and what only the log is told."""
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,14 @@ from graphql import GraphQLError
 from graphql_api.errors import BadUserInput, InternalError, ShardQLError
 
 log = logging.getLogger("shardql")
+
+
+_HINT = re.compile(r""" Did you mean ('[^']*'|"[^"]*")\?""")
+
+
+def without_hints(message: str) -> str:
+    """A message of ours without what else there is: GraphQL's own leave that out by themselves."""
+    return _HINT.sub("", message)
 
 
 def told(problem: ShardQLError, correlation_id: str) -> dict[str, Any]:

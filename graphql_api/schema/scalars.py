@@ -3,14 +3,16 @@
 import base64
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from enum import Enum
 from types import MappingProxyType
-from typing import Annotated, Any, NewType
+from typing import Any, NewType, Optional
 from uuid import UUID
 
 import strawberry
 from graphql import BooleanValueNode, FloatValueNode, IntValueNode, StringValueNode, ValueNode
 from pydantic_core import to_jsonable_python
+from strawberry.types.enum import EnumValue, StrawberryEnumDefinition
 from strawberry.types.scalar import ScalarDefinition
 
 from graphql_api.errors import ShardQLError
@@ -38,17 +40,7 @@ def _scalar(
         try:
             if isinstance(value, str) and not number:
                 return codec.parse(value)
-            if (
-                isinstance(value, float)
-                and value.is_integer()
-                and isinstance(codec, codecs.Timestamp | codecs.TimestampMs)
-            ):
-                value = int(value)
-            if isinstance(value, float) and isinstance(codec, codecs.DecimalNumber):
-                value = Decimal(repr(value))
-            if isinstance(value, int) and not isinstance(value, bool) and isinstance(codec, codecs.DecimalNumber):
-                value = Decimal(value)
-            return codec.check(value)
+            return codec.check(_number(value, codec) if isinstance(value, int | float | Decimal) else value)
         except ShardQLError as problem:
             raise ValueError(problem.message) from problem
 
@@ -62,6 +54,22 @@ def _scalar(
     )
 
 
+def _number(value: float | Decimal, codec: Codec[Any]) -> object:
+    """A number as the codec knows it, if it is the same number: `5.0` and `5e0` are whole, `5.5` is not."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(codec, codecs.DecimalNumber):
+        return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if isinstance(codec, _WHOLE) and not isinstance(value, int) and -_TOO_LARGE < value < _TOO_LARGE:
+        return int(value) if value == int(value) else value
+    return value
+
+
+_WHOLE = (codecs.Int64, codecs.Timestamp, codecs.TimestampMs)
+_TOO_LARGE = 10**20
+"""beyond every whole number that a codec holds"""
+
+
 def _literal(name: str, node: ValueNode) -> Any:
     """What a literal of a query says, exactly."""
     if isinstance(node, StringValueNode):
@@ -69,8 +77,10 @@ def _literal(name: str, node: ValueNode) -> Any:
     if isinstance(node, IntValueNode):
         return int(node.value) if len(node.value) <= 400 else node.value
     if isinstance(node, FloatValueNode):
-        value = Decimal(node.value)
-        return int(value) if value == value.to_integral_value() and abs(value.adjusted()) < 400 else value
+        try:
+            return Decimal(node.value)
+        except InvalidOperation:
+            raise ValueError(f"{name} takes no number with an exponent of so many digits.") from None
     if isinstance(node, BooleanValueNode):
         return node.value
     raise ValueError(f"{name} takes a text or a number, not {node.kind.replace('_', ' ')}.")
@@ -80,8 +90,11 @@ def _json_out(value: Any) -> Any:
     return to_jsonable_python(value, bytes_mode="base64")
 
 
-def _refuse_input(*_: Any) -> Any:
-    raise ValueError("This type is only ever answered: it is no argument.")
+def _bytes_in(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError("Bytes are a text in base64.") from None
 
 
 SCALARS: Mapping[object, ScalarDefinition] = MappingProxyType(
@@ -115,19 +128,31 @@ SCALARS: Mapping[object, ScalarDefinition] = MappingProxyType(
             name="JSON",
             description="Any JSON value.",
             serialize=_json_out,
-            parse_value=_refuse_input,
-            parse_literal=_refuse_input,
+            parse_value=lambda value: value,
         ),
         Bytes: strawberry.scalar(
             name="Bytes",
             description="Bytes in base64.",
             serialize=lambda value: base64.b64encode(value).decode(),
-            parse_value=_refuse_input,
-            parse_literal=_refuse_input,
+            parse_value=_bytes_in,
         ),
     }
 )
-"""for `StrawberryConfig.scalar_map`"""
+"""by the types that stand for them in generated fields"""
+
+SCALAR_MAP: Mapping[object, ScalarDefinition] = MappingProxyType(
+    {
+        **SCALARS,
+        Decimal: SCALARS[DecimalText],
+        UUID: SCALARS[Uuid],
+        date: SCALARS[Day],
+        datetime: SCALARS[Moment],
+        timedelta: SCALARS[Duration],
+        bytes: SCALARS[Bytes],
+        strawberry.scalars.JSON: SCALARS[Json],
+    }
+)
+"""The same for own fields too, whose plain types would come out as other scalars with the same names."""
 
 _ANNOTATIONS: Mapping[type[Codec[Any]], Any] = MappingProxyType(
     {
@@ -150,8 +175,21 @@ _ANNOTATIONS: Mapping[type[Codec[Any]], Any] = MappingProxyType(
 def annotation_of(codec: Codec[Any], enum_name: Callable[[type], str]) -> Any:
     """What a property with this codec is in Strawberry."""
     if isinstance(codec, codecs.EnumCodec):
-        return Annotated[codec.enum_class, strawberry.enum(name=enum_name(codec.enum_class))]
+        return _enum_type(codec.enum_class, enum_name(codec.enum_class))
     return _ANNOTATIONS[type(codec)]
+
+
+def _enum_type(enum_class: type[Enum], name: str) -> StrawberryEnumDefinition:
+    """What `strawberry.enum` makes, without its mark on the class: another catalog may have another name for it."""
+    own: Any = vars(enum_class).get("__strawberry_definition__")
+    values = own.values if own else [EnumValue(member.name, member.value) for member in enum_class]
+    return StrawberryEnumDefinition(enum_class, name, values, own.description if own else None)
+
+
+def or_null(annotation: Any) -> Any:
+    """The annotation of what may be null; `| None` does not know the types that Strawberry has made already."""
+    optional: Any = Optional
+    return optional[annotation]
 
 
 def name_of(codec: Codec[Any], enum_name: Callable[[type], str]) -> str:

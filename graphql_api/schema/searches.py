@@ -8,15 +8,17 @@ from enum import Enum
 from typing import Annotated, Any
 
 import strawberry
+from strawberry.types.base import has_object_definition
 from strawberry.types.field import StrawberryField
 
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty
+from graphql_api.errors import Violation
 from graphql_api.keys.scalars import Boolean, Text
 from graphql_api.schema.conditions import ConditionTypes, condition_of
 from graphql_api.schema.connections import Connection, OnShardFailure
 from graphql_api.schema.context import Context
-from graphql_api.schema.cost import PAGE
 from graphql_api.schema.names import Names, Register, at
+from graphql_api.schema.scalars import or_null
 from graphql_api.schema.types import RecordTypes
 from graphql_api.search.dialect import PAGING
 from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest
@@ -39,12 +41,13 @@ class Argument:
     @property
     def python_name(self) -> str:
         """A name that Python lets a parameter have."""
-        return f"{self.name}_" if keyword.iskeyword(self.name) or self.name in ("info", "self", "root") else self.name
+        word = self.name.rstrip("_")
+        return f"{self.name}_" if keyword.iskeyword(word) or word in ("info", "self", "root") else self.name
 
     def parameter(self) -> inspect.Parameter:
         """The parameter that Strawberry reads."""
         annotation = (
-            self.annotation if self.required or self.default is not strawberry.UNSET else self.annotation | None
+            self.annotation if self.required or self.default is not strawberry.UNSET else or_null(self.annotation)
         )
         return inspect.Parameter(
             self.python_name,
@@ -60,7 +63,6 @@ def resolved_field(
     description: str,
     arguments: Sequence[Argument],
     resolve: Callable[[Info, Given], Awaitable[Any]],
-    marks: Sequence[str] = (),
 ) -> StrawberryField:
     """A field of the query; what is null or left out does not reach its resolver."""
     names = {argument.python_name: argument.name for argument in arguments}
@@ -77,9 +79,7 @@ def resolved_field(
         [info, *(argument.parameter() for argument in arguments)], return_annotation=answer
     )
     resolver.__annotations__ = {"info": strawberry.Info, "return": answer}
-    made: StrawberryField = strawberry.field(
-        resolver=resolver, name=name, description=description, metadata=dict.fromkeys(marks, True)
-    )
+    made: StrawberryField = strawberry.field(resolver=resolver, name=name, description=description)
     made.python_name = name
     return made
 
@@ -163,7 +163,7 @@ class Searches:
 
         name = self._names.search(entity, index)
         self._register.field(name, at(entity, index.attribute), f"{entity.type_name}.{index.attribute}")
-        return resolved_field(name, connection | None, _index_words(entity, index), arguments, resolve, [PAGE])
+        return resolved_field(name, connection | None, _index_words(entity, index), arguments, resolve)
 
     def _needed(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
         if index.physical is None and entity.ids:
@@ -204,7 +204,7 @@ class Searches:
     async def _search(self, info: Info, entity: EntitySpec, index: IndexSpec, given: Given) -> Connection:
         paging = {self._paging[name]: _plain(value) for name, value in given.items() if name in self._paging}
         conditions = {
-            name: condition_of(value) if hasattr(value, "__strawberry_definition__") else value
+            name: condition_of(value) if has_object_definition(value) else value
             for name, value in given.items()
             if name not in self._paging
         }
@@ -218,6 +218,7 @@ class Searches:
     ) -> StrawberryField:
         hash_properties = group[0].hash
         orders = orders_of(group)
+        self._check_orders(entity, group, orders)
         enum_name = self._names.order(entity, hash_properties, first=first)
         self._register.type(enum_name, at(entity), f"the orders of {entity.type_name}")
         values = {name: strawberry.enum_value(name, description=_order_words(*orders[name])) for name in orders}
@@ -250,8 +251,20 @@ class Searches:
             f"Every {entity.type_name}{of}, in any order that an index has.",
             arguments,
             resolve,
-            [PAGE],
         )
+
+    def _check_orders(
+        self, entity: EntitySpec, group: Sequence[IndexSpec], orders: Mapping[str, tuple[IndexSpec, bool]]
+    ) -> None:
+        """Two indexes may serve the same order; two orders may not have the same name."""
+        for index in group:
+            for name, own in orders_of([index]).items():
+                if _order(*orders[name]) != _order(*own):
+                    problem = f"becomes the order {name!r}, which is taken by {orders[name][0].attribute}."
+                    self._register.violations.append(
+                        Violation(entity.type_name, index.attribute, problem, "Rename a property of one of the two.")
+                    )
+                    break
 
 
 def groups_of(entity: EntitySpec) -> list[list[IndexSpec]]:
@@ -273,15 +286,20 @@ def orders_of(group: Sequence[IndexSpec]) -> dict[str, tuple[IndexSpec, bool]]:
     """Every order that an index of the group can serve, by name: which index, and whether reversed."""
     orders: dict[str, tuple[IndexSpec, bool]] = {}
     for index in group:
-        parts = index.sort or tuple(map(SortProperty, index.tail))
         for reverse in (False, True):
             name = "_".join(
-                f"{part.property.name.strip('_').upper()}_{'DESC' if part.descending != reverse else 'ASC'}"
-                for part in parts
+                f"{part.strip('_').upper()}_{'DESC' if descending else 'ASC'}"
+                for part, descending in _order(index, reverse)
             )
             if name:
                 orders.setdefault(name, (index, reverse))
     return orders
+
+
+def _order(index: IndexSpec, reverse: bool) -> tuple[tuple[str, bool], ...]:
+    """The properties that an index is ordered by, each with its direction."""
+    parts = index.sort or tuple(map(SortProperty, index.tail))
+    return tuple((part.property.name, part.descending != reverse) for part in parts)
 
 
 def _plain(value: Any) -> Any:
@@ -310,6 +328,8 @@ def _index_words(entity: EntitySpec, index: IndexSpec) -> str:
 
 def _order_words(index: IndexSpec, reverse: bool) -> str:
     parts = index.sort or tuple(map(SortProperty, index.tail))
-    order = ", ".join(f"{part.property.stored} {'down' if part.descending != reverse else 'up'}" for part in parts)
+    order = ", ".join(
+        f"{part.property.stored} {'descending' if part.descending != reverse else 'ascending'}" for part in parts
+    )
     sparse = index.sort[0].property if index.sort and index.sort[0].property.nullable else None
     return f"By {order}.{f' Leaves out records without {sparse.stored}.' if sparse else ''}"

@@ -1,5 +1,6 @@
 """The object types of a catalog: one for each entity, one for each model inside of one."""
 
+import inspect
 import types
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,7 +19,7 @@ from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.errors import Violation
 from graphql_api.schema.cost import STORED
 from graphql_api.schema.names import Names, Register, at, property_name
-from graphql_api.schema.scalars import Bytes, Json, annotation_of
+from graphql_api.schema.scalars import Bytes, Json, annotation_of, or_null
 
 
 def object_type(name: str, fields: Sequence[StrawberryField], description: str | None = None) -> type:
@@ -107,7 +108,7 @@ class RecordTypes:
             annotation, marks = self._of(entity, part.name, field.annotation, field.metadata), [STORED]
         return plain_field(
             part.name,
-            annotation | None if part.nullable else annotation,
+            or_null(annotation) if part.nullable else annotation,
             name=name,
             description=part.description,
             deprecated=_deprecation(field),
@@ -142,7 +143,7 @@ class RecordTypes:
         of_item = self._of(entity, place, item)
         if of_item is Json:
             return Json
-        return list[of_item | None] if read_annotation(item).nullable else list[of_item]  # type: ignore[valid-type]
+        return list[or_null(of_item)] if read_annotation(item).nullable else list[of_item]  # type: ignore[misc,valid-type]
 
     def _model(self, entity: EntitySpec, place: str, model: type[BaseModel]) -> Any:
         """The type of a model inside a record; one that holds itself, or keeps what it does not know, is JSON."""
@@ -152,6 +153,7 @@ class RecordTypes:
             return Json
         name = self._names.type(model.__name__)
         self._register.type(name, at(entity, place), model)
+        self._check_names(entity, place, model)
         self._open.append(model)
         fields = []
         for python_name, field in model.model_fields.items():
@@ -160,15 +162,37 @@ class RecordTypes:
             fields.append(
                 plain_field(
                     python_name,
-                    annotation | None if nullable else annotation,
+                    or_null(annotation) if nullable else annotation,
                     description=field.description,
                     deprecated=_deprecation(field),
                     marks=[STORED],
                 )
             )
         self._open.remove(model)
-        self._models[model] = object_type(name, _first_of_each(fields), model.__doc__)
+        self._models[model] = object_type(
+            name, _first_of_each(fields), model.__doc__ and inspect.cleandoc(model.__doc__)
+        )
         return self._models[model]
+
+    def _check_names(self, entity: EntitySpec, place: str, model: type[BaseModel]) -> None:
+        """Reports what GraphQL cannot write in the names of a model, and fields that would have one name."""
+
+        def report(problem: str, remedy: str) -> None:
+            violation = Violation(entity.type_name, place, f"is of {model.__name__}, {problem}", remedy)
+            self._register.violations.append(violation)
+
+        if not _is_graphql_name(model.__name__):
+            report("a name that GraphQL cannot write.", "Derive a class from it, and use that one.")
+        taken: dict[str, str] = {}
+        for python_name in model.model_fields:
+            name = camel_case(python_name)
+            other = taken.setdefault(name, python_name)
+            if not _is_graphql_name(name):
+                report(f"whose {python_name!r} GraphQL cannot write.", "Use ASCII letters, digits and underscores.")
+            elif other != python_name:
+                report(
+                    f"whose {python_name!r} becomes the field {name!r}, as {other!r} does.", "Rename one of the two."
+                )
 
     def _take_enum(self, entity: EntitySpec, place: str, enum_class: type[Enum]) -> None:
         self._register.type(self.enum_name(enum_class), at(entity, place), enum_class)

@@ -11,8 +11,8 @@ PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", 
 FLAT = ("eq", "prefix", "from_", "to")
 """conditions on the first sort property"""
 
-FIXED = PAGING | {*FLAT, "from"}
-"""Arguments that every search takes: a property of one of these names is asked for with an underscore behind it."""
+FIXED = PAGING | {*FLAT, "from", "filter", "history", "order_by"}
+"""Arguments that a search takes, now or later: a property of such a name is asked for with an underscore behind it."""
 
 
 @dataclass(frozen=True, slots=True)

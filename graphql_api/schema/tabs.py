@@ -1,0 +1,284 @@
+"""Tabs for GraphiQL, written from the catalog: operations that run as they are, and teach what else can be asked."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from textwrap import fill
+
+from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.naming import capitalized
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.schema.literals import YEAR, example_range, literal
+from graphql_api.schema.names import Names
+from graphql_api.schema.searches import groups_of, orders_of
+from graphql_api.schema.ways import Needed, Way, needed_id, ways_of
+
+PAGE = 5
+"""records of a page: few enough to see the answer whole"""
+
+MOST_FIELDS = 6
+"""of a record, unless its key and its order need more"""
+
+MOST_NAMES = 3
+"""of entities, in a title"""
+
+COMMENT_WIDTH = 50
+"""columns that a window of ordinary size shows beside the answer"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One operation, ready to be run."""
+
+    title: str
+    query: str
+    variables: str = ""
+    """a JSON object, as it stands in the editor"""
+
+
+def title_of(catalog: Catalog) -> str:
+    """What a catalog is called where people see it: its namespace, else its first entities."""
+    if catalog.namespace is not None:
+        return catalog.namespace
+    names = [spec.type_name for spec in catalog.entities.values()]
+    further = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {further} more" if further > 0 else "")
+
+
+def tabs_of(catalog: Catalog, records: Iterable[Entity] = ()) -> tuple[Tab, ...]:
+    """One tab for each manner of asking, over the entity and the index that show it best.
+
+    Where a search needs an id or the value of a hash property, it takes those of `records`, which are in the store;
+    without a record there is a gap to fill, and the comment says with what.
+    """
+    known = {catalog.entity(type(record)).name: record for record in reversed([*records])}
+    return tuple(_Writer(catalog, Names(catalog.namespace), known).tabs())
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    catalog: Catalog
+    names: Names
+    known: Mapping[str, Entity]
+
+    # --- which tabs --------------------------------------------------------------------------------------------
+
+    def tabs(self) -> Iterator[Tab]:
+        """What runs as it is goes before what has a gap, then the entity of the first tab, then declared order."""
+        ways = [*ways_of(self.catalog, self.names, self.known)]
+        # A search by names, as (last name, first name, created) is one, shows more than one by a number or an id.
+        ways.sort(key=lambda way: (len(way.gaps), way.index.physical is None, way.kind != "text", -len(way.index.sort)))
+        main = next(iter(ways), None)
+        if main is None:
+            yield from map(self.one, self.catalog.entities.values())
+            return
+        order = [*self.catalog.entities.values()]
+        ways.sort(key=lambda way: (bool(way.gaps), way.entity is not main.entity, order.index(way.entity)))
+        yield self.paging(main)
+        yield self.one(main.entity)
+        searched = [way for way in ways if way.kind is not None]
+        newest = next((way for way in searched if way.kind == "time"), next(iter(searched), main))
+        yield self.reverse(newest)
+        # Another index than the newest's, and one by a time rather than one by a number or a text, if there is any.
+        ranges = sorted(searched, key=lambda way: (way is newest, way.kind != "time", way.kind != "number"))
+        yield from map(self.between, [way for way in ranges if way.kind != "other"][:1])
+        yield from self.listed(main)
+        yield self.backward(main)
+        hashed = [way for way in ways if way.needed and way is not main]
+        yield from map(self.needing, sorted(hashed, key=lambda way: way.entity is main.entity)[:1])
+
+    # --- what they say -----------------------------------------------------------------------------------------
+
+    def paging(self, way: Way) -> Tab:
+        """A search, and how to get on in it."""
+        conditions = {
+            "text": f'With prefix: "j" in front of limit come those whose {self._first(way)} begins so.',
+            None: "",
+        }
+        return self._tab(
+            capitalized(way.field),
+            [
+                _comment(
+                    f"{self._records(way)}, {PAGE} at a time: all shards at once, in one exact order.",
+                    "Ctrl-Enter runs it.",
+                ),
+                _comment(
+                    "While nextToken is not null, more follows: copy it into the variables below, with its quotes, and",
+                    "run it again.",
+                ),
+                _comment(conditions.get(way.kind, f"The conditions eq, from and to are about {self._first(way)}.")),
+            ],
+            way,
+            [f"limit: {PAGE}", "nextToken: $nextToken"],
+            variable="nextToken",
+        )
+
+    def one(self, entity: EntitySpec) -> Tab:
+        """One record by its id."""
+        needed = (needed_id(entity, self.known.get(entity.name)),) if entity.ids else ()
+        name = self.names.record(entity)
+        what = f"One {entity.type_name}, {'by its id' if needed else 'of which there is one'}"
+        if entity.sub_ids:
+            what = f"The last entry of one {entity.type_name}"
+        return Tab(
+            capitalized(name),
+            _document(
+                f"query {capitalized(name)}",
+                [
+                    _comment(f"{what}: a single read, or null where there is none."),
+                    _gap(needed),
+                ],
+                name,
+                [one.text for one in needed],
+                self._fields(entity, None),
+            ),
+        )
+
+    def reverse(self, way: Way) -> Tab:
+        """A search from its other end."""
+        newest = way.kind == "time"
+        return self._tab(
+            "Newest" if newest else "Reverse",
+            [
+                _comment(
+                    f"{self._records(way)}, from its end{', the newest first' if newest else ''}.",
+                    "reverse goes with every search, and costs the same.",
+                )
+            ],
+            way,
+            ["reverse: true", f"limit: {PAGE}"],
+        )
+
+    def between(self, way: Way) -> Tab:
+        """A search within bounds."""
+        bounds, words = self._bounds(way)
+        return self._tab(
+            "Range",
+            [
+                _comment(
+                    f"{way.entity.type_name} records whose {self._first(way)} is {words}.",
+                    "from and to are part of the range; without one of them that end is open.",
+                )
+            ],
+            way,
+            [*bounds, f"limit: {PAGE}"],
+        )
+
+    def listed(self, way: Way) -> Iterator[Tab]:
+        """The same entity in another order."""
+        for number, group in enumerate(groups_of(way.entity)):
+            orders = [order for order, (index, _) in orders_of(group).items() if index is not way.index]
+            if way.index in group and orders:
+                field = self.names.listed(way.entity, way.index.hash, first=number == 0)
+                listing = replace(way, field=field, index=orders_of(group)[min(orders, key=len)][0])
+                yield self._tab(
+                    capitalized(field),
+                    [
+                        _comment(
+                            f"{way.entity.type_name} records in any order that an index holds.",
+                            "Ctrl-Space behind orderBy: proposes them all.",
+                        )
+                    ],
+                    listing,
+                    [f"orderBy: {min(orders, key=len)}", f"limit: {PAGE}"],
+                )
+
+    def backward(self, way: Way) -> Tab:
+        """The last page, and those before it."""
+        return self._tab(
+            "LastPage",
+            [
+                _comment(
+                    f"The last {PAGE} {self._records(way)}.",
+                    "They cost what the first cost, however many there are.",
+                ),
+                _comment("For those before them, copy startCursor into the variables below, with its quotes."),
+                _comment("Forward this style has first and after; Relay and Apollo Client speak it."),
+            ],
+            way,
+            [f"last: {PAGE}", "before: $before"],
+            variable="before",
+        )
+
+    def needing(self, way: Way) -> Tab:
+        """A search that has to be told what it is about."""
+        given = " and ".join(one.name for one in way.needed)
+        return self._tab(
+            capitalized(way.field),
+            [_comment(f"{self._records(way)}, with one {given}: only shards that can hold them are asked.")],
+            way,
+            [f"limit: {PAGE}"],
+        )
+
+    # --- its parts ---------------------------------------------------------------------------------------------
+
+    def _tab(
+        self, title: str, comments: Sequence[str], way: Way, arguments: Sequence[str], *, variable: str | None = None
+    ) -> Tab:
+        """The search as pages of items, or of edges where it walks by `before`; how to get on stands above them."""
+        fields = self._fields(way.entity, way)
+        selection = ["nextToken", *_braced("items", fields)]
+        if variable == "before":
+            page_info = ["hasPreviousPage", "startCursor"]
+            selection = [*_braced("pageInfo", page_info), *_braced("edges", _braced("node", fields))]
+        head = f"query {title}" + (f"(${variable}: String)" if variable else "")
+        given = [*(one.text for one in way.needed), *arguments]
+        query = _document(head, [*comments, _gap(way.needed)], way.field, given, selection)
+        return Tab(title, query, json.dumps({variable: None}, indent=2) if variable else "")
+
+    def _fields(self, entity: EntitySpec, way: Way | None) -> list[str]:
+        """The key, what the order is made from, then others as declared."""
+        ordered = [sort.property for sort in way.index.sort] if way else []
+        sources = [entity.properties[name] for part in ordered for name in part.sources or (part.name,)]
+        plain = [part for part in entity.properties.values() if part.codec is not None and part.function is None]
+        wanted = dict.fromkeys(part.name for part in (*entity.primary, *sources))
+        further = (part.name for part in plain if part.name not in wanted)
+        wanted |= dict.fromkeys(islice(further, max(0, MOST_FIELDS - len(wanted))))
+        return [self.names.dialect.property(name) for name in wanted]
+
+    def _bounds(self, way: Way) -> tuple[list[str], str]:
+        """Bounds that records lie between, as arguments and in words: of a text, that of a known record."""
+        assert way.first is not None
+        codec = way.first.column.codec
+        if way.kind == "text" and way.record and (value := getattr(way.record, way.first.name)) is not None:
+            return [f"from: {literal(codec, value)}"], f"{literal(codec, value)} or behind it"
+        low, high = example_range(codec)
+        return [f"from: {low}", f"to: {high}"], f"in {YEAR}, UTC" if way.kind == "time" else f"from {low} to {high}"
+
+    def _records(self, way: Way) -> str:
+        parts = [
+            self.names.dialect.property(part.property.name) + (" (descending)" * part.descending)
+            for part in way.index.sort
+        ]
+        return f"{way.entity.type_name} records in the order of {', '.join(parts) or 'their ids'}"
+
+    def _first(self, way: Way) -> str:
+        return self.names.dialect.property(way.first.name) if way.first else ""
+
+
+def _document(
+    head: str, comments: Iterable[str], field: str, arguments: Sequence[str], selection: Sequence[str]
+) -> str:
+    given = f"({', '.join(arguments)})" if arguments else ""
+    if len(field) + len(given) > COMMENT_WIDTH - len("   {"):
+        given = "\n".join(["(", *(f"    {argument}" for argument in arguments), "  )"])
+    comment = "\n#\n".join(filter(None, comments))
+    return "\n".join([comment, *_braced(head, _braced(f"{field}{given}", selection)), ""])
+
+
+def _braced(head: str, lines: Sequence[str]) -> list[str]:
+    return [f"{head} {{", *(f"  {line}" for line in lines), "}"]
+
+
+def _comment(*sentences: str) -> str:
+    text = " ".join(sentences)
+    return fill(
+        text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _gap(needed: Sequence[Needed]) -> str:
+    gaps = [one.name for one in needed if not one.known]
+    return _comment(f"Put a value that is in your data for {' and '.join(gaps)}.") if gaps else ""

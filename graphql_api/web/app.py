@@ -1,0 +1,69 @@
+"""The ASGI application of a catalog."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Route
+
+from graphql_api.errors import ShardQLError
+from graphql_api.web.cors import AllowOrigins, check_origins
+from graphql_api.web.graphql_http import METHODS, GraphQLEndpoint, Page
+from graphql_api.web.leftovers import DropLeftovers
+from graphql_api.web.observed import Runs
+from graphql_api.web.opened import OpenDatabase, Opened
+from graphql_api.web.problems import MaskFailures, answer_expected, answer_routing
+
+_DROPPED = 16
+"""times the limit of a body: so much of a larger one is read for nothing, to keep its connection"""
+
+
+@dataclass(frozen=True, slots=True)
+class WebOptions:
+    """What can be chosen about the way to the server."""
+
+    path: str = "/graphql"
+    body_limit: int = 1 << 20
+    """bytes"""
+    body_deadline: float = 5.0
+    """seconds from the first byte that is waited for to the last"""
+    cors_origins: tuple[str, ...] = ()
+    explains: bool = True
+    """whether the header `x-explain: 1` is heard"""
+
+    def __post_init__(self) -> None:
+        check_origins(self.cors_origins)
+
+
+def build_app(
+    engine: Runs,
+    open_database: OpenDatabase,
+    options: WebOptions,
+    extra_routes: Sequence[BaseRoute] = (),
+    *,
+    page: Page | None = None,
+    middleware: Sequence[Middleware] = (),
+) -> Starlette:
+    """The application: GraphQL at its path, further routes beside it.
+
+    `page` answers browsers that open the path. `middleware` sees each request with its notes, and each answer,
+    errors included; it must be plain ASGI, so that a client's leaving is still heard.
+    """
+    opened = Opened(open_database)
+    endpoint = GraphQLEndpoint(engine, opened, options.body_limit, options.body_deadline, options.explains, page)
+    app = Starlette(
+        routes=[Route(options.path, endpoint, methods=METHODS, name="graphql"), *extra_routes],
+        middleware=[
+            *middleware,
+            Middleware(DropLeftovers, most=_DROPPED * options.body_limit),
+            Middleware(AllowOrigins, origins=options.cors_origins),
+            Middleware(MaskFailures),
+        ],
+        exception_handlers={ShardQLError: answer_expected, HTTPException: answer_routing},
+        lifespan=opened.lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.opened = opened
+    return app

@@ -1,0 +1,196 @@
+"""What /metrics of a real server says after known requests."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from graphql_api.examples.people import people
+from graphql_api.metrics import MOST_CODES, OTHER, SEARCHES, Metrics
+from graphql_api.settings import read_settings
+from graphql_api.store.port import Store
+from graphql_api.store.values import RangeRead, ReadAnswer
+from graphql_api.web.app import WebOptions, build_app
+from graphql_api.web.operations import Operations
+from tests.api.running import PATIENCE, Wire, request, running
+from tests.api.scripted import ScriptedEngine, no_database
+from tests.api.watched import PEOPLE, counts_in, moved, watched
+from tests.stores import CountingStore, FailingStore
+
+PAGE = "query Page($after: String) { userByCreated(limit: 9, nextToken: $after) { items { userId } nextToken } }"
+
+
+def test_metrics_move_by_exact_counts(tmp_path: Path) -> None:
+    """Between two scrapes each metric moves by exactly what the requests in between did, and no other moves."""
+    stores: list[CountingStore] = []
+
+    def wrap(inner: Store) -> Store:
+        stores.append(CountingStore(inner))
+        return stores[-1]
+
+    with watched(tmp_path, wrap=wrap) as server:
+        before = server.counts()
+        first = server.post(PAGE).json()["data"]["userByCreated"]
+        second = server.post(PAGE, variables={"after": first["nextToken"]}).json()["data"]["userByCreated"]
+        known = next(people(1)).user_id
+        assert server.post(f'{{ user(id: "{known}") {{ userId }} }}').json()["data"]["user"]["userId"] == known
+        assert server.post(PAGE, variables={"after": "forged"}).json()["data"]["userByCreated"] is None
+        mismatch = f'{{ userByPhone(nextToken: "{first["nextToken"]}") {{ items {{ userId }} }} }}'
+        assert "errors" in server.post(mismatch).json()
+        assert "errors" in server.post("{ nothing }").json()
+        assert "errors" in server.post("{").json()
+        assert server.client.get("/nowhere").status_code == 404
+        assert server.client.get("/healthz").status_code == 200
+        after = server.counts()
+    (store,) = stores
+    counted = moved(before, after)
+    assert len(first["items"]) == len(second["items"]) == 9
+    shards = len(set(store.counts.hash_keys))
+    assert counted == {
+        "shardql_http_requests_total graphql 200": 7,
+        "shardql_http_requests_total other 404": 1,
+        "shardql_http_requests_total healthz 200": 1,
+        "shardql_http_requests_total metrics 200": 1,
+        "shardql_operations_total ok": 3,
+        "shardql_operations_total errors": 2,
+        "shardql_operations_total refused": 2,
+        "shardql_operation_seconds_count": 7,
+        "shardql_errors_total INVALID_TOKEN": 1,
+        "shardql_errors_total TOKEN_MISMATCH": 1,
+        "shardql_errors_total GRAPHQL_VALIDATION_FAILED": 1,
+        "shardql_errors_total GRAPHQL_PARSE_FAILED": 1,
+        "shardql_errors_total NOT_FOUND": 1,
+        "shardql_token_errors_total INVALID_TOKEN": 1,
+        "shardql_token_errors_total TOKEN_MISMATCH": 1,
+        "shardql_store_calls_total read_ranges ok": store.counts.rounds,
+        "shardql_store_call_seconds_count read_ranges": store.counts.rounds,
+        "shardql_store_calls_total get_many ok": 1,
+        "shardql_store_call_seconds_count get_many": 1,
+        "shardql_searches_total": 2,
+        "shardql_shards_asked_total": 2 * shards,
+        "shardql_records_read_total": store.counts.records_read + 1,
+        "shardql_records_returned_total": 9 + 9 + 1,
+    }
+    assert shards == 17
+    assert store.counts.rounds >= 2
+
+
+def test_a_walk_is_counted_to_its_end(tmp_path: Path) -> None:
+    """After a walk over everything, the records returned are all there are."""
+    with watched(tmp_path) as server:
+        before, token = server.counts(), None
+        while True:
+            page = server.post(PAGE, variables={"after": token}).json()["data"]["userByCreated"]
+            token = page["nextToken"]
+            if token is None:
+                break
+        counted = moved(before, server.counts())
+    assert counted["shardql_records_returned_total"] == PEOPLE
+    assert counted["shardql_searches_total"] == -(-PEOPLE // 9)
+    assert counted["shardql_records_read_total"] >= PEOPLE
+
+
+def test_failures_of_the_store_are_counted(tmp_path: Path) -> None:
+    """A shard that fails shows in the outcome of the call and in the errors by code."""
+
+    def fails(read: RangeRead) -> bool:
+        return read.hash_key == "user!03"
+
+    with watched(tmp_path, wrap=lambda inner: FailingStore(inner, fails)) as server:
+        before = server.counts()
+        server.post(PAGE)
+        counted = moved(before, server.counts())
+    assert counted["shardql_store_calls_total read_ranges STORE_UNAVAILABLE"] == 1
+    assert counted["shardql_errors_total STORE_UNAVAILABLE"] == 1
+    assert counted["shardql_operations_total errors"] == 1
+    assert "shardql_records_returned_total" not in counted
+
+
+class Mistaken(CountingStore):
+    """Fails as nobody foresaw."""
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        raise ZeroDivisionError
+
+
+def test_mistakes_of_the_server_are_counted(tmp_path: Path) -> None:
+    """What nobody foresaw is counted as an internal error of an operation, and as an outcome of the store's call."""
+    with watched(tmp_path, wrap=Mistaken) as server:
+        before = server.counts()
+        server.post(PAGE)
+        counted = moved(before, server.counts())
+    assert counted["shardql_errors_total INTERNAL_ERROR"] == 1
+    assert counted["shardql_operations_total errors"] == 1
+    assert counted["shardql_store_calls_total read_ranges UNFORESEEN"] == 1
+
+
+def test_operations_under_way() -> None:
+    """An operation is in flight until its end; one whose client leaves ends as cancelled, with status 499."""
+    engine, operations = ScriptedEngine(), Operations()
+    app = build_app(
+        operations.engine(engine),
+        no_database(),
+        WebOptions(),
+        operations.routes(),
+        middleware=[operations.middleware()],
+    )
+    with running(app) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
+        with Wire(address) as wire:
+            wire.send(request("POST /graphql", b'{"query": "wait"}', content_type="application/json"))
+            assert engine.waits.wait(PATIENCE)
+            during = counts_in(client.get("/metrics").text)
+        assert engine.ended.wait(PATIENCE)
+        after = counts_in(client.get("/metrics").text)
+        while "shardql_http_requests_total graphql 499" not in after:
+            after = counts_in(client.get("/metrics").text)
+        client.post("/graphql", json={"query": "fail"})
+        failed = counts_in(client.get("/metrics").text)
+    assert (during["shardql_operations_in_flight"], after["shardql_operations_in_flight"]) == (1, 0)
+    assert "shardql_operations_total cancelled" not in during
+    assert after["shardql_operations_total cancelled"] == 1
+    assert (failed["shardql_operations_total failed"], failed["shardql_errors_total INTERNAL_ERROR"]) == (1, 1)
+    assert failed["shardql_operations_in_flight"] == 0
+
+
+def test_forms_of_the_page(tmp_path: Path) -> None:
+    """The page is in Prometheus' own text, or in OpenMetrics for those who ask for it, and never cached."""
+    with watched(tmp_path) as server:
+        plain = server.client.get("/metrics")
+        open_form = server.client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+    assert plain.headers["content-type"].startswith("text/plain")
+    assert plain.headers["cache-control"] == "no-store"
+    assert open_form.headers["content-type"].startswith("application/openmetrics-text")
+    assert open_form.text.endswith("# EOF\n")
+
+
+def test_metrics_can_be_off(tmp_path: Path) -> None:
+    """Where metrics are off, there is nothing at their path."""
+    with watched(tmp_path, settings=read_settings(graphiql=False, metrics=False)) as server:
+        assert server.client.get("/metrics").status_code == 404
+        assert server.client.get("/readyz").status_code == 200
+
+
+def test_servers_count_by_themselves() -> None:
+    """Two servers in one process do not add to each other's counts."""
+    first, second = Metrics(), Metrics()
+
+    first.add(SEARCHES, amount=3)
+    assert counts_in(first.text("")[0].decode())["shardql_searches_total"] == 3
+    assert counts_in(second.text("")[0].decode())["shardql_searches_total"] == 0
+
+
+def test_codes_are_bounded() -> None:
+    """However many codes own resolvers make up, the labels stay few; a code that is known stays what it is."""
+    metrics = Metrics()
+    labels = [metrics.label_of(f"CODE_{number}") for number in range(MOST_CODES * 2)]
+    assert labels == [f"CODE_{number}" for number in range(MOST_CODES)] + [OTHER] * MOST_CODES
+    assert metrics.label_of("CODE_7") == "CODE_7"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz"])
+def test_paths_for_machines_only_read(path: str, tmp_path: Path) -> None:
+    """The paths for machines answer GET and HEAD, and nothing else."""
+    with watched(tmp_path) as server:
+        assert server.client.head(path).status_code == 200
+        assert server.client.post(path).status_code == 405

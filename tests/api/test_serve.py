@@ -1,0 +1,269 @@
+"""`shardql serve` as people run it: what it prints, how it stops, what it refuses."""
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from graphql_api.errors import BodyTooLarge, DocumentRequired, QueryTooDeep
+from graphql_api.examples.people import people
+from tests.api.processes import KEY, USERS, failing, serving
+from tests.api.running import LOOPBACK, PATIENCE, Wire
+from tests.api.watched import counts_in, moved
+
+PAGE = "query Page($after: String) { userByCreated(limit: 5, nextToken: $after) { items { userId } nextToken } }"
+PROC = Path("/proc/self/task")
+
+
+def in_order(count: int) -> list[str]:
+    """The ids of sample users in the order of `userByCreated`."""
+    return [user.user_id for user in sorted(people(count), key=lambda user: (user.created, user.user_id))]
+
+
+# --- start and stop --------------------------------------------------------------------------------------------
+
+
+def test_first_and_second_start(tmp_path: Path) -> None:
+    """The first start writes the sample and prints a URL that works; the second one finds it, and takes its tokens."""
+    words = (USERS, "--sample", "40", "--store", "sqlite:///users.db")
+    with serving(tmp_path, *words) as first:
+        page = first.ask(PAGE)["data"]["userByCreated"]
+        browser = httpx.get(first.url, headers={"accept": "text/html"})
+        assert first.stop(signal.SIGINT) == 0
+    with serving(tmp_path, *words) as second:
+        next_page = second.ask(PAGE, variables={"after": page["nextToken"]})["data"]["userByCreated"]
+        assert second.stop() == 0
+    ids = [item["userId"] for item in (*page["items"], *next_page["items"])]
+    assert ids == in_order(40)[:10]
+    assert "GraphiQL" in browser.text
+    assert re.fullmatch(
+        r"Wrote \d+ sample records to sqlite:///users\.db\.\n"
+        rf"Serving {USERS} at http://127\.0\.0\.1:\d+/graphql\n"
+        r"  mode    development: introspection, GraphiQL, explain\n"
+        r"  store   sqlite:///users\.db\n"
+        r"  tokens  sealed with the key in users\.db\.token-key\n"
+        r"Ctrl-C stops it\.\n",
+        first.said,
+    )
+    assert second.said.startswith("Serving ")
+    assert "Traceback" not in first.log.read_text() + second.log.read_text()
+
+
+def test_accepted_requests_are_finished(tmp_path: Path) -> None:
+    """After a signal nobody can connect any more, and a request that was accepted gets its whole answer."""
+    body = json.dumps({"query": PAGE}).encode()
+    with serving(tmp_path, USERS, "--sample", "20") as server, Wire(server.address) as wire:
+        head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n"
+        wire.send(f"POST /graphql HTTP/1.1\r\nhost: {LOOPBACK}\r\n{head}".encode())
+        assert wire.socket.recv(1000).startswith(b"HTTP/1.1 100 ")
+        server.running.send_signal(signal.SIGTERM)
+        wait_until_refused(server.address)
+        wire.send(body)
+        reply = wire.reply()
+        assert server.running.wait(PATIENCE) == 0
+    assert [item["userId"] for item in reply.json["data"]["userByCreated"]["items"]] == in_order(20)[:5]
+    assert reply.headers["connection"] == "close"
+
+
+def wait_until_refused(address: str) -> None:
+    """Until nobody listens at an address."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with closing(socket.socket()) as probe:
+            if probe.connect_ex((host, int(port))):
+                return
+        time.sleep(0.02)
+    raise AssertionError("the server still listens")
+
+
+def test_requests_that_never_end_are_cut_off(tmp_path: Path) -> None:
+    """What was accepted and does not end in the time that a stop has is cut off; the stop itself is a success."""
+    with serving(tmp_path, USERS, SHARDQL_STOP_SECONDS="1") as server, Wire(server.address) as wire:
+        wire.send(f"POST /graphql HTTP/1.1\r\nhost: {LOOPBACK}\r\n".encode())
+        wire.send(b"content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n")
+        assert wire.socket.recv(1000).startswith(b"HTTP/1.1 100 ")
+        assert server.stop() == 0
+
+
+def test_draining(tmp_path: Path) -> None:
+    """While a server drains it is not ready and answers all the same; a second Ctrl-C ends that at once."""
+    with serving(tmp_path, USERS, "--sample", "20", SHARDQL_DRAIN_SECONDS="600") as server:
+        ready = httpx.get(f"{server.address}/readyz")
+        server.running.send_signal(signal.SIGINT)
+        end = time.monotonic() + PATIENCE
+        while (draining := httpx.get(f"{server.address}/readyz")).status_code == 200 and time.monotonic() < end:
+            time.sleep(0.02)
+        answer = server.ask(PAGE)
+        assert server.stop(signal.SIGINT) == 0
+    assert (ready.status_code, draining.status_code, draining.json()["code"]) == (200, 503, "STOPPING")
+    assert len(answer["data"]["userByCreated"]["items"]) == 5
+
+
+# --- modes and settings ----------------------------------------------------------------------------------------
+
+
+def test_production(tmp_path: Path) -> None:
+    """In production clients see no schema, browsers no GraphiQL, and every line of log is JSON."""
+    words = (USERS, "--production", "--store", "sqlite:///users.db", "--sample", "20")
+    variables = {"SHARDQL_TOKEN_KEYS": KEY, "SHARDQL_DRAIN_SECONDS": "0"}
+    with serving(tmp_path, *words, **variables) as server:
+        schema = server.ask("{ __schema { queryType { name } } }")
+        mistyped = server.ask("{ userByCreate { items { userId } } }")
+        browser = httpx.get(server.url, headers={"accept": "text/html"})
+        page = server.ask(PAGE)["data"]["userByCreated"]
+        assert server.stop() == 0
+    assert "data" not in schema
+    assert "Did you mean" not in json.dumps(mistyped)
+    assert browser.status_code == 406
+    assert "mode    production\n" in server.said
+    assert "tokens  sealed with 1 key of the settings\n" in server.said
+    assert [json.loads(line)["status"] for line in server.log.read_text().splitlines()] == [200, 200, 406, 200]
+    with serving(tmp_path, *words, **variables) as other:
+        next_page = other.ask(PAGE, variables={"after": page["nextToken"]})["data"]["userByCreated"]
+    assert [item["userId"] for item in next_page["items"]] == in_order(20)[5:10]
+
+
+def test_settings_reach_the_server(tmp_path: Path) -> None:
+    """Path, documents, CORS and the limit of bodies come from the environment."""
+    (tmp_path / "queries.json").write_text(json.dumps({"page": PAGE}))
+    variables = {
+        "SHARDQL_PATH": "/api",
+        "SHARDQL_DOCUMENTS": "queries.json",
+        "SHARDQL_ONLY_DOCUMENTS": "1",
+        "SHARDQL_MAX_BODY_BYTES": "300",
+        "SHARDQL_CORS_ORIGINS": "https://app.example",
+    }
+    with serving(tmp_path, USERS, "--sample", "20", **variables) as server:
+        assert server.url.endswith("/api")
+        origin = {"origin": "https://app.example"}
+        known = httpx.post(server.url, json={"documentId": "page"}, headers=origin)
+        unknown = httpx.post(server.url, json={"query": "{ __typename }"}).json()
+        large = httpx.post(server.url, json={"query": "#" * 300}).json()
+        foreign = httpx.post(server.url, json={"documentId": "page"}, headers={"origin": "https://other.example"})
+    assert len(known.json()["data"]["userByCreated"]["items"]) == 5
+    assert known.headers["access-control-allow-origin"] == "https://app.example"
+    assert "access-control-allow-origin" not in foreign.headers
+    assert unknown["errors"][0]["extensions"]["code"] == DocumentRequired.code
+    assert large["errors"][0]["extensions"]["code"] == BodyTooLarge.code
+
+
+def test_depth_from_the_environment(tmp_path: Path) -> None:
+    """A limit that the environment sets is the one that is enforced."""
+    with serving(tmp_path, USERS, SHARDQL_MAX_DEPTH="2") as server:
+        refused = server.ask(PAGE)
+        allowed = server.ask("{ userByCreated { nextToken } }")
+    assert [error["extensions"]["code"] for error in refused["errors"]] == [QueryTooDeep.code]
+    assert "errors" not in allowed
+
+
+def test_a_catalog_of_ones_own(tmp_path: Path) -> None:
+    """A catalog in the working directory is served without more words; its store is made beside it."""
+    (tmp_path / "own_shop.py").write_text(
+        "from graphql_api import Catalog, Entity, Id\n\n"
+        "class Ware(Entity):\n    ware_id: Id[str]\n\n"
+        "catalog = Catalog(Ware)\n"
+    )
+    with serving(tmp_path, "own_shop:catalog") as server:
+        assert server.ask('{ ware(id: "x") { wareId } }') == {"data": {"ware": None}}
+        assert server.stop() == 0
+    assert (tmp_path / "shardql.db").exists()
+
+
+# --- several processes -----------------------------------------------------------------------------------------
+
+
+def children(process: int) -> list[int]:
+    """The servers among the processes that a process has started."""
+    found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(one) for one in found if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+def test_workers_answer_as_one(tmp_path: Path) -> None:
+    """Several processes listen at one port, and each of them tells the sums of all; a stop ends all with 0."""
+    with serving(tmp_path, USERS, "--workers", "2", "--sample", "20", "--log-format", "json") as server:
+        before = counts_in(httpx.get(f"{server.address}/metrics").text)
+        for _ in range(30):
+            assert len(server.ask(PAGE)["data"]["userByCreated"]["items"]) == 5
+        after = counts_in(httpx.get(f"{server.address}/metrics").text)
+        assert server.stop() == 0
+    counted = moved(before, after)
+    assert counted["shardql_operations_total ok"] == 30
+    assert counted["shardql_records_returned_total"] == 150
+    assert counted["shardql_operation_seconds_count"] == 30
+    assert after["shardql_operations_in_flight"] == 0
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.skipif(not PROC.exists(), reason="needs /proc to find processes")
+def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+    """A worker that is killed is replaced, which is logged; meanwhile the others answer."""
+    with serving(tmp_path, USERS, "--workers", "2", "--sample", "20") as server:
+        first = children(server.running.pid)
+        os.kill(first[0], signal.SIGKILL)
+        assert len(server.ask(PAGE)["data"]["userByCreated"]["items"]) == 5
+        end = time.monotonic() + PATIENCE
+        while len(left := children(server.running.pid)) < 2 or first[0] in left:
+            assert time.monotonic() < end, "nobody takes the place of the one that died"
+            time.sleep(0.05)
+        assert server.stop() == 0
+    assert first[1] in left
+    assert re.search(rf"Process {first[0]} ended with -9: another one takes its place", server.log.read_text())
+
+
+@pytest.mark.skipif(not PROC.exists(), reason="needs /proc to find processes")
+def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
+    """When the first process is killed, the workers stop, so that the port is free again."""
+    with serving(tmp_path, USERS, "--workers", "2") as server:
+        server.running.kill()
+        server.running.wait(PATIENCE)
+        wait_until_refused(server.address)
+
+
+# --- what does not start ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "exit_code", "said"),
+    [
+        (["graphql_api.examples.user:catalog"], {}, 4, "Did you mean 'graphql_api.examples.users'?"),
+        (["graphql_api.examples.users:catalogue"], {}, 4, "Did you mean 'catalog'?"),
+        ([USERS, "--store", "mysql://x"], {}, 2, "'mysql://x' names no store: write sqlite:///"),
+        ([USERS, "--store", "sqlite:///none/x.db"], {}, 3, "none/x.db"),
+        ([USERS, "--store", "sqlite:///none/x.db", "--workers", "2"], {}, 3, "none/x.db"),
+        ([USERS, "--production", "--store", "sqlite:///x.db"], {}, 2, "Production needs a key"),
+        ([USERS, "--production"], {"SHARDQL_TOKEN_KEYS": KEY}, 2, "Production needs a store"),
+        ([USERS, "--port", "70000"], {}, 2, "--port is 70000"),
+        ([USERS, "--host", "nowhere.invalid"], {}, 2, "Nobody can listen at nowhere.invalid:0"),
+        ([USERS], {"SHARDQL_PRODUCTON": "1"}, 2, "Did you mean SHARDQL_PRODUCTION?"),
+        ([USERS], {"SHARDQL_DOCUMENTS": "none.json"}, 2, "SHARDQL_DOCUMENTS names none.json: No such file"),
+        ([USERS], {"SHARDQL_CORS_ORIGINS": "app.example"}, 2, "'app.example' is no origin"),
+        ([USERS, "--read-only", "--sample", "3"], {}, 2, "leave out --sample"),
+    ],
+)
+def test_mistakes(words: list[str], variables: dict[str, str], exit_code: int, said: str, tmp_path: Path) -> None:
+    """What keeps a server from starting is told in one line, with what to do and an exit code of its kind."""
+    result = failing(tmp_path, *words, **({} if "--port" in words else {"SHARDQL_PORT": "0"} | variables))
+    assert (result.returncode, result.stdout) == (exit_code, "")
+    assert said in result.stderr
+    assert re.fullmatch(r"shardql: .+\n", result.stderr)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_that_is_taken(workers: str, tmp_path: Path) -> None:
+    """A port where another program listens is told in one line, before anything is written."""
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = failing(tmp_path, USERS, "--port", port, "--workers", workers)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert re.fullmatch(
+        rf"shardql: Nobody can listen at 127\.0\.0\.1:{port}: address already in use\. .+\n", result.stderr
+    )
+    assert not [*tmp_path.iterdir()]

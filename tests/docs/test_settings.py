@@ -1,0 +1,67 @@
+"""The table of settings and the settings of the code say the same."""
+
+import re
+from typing import Any
+
+from typer.main import get_command
+
+from graphql_api.cli import app
+from graphql_api.settings import Settings, variable
+from tests.docs.pages import ROOT
+
+ROW = re.compile(r"^\| `(SHARDQL_[A-Z_]+)` \| (.+?) \| (.+?) \| (.+?) \| (.+) \|$", re.MULTILINE)
+
+
+def row(name: str) -> tuple[str, str, str, str, str]:
+    """A setting as the table has it: variable, option of `serve`, default, unit, meaning."""
+    field = Settings.model_fields[name]
+    extra: Any = field.json_schema_extra
+    default = extra["said"] or plain(field.default)
+    return variable(name), OPTIONS.get(name, "–"), default, extra["unit"], str(field.description)
+
+
+def plain(default: object) -> str:
+    """A default as it is written."""
+    match default:
+        case None | "":
+            return "–"
+        case bool():
+            return "yes" if default else "no"
+        case float():
+            return f"`{default:g}`"
+        case _:
+            return f"`{default}`"
+
+
+def options() -> dict[str, str]:
+    """The options of `serve` that set something, by the setting's name."""
+    command: Any = get_command(app)
+    return {
+        parameter.name: f"`{parameter.opts[0]}`"
+        for parameter in command.commands["serve"].params
+        if parameter.name in Settings.model_fields
+    }
+
+
+OPTIONS = options()
+
+
+def test_settings_are_documented() -> None:
+    """The tables list exactly the settings there are, in their order, with option, default, unit and meaning."""
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert ROW.findall(text) == [row(name) for name in Settings.model_fields]
+
+
+def test_each_setting_is_described() -> None:
+    """Each setting has a unit, and a meaning of at least one sentence."""
+    for name in Settings.model_fields:
+        _, _, _, unit, meaning = row(name)
+        assert unit, name
+        assert meaning.endswith("."), name
+
+
+def test_options_of_serve_are_settings() -> None:
+    """What `serve` takes, beside the catalog and the sample, is a setting of the same name."""
+    command: Any = get_command(app)
+    names = {parameter.name for parameter in command.commands["serve"].params}
+    assert names - set(OPTIONS) == {"address", "sample"}
