@@ -1,4 +1,7 @@
-"""ShardQL: exact search over any number of shards. These are the words that declare a catalog and open it."""
+"""ShardQL: exact search over any number of shards. These are the words that declare a catalog, open it and serve it."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
@@ -19,10 +22,17 @@ from graphql_api.catalog.markers import (
 )
 from graphql_api.wiring import Secrets, open_catalog
 
+if TYPE_CHECKING:
+    from graphql_api.schema.connections import Connection
+    from graphql_api.schema.graph import Graph
+    from graphql_api.serving import asgi
+
 __all__ = [
     "Catalog",
+    "Connection",
     "Created",
     "Entity",
+    "Graph",
     "Id",
     "Index",
     "Int32",
@@ -32,9 +42,19 @@ __all__ = [
     "Timestamp",
     "TimestampMs",
     "Ttl",
+    "asgi",
     "canonical",
     "derived",
     "desc",
     "open_catalog",
     "stored",
 ]
+
+_SERVER = {"Connection": "schema.connections", "Graph": "schema.graph", "asgi": "serving"}
+
+
+def __getattr__(name: str) -> Any:
+    """The words of the server, loaded when they are used: Strawberry and Starlette take their time."""
+    if name not in _SERVER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_SERVER[name]}"), name)

@@ -54,19 +54,20 @@ async def open_catalog(
     secrets: Secrets | None = None,
     clock: Clock = system_clock,
     create_table: bool | None = None,
+    read_only: bool = False,
 ) -> AsyncIterator[Database]:
     """Opens a catalog's table: `async with open_catalog(catalog, "sqlite:///data.db") as db: …`.
 
     `create_table` says whether a missing table or index is made; if nothing is said, SQLite does and DynamoDB does not.
+    With `read_only` opening writes nothing, whatever it says.
     """
     if secrets is None:
         log.info("No secrets were given: page tokens of this process are worth nothing to another one.")
         secrets = Secrets.generate()
     store = await open_store(url)
     try:
-        await admit_table(
-            store, catalog, clock(), create_table=makes_tables(url) if create_table is None else create_table
-        )
+        creates = makes_tables(url) if create_table is None else create_table
+        await admit_table(store, catalog, clock(), create_table=creates and not read_only, read_only=read_only)
         yield Database(catalog, store, Seal(secrets.tokens), clock)
     finally:
         await store.close()

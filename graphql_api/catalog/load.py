@@ -5,13 +5,25 @@ import pkgutil
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.errors import InvalidValue, ShardQLError, nearest
 
 
 def load_catalog(address: str) -> Catalog:
-    """The catalog at `module:attribute`; modules are also looked for in the working directory."""
+    """The catalog at `module:attribute`, or that of the schema which stands there."""
+    declared = load_declared(address)
+    return declared if isinstance(declared, Catalog) else _catalog_of(declared)
+
+
+def _catalog_of(declared: Any) -> Catalog:
+    found: Catalog = declared.catalog
+    return found
+
+
+def load_declared(address: str) -> Any:
+    """A catalog, or what has one as its `catalog`; modules are also looked for in the working directory."""
     module_name, colon, attribute = address.partition(":")
     if not colon or not module_name or not attribute:
         raise _not_found(f"{address!r} is no address of a catalog: write MODULE:ATTRIBUTE, for instance app:catalog.")
@@ -20,7 +32,7 @@ def load_catalog(address: str) -> Catalog:
         hint = nearest(attribute, vars(module)) or _known_catalogs(module)
         raise _not_found(f"Module {module_name!r} has no attribute {attribute!r}.{hint}")
     found = getattr(module, attribute)
-    if not isinstance(found, Catalog):
+    if not isinstance(found, Catalog) and not isinstance(getattr(found, "catalog", None), Catalog):
         raise _not_found(
             f"{address} is of type {type(found).__name__}, not a Catalog.{_known_catalogs(module)}",
         )

@@ -3,8 +3,13 @@
 import typer
 
 from graphql_api.cli.capacity import capacity
+from graphql_api.cli.doctor import doctor
+from graphql_api.cli.explain import explain
 from graphql_api.cli.load import load
+from graphql_api.cli.new import new
 from graphql_api.cli.sample import sample
+from graphql_api.cli.schema import schema
+from graphql_api.cli.serve import serve
 from graphql_api.cli.show import show
 from graphql_api.cli.table import table
 
@@ -19,7 +24,12 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command()(capacity)
+app.command()(doctor)
+app.command()(explain)
 app.command()(load)
+app.command()(new)
 app.command()(sample)
+app.command()(serve)
 app.command()(show)
+app.add_typer(schema, name="schema")
 app.add_typer(table, name="table")

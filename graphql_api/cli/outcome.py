@@ -1,7 +1,9 @@
 """How a command ends: exit codes, and errors told in words."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 
 import typer
 
@@ -21,7 +23,7 @@ def errors_told() -> Iterator[None]:
     try:
         yield
     except ShardQLError as problem:
-        raise failed(problem.message, _exit_code(problem)) from problem
+        raise failed(problem.message, exit_code(problem)) from problem
     except KeyboardInterrupt:
         raise failed("stopped.", INTERRUPTED) from None
     except BrokenPipeError:  # whoever read our output has seen enough: typer ends quietly
@@ -32,15 +34,22 @@ def errors_told() -> Iterator[None]:
         ) from problem
 
 
-def failed(message: str, exit_code: int) -> typer.Exit:
+def failed(message: str, code: int) -> typer.Exit:
     """Says what went wrong on the error stream; raise what it returns."""
     typer.echo(f"shardql: {message}", err=True)
-    return typer.Exit(exit_code)
+    return typer.Exit(code)
 
 
-def _exit_code(problem: ShardQLError) -> int:
+def exit_code(problem: ShardQLError) -> int:
+    """The exit code of a command that ends with this error."""
     if isinstance(problem, StoreError):
         return STORE
     if isinstance(problem, InvalidCatalog | UnknownEntity) or problem.argument == "catalog":
         return CATALOG
     return USAGE
+
+
+def print_anywhere() -> None:
+    """Lets a terminal of any age print what it can, and question marks for the rest."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")

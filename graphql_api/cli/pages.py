@@ -1,4 +1,4 @@
-"""A page of a search as people read it: a table of records, and what finding them took."""
+"""Pages and plans of searches as people read them: a table of records, and what finding them takes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -35,30 +35,45 @@ def _cell(part: PropertySpec, value: Any) -> str:
 
 
 def _explained(page: Page[Any]) -> Table:
-    explain = page.explain
+    return _grid({**_facts(page.explain), "nextToken": page.next_token or "null: nothing is left"})
+
+
+def _grid(facts: Mapping[str, str]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in _facts(explain).items():
+    for name, value in facts.items():
         grid.add_row(name, Text(value))
-    grid.add_row("nextToken", Text(page.next_token or "null: nothing is left"))
     return grid
 
 
 def _facts(explain: Mapping[str, Any]) -> dict[str, str]:
     """The explain of a page, line by line."""
-    read, bounds = explain["read"], explain["range"]
-    physical = explain["physicalIndex"] or "the table itself"
+    read = explain["read"]
     return {
-        "index": f"{explain['index']} ({physical}), by {', '.join(explain['order'])}"
-        + (", reversed" if explain["reverse"] else ""),
-        "range": f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}",
-        "shards": f"{explain['shards']}: {_listed(explain['hashKeys'])}",
+        **plan_facts(explain),
         "work": f"rounds {read['rounds']}, reads {read['reads']}, records read {read['recordsRead']}, "
         f"returned {read['returned']}",
     }
 
 
+def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
+    """What a plan says of where a search looks, line by line."""
+    bounds = plan["range"]
+    physical = plan["physicalIndex"] or "the table itself"
+    return {
+        "index": f"{plan['index']} ({physical}), by {', '.join(plan['order'])}"
+        + (", reversed" if plan["reverse"] else ""),
+        "range": f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}",
+        "shards": f"{plan['shards']}: {_listed(plan['hashKeys'])}",
+    }
+
+
+def print_facts(console: Console, title: str, facts: Mapping[str, str]) -> None:
+    """Prints facts line by line under their title."""
+    console.print(Group(Text(title, style="bold"), _grid(facts)))
+    console.print()
+
+
 def _listed(hash_keys: Sequence[str]) -> str:
-    shown = ", ".join(hash_keys[:3])
-    return shown if len(hash_keys) <= 4 else f"{shown} … {hash_keys[-1]}"
+    return ", ".join(hash_keys) if len(hash_keys) <= 4 else f"{', '.join(hash_keys[:3])} … {hash_keys[-1]}"

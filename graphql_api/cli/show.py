@@ -1,9 +1,7 @@
 """`shardql show`: the example of the users catalog at work."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
-from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -12,13 +10,14 @@ from rich.console import Console
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.cli.bars import sample_bar
 from graphql_api.cli.fill import fill
-from graphql_api.cli.outcome import errors_told
+from graphql_api.cli.outcome import errors_told, print_anywhere
 from graphql_api.cli.pages import print_page
+from graphql_api.database import Database
 from graphql_api.examples.people import beneficiary_ids, emails_of, people, person
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.fanout.page import Page
 from graphql_api.upkeep.load_lines import BATCH
-from graphql_api.wiring import Database, open_catalog
+from graphql_api.wiring import open_catalog
 
 USER_COLUMNS = ("first_name", "last_name", "phone", "created", "user_id")
 EMAIL_COLUMNS = ("email", "created", "user_id")
@@ -46,8 +45,7 @@ def show(
 
 
 async def _show(store: str, count: int) -> None:
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # names from all over the world, and terminals of any age
+    print_anywhere()
     console = Console()
     async with open_catalog(catalog, store) as db:
         if not await _is_filled(db, count):

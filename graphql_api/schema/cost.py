@@ -31,6 +31,9 @@ EACH = "shardql-each"
 STORED = "shardql-stored"
 """mark of a list that is part of a record, and so costs as much as any other property"""
 
+HUGE = 10**12
+"""what is dearer counts as this: fragments inside fragments come to numbers that no JSON holds"""
+
 LIST = 10
 """how many entries a list is taken to have where nothing tells"""
 
@@ -46,7 +49,7 @@ def cost_of(
 ) -> int:
     """One for each field, and for each object of each list as often as it can come."""
     root = schema.get_root_type(operation.operation)
-    return 0 if root is None else _Cost(schema, fragments, variables).of(operation.selection_set, root, 1)
+    return 0 if root is None else min(HUGE, _Cost(schema, fragments, variables).of(operation.selection_set, root, 1))
 
 
 @dataclass(slots=True)

@@ -104,6 +104,7 @@ class Engine:
         *,
         introspection: bool = True,
         suggestions: bool = True,
+        details: bool = True,
         documents: Mapping[str, str] | None = None,
         only_documents: bool = False,
     ) -> None:
@@ -111,6 +112,7 @@ class Engine:
         self.limits = limits
         self.introspection = introspection
         self.suggestions = suggestions
+        self._details = details
         self._documents = documents or {}
         self._only_documents = only_documents
         self._rules = [*specified_rules, *([] if introspection else [NoSchemaIntrospectionCustomRule])]
@@ -145,7 +147,7 @@ class Engine:
         except _Refused as refused:
             return refused.answer
         except ShardQLError as problem:
-            return _Refused(problem.status, told(problem, caller.correlation_id)).answer
+            return _Refused(problem.status, told(problem, caller.correlation_id, details=self._details)).answer
 
     # --- before anything runs ----------------------------------------------------------------------------------
 
@@ -263,7 +265,7 @@ class Engine:
                 f"The operation did not end within {self.limits.deadline:g} seconds: ask for less, or try again."
             ) from None
         result = cast(ExecutionResult, result)
-        errors = told_all(result.errors or (), context.caller.correlation_id)
+        errors = told_all(result.errors or (), context.caller.correlation_id, details=self._details)
         body: dict[str, Any] = {"errors": errors} if errors else {}
         return Answer({**body, "data": result.data}, executed=True, status=200, codes=_codes(errors))
 

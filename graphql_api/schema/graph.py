@@ -91,6 +91,11 @@ class Graph:
             raise InvalidValue(f"There is no field {field!r} to hook.{nearest(name, known)}", argument="field")
         known[name].extensions = [*known[name].extensions, *extensions]
 
+    @property
+    def queries(self) -> Sequence[str]:
+        """The fields of the query, by name."""
+        return [*self._queries]
+
     def _add(
         self,
         known: dict[str, StrawberryField],

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphql import GraphQLError
 
-from graphql_api.errors import BadUserInput, InternalError, ShardQLError
+from graphql_api.errors import BadUserInput, InternalError, ShardQLError, StoreError
 
 log = logging.getLogger("shardql")
 
@@ -20,25 +20,35 @@ def without_hints(message: str) -> str:
     return _HINT.sub("", message)
 
 
-def told(problem: ShardQLError, correlation_id: str) -> dict[str, Any]:
-    """An error of ours, in the shape of GraphQL's own."""
-    if problem.code == InternalError.code:
-        log.error("%s", problem.message, exc_info=problem, extra={"correlation_id": correlation_id})
-    return {"message": problem.message, "extensions": problem.extensions}
+def told(problem: ShardQLError, correlation_id: str, *, details: bool) -> dict[str, Any]:
+    """An error of ours, in the shape of GraphQL's own.
+
+    Without `details` a client does not learn where the store is and how its tables are called: the log does.
+    """
+    if not isinstance(problem, StoreError) or problem.status < 500:
+        return {"message": problem.message, "extensions": problem.extensions}
+    log.warning("%s", problem.message, extra={"correlation_id": correlation_id})
+    if details:
+        return {"message": problem.message, "extensions": problem.extensions}
+    hint = " Try again after a moment." if problem.retryable else ""
+    extensions = {name: value for name, value in problem.extensions.items() if name != "shard"}
+    return {
+        "message": f"{type(problem).__doc__}{hint} The log tells more under {correlation_id}.",
+        "extensions": extensions,
+    }
 
 
-def told_all(problems: Iterable[GraphQLError], correlation_id: str) -> list[dict[str, Any]]:
+def told_all(problems: Iterable[GraphQLError], correlation_id: str, *, details: bool) -> list[dict[str, Any]]:
     """The errors of fields; one that nobody foresaw is masked, and the log has it once."""
     seen: set[int] = set()
-    return [_told_of_field(problem, correlation_id, seen) for problem in problems]
+    return [_told_of_field(problem, correlation_id, seen, details=details) for problem in problems]
 
 
-def _told_of_field(problem: GraphQLError, correlation_id: str, seen: set[int]) -> dict[str, Any]:
+def _told_of_field(problem: GraphQLError, correlation_id: str, seen: set[int], *, details: bool) -> dict[str, Any]:
     cause = _cause(problem)
     formatted: dict[str, Any] = dict(problem.formatted)
     if isinstance(cause, ShardQLError):
-        formatted["message"] = cause.message
-        formatted["extensions"] = cause.extensions
+        formatted |= told(cause, correlation_id, details=details)
     elif cause is None or isinstance(cause, GraphQLError):
         formatted["extensions"] = {"code": BadUserInput.code, **(problem.extensions or {})}
     else:

@@ -24,11 +24,14 @@ META_KEY = Key(hash_key(META_ENTITY, ""), "table#meta")
 _ATTEMPTS = 10
 
 
-async def admit_table(store: Store, catalog: Catalog, now: float, *, create_table: bool = True) -> None:
+async def admit_table(
+    store: Store, catalog: Catalog, now: float, *, create_table: bool = True, read_only: bool = False
+) -> None:
     """Makes sure that there is a table of our format with the catalog's indexes, whose shards have grown as they may.
 
     A table without a record of itself takes all generations as they are declared; one that does not fit stays as it is.
-    Without `create_table` a missing table or index is an error.
+    Without `create_table` a missing table or index is an error. With `read_only` nothing is written: what the table
+    would record of itself is left to the first process that may.
     """
     definition = catalog.table_definition()
     found = await store.describe()
@@ -55,7 +58,7 @@ async def admit_table(store: Store, catalog: Catalog, now: float, *, create_tabl
         if create_table:
             await store.ensure_table(definition)
         found_out = Recorded(spaces, indexes)
-        if found_out == recorded:
+        if found_out == recorded or read_only:
             return
         try:
             await _record(store, found_out, meta)

@@ -107,7 +107,7 @@ class LogRequests:
 
     def _count(self, scope: Scope, status: int, codes: tuple[str, ...], tally: Tally) -> None:
         metrics = self._metrics
-        metrics.add(HTTP_REQUESTS, self._routes.get(scope["path"], "other"), str(status))
+        metrics.add(HTTP_REQUESTS, self._routes.get(_route(scope), "other"), str(status))
         for code in codes:
             metrics.add(ERRORS, metrics.label_of(code))
             if code in TOKEN_CODES:
@@ -122,7 +122,7 @@ class LogRequests:
             metrics.add(metric, amount=amount)
 
     def _log(self, scope: Scope, status: int, seconds: float, operation: Mapping[str, str], tally: Tally) -> None:
-        level = DEBUG if scope["path"] in QUIET and status == 200 else INFO
+        level = DEBUG if _route(scope) in QUIET and status == 200 else INFO
         if not log.isEnabledFor(level):
             return
         notes = notes_of(scope)
@@ -134,7 +134,7 @@ class LogRequests:
             "status": status,
             "milliseconds": round(seconds * 1000, 1),
             **operation,
-            **({"codes": notes.codes} if notes.codes else {}),
+            **({"codes": tuple(dict.fromkeys(notes.codes))} if notes.codes else {}),
             **({name: count for name, count in in_log(tally).items() if count} if tally.store_calls else {}),
         }
         log.log(level, "%s %s %s", method, path, status, extra={"facts": facts})
@@ -143,6 +143,12 @@ class LogRequests:
 def in_log(tally: Tally) -> dict[str, int]:
     """The counts under the names that logs and spans use."""
     return {_camel(name): count for name, count in asdict(tally).items()}
+
+
+def _route(scope: Scope) -> str:
+    """The path as the application knows it, behind whatever a proxy or another application puts before it."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _camel(name: str) -> str:

@@ -1,6 +1,7 @@
 """`shardql serve` as a process of its own, in a folder of its own."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +34,8 @@ class Process:
     @property
     def url(self) -> str:
         """As it printed it."""
-        return next(word for word in self.said.split() if word.startswith("http://"))
+        (found,) = re.findall(r"^Serving \S+ at (\S+)$", self.said, re.MULTILINE)
+        return str(found)
 
     @property
     def address(self) -> str:
@@ -73,8 +75,8 @@ def serving(folder: Path, *words: str, **variables: str) -> Iterator[Process]:
             stderr=errors,
             text=True,
         )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         said = ""
         for line in process.stdout:
             said += line

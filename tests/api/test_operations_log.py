@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import pytest
 
 from graphql_api.cli.logs import JsonLines, TextLines, set_up_logs
 from graphql_api.errors import StoreUnavailable
+from graphql_api.store.values import RangeRead, ReadAnswer
 from graphql_api.web.app import WebOptions, build_app
 from graphql_api.web.operations import Operations
 from tests.api.running import PATIENCE, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import watched
-from tests.stores import FailingStore
+from tests.stores import FailingStore, WrappedStore
 
 SECRET = "a-secret-of-a-client"  # noqa: S105 - that of a client who puts it where it does not belong
 SEARCH = "query Search($p: String) { userByFirstName(prefix: $p, limit: 3) { items { userId } nextToken } }"
@@ -123,6 +125,25 @@ def test_mistakes_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "a secret of the server" not in reply.text
 
 
+class Mistaken(WrappedStore):
+    """Fails as nobody foresaw."""
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        raise ZeroDivisionError
+
+
+def test_mistakes_in_fields_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What nobody foresaw in a field is one traceback under the id of the reply, its code once in the line."""
+    with watched(tmp_path, wrap=Mistaken) as server:
+        reply = server.post("{ a: userByCreated { nextToken } b: userByPhone { nextToken } }")
+    tracebacks = [record for record in caplog.records if record.exc_info is not None]
+    assert len(tracebacks) == 2
+    for record in tracebacks:
+        assert json.loads(JsonLines().format(record))["correlationId"] == reply.headers["x-request-id"]
+        assert reply.headers["x-request-id"] in TextLines().format(record).splitlines()[0]
+    assert [line["codes"] for line in lines(caplog)] == [("INTERNAL_ERROR",)]
+
+
 def test_a_client_that_left_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A request whose client did not wait is logged with status 499."""
     engine, operations = ScriptedEngine(), Operations()
@@ -187,17 +208,6 @@ def test_text_lines_hold_tracebacks() -> None:
     assert first.endswith("info    It failed.")
     assert others[0].startswith("Traceback")
     assert json.loads(JsonLines().format(failed))["exception"].endswith("integer division or modulo by zero")
-
-
-@pytest.fixture
-def loggers_as_before() -> Any:
-    """Sets loggers back after a test that sets them up."""
-    names = (None, "shardql", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-    kept = [(log := logging.getLogger(name), log.level, [*log.handlers], log.propagate) for name in names]
-    yield
-    for log, level, handlers, propagate in kept:
-        log.level, log.handlers[:], log.propagate = level, handlers, propagate
-        log.setLevel(level)
 
 
 @pytest.mark.usefixtures("loggers_as_before")

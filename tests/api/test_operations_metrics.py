@@ -164,6 +164,19 @@ def test_forms_of_the_page(tmp_path: Path) -> None:
     assert open_form.text.endswith("# EOF\n")
 
 
+def test_behind_a_prefix(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Behind a proxy's prefix requests are counted by the same routes, and machines are no more logged."""
+    caplog.set_level("INFO", "shardql")
+    with watched(tmp_path, root_path="/prefix") as server:
+        before = server.counts()
+        server.post(PAGE)
+        server.client.get("/healthz")
+        counted = moved(before, server.counts())
+    assert counted["shardql_http_requests_total graphql 200"] == 1
+    assert counted["shardql_http_requests_total healthz 200"] == 1
+    assert caplog.messages == ["POST /prefix/graphql 200"]
+
+
 def test_metrics_can_be_off(tmp_path: Path) -> None:
     """Where metrics are off, there is nothing at their path."""
     with watched(tmp_path, settings=read_settings(graphiql=False, metrics=False)) as server:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from graphql_api.cli import app
 from graphql_api.errors import BodyTooLarge, DocumentRequired, QueryTooDeep
 from graphql_api.examples.people import people
 from tests.api.processes import KEY, USERS, failing, serving
@@ -138,6 +140,7 @@ def test_settings_reach_the_server(tmp_path: Path) -> None:
         "SHARDQL_PATH": "/api",
         "SHARDQL_DOCUMENTS": "queries.json",
         "SHARDQL_ONLY_DOCUMENTS": "1",
+        "SHARDQL_TRACING": "1",
         "SHARDQL_MAX_BODY_BYTES": "300",
         "SHARDQL_CORS_ORIGINS": "https://app.example",
     }
@@ -220,11 +223,18 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not PROC.exists(), reason="needs /proc to find processes")
 def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
-    """When the first process is killed, the workers stop, so that the port is free again."""
-    with serving(tmp_path, USERS, "--workers", "2") as server:
+    """When the first process is killed, the workers stop, the port is free again, and nothing is left behind."""
+    counts = tmp_path / "counts"
+    counts.mkdir()
+    with serving(tmp_path, USERS, "--workers", "2", TMPDIR=str(counts)) as server:
+        assert [path.name.startswith("shardql-metrics-") for path in counts.iterdir()] == [True]
         server.running.kill()
         server.running.wait(PATIENCE)
         wait_until_refused(server.address)
+        end = time.monotonic() + PATIENCE
+        while [*counts.iterdir()]:
+            assert time.monotonic() < end, "nobody clears up"
+            time.sleep(0.02)
 
 
 # --- what does not start ---------------------------------------------------------------------------------------
@@ -237,7 +247,6 @@ def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
         (["graphql_api.examples.users:catalogue"], {}, 4, "Did you mean 'catalog'?"),
         ([USERS, "--store", "mysql://x"], {}, 2, "'mysql://x' names no store: write sqlite:///"),
         ([USERS, "--store", "sqlite:///none/x.db"], {}, 3, "none/x.db"),
-        ([USERS, "--store", "sqlite:///none/x.db", "--workers", "2"], {}, 3, "none/x.db"),
         ([USERS, "--production", "--store", "sqlite:///x.db"], {}, 2, "Production needs a key"),
         ([USERS, "--production"], {"SHARDQL_TOKEN_KEYS": KEY}, 2, "Production needs a store"),
         ([USERS, "--port", "70000"], {}, 2, "--port is 70000"),
@@ -248,12 +257,31 @@ def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
         ([USERS, "--read-only", "--sample", "3"], {}, 2, "leave out --sample"),
     ],
 )
-def test_mistakes(words: list[str], variables: dict[str, str], exit_code: int, said: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("loggers_as_before")
+def test_mistakes(
+    words: list[str],
+    variables: dict[str, str],
+    exit_code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What keeps a server from starting is told in one line, with what to do and an exit code of its kind."""
-    result = failing(tmp_path, *words, **({} if "--port" in words else {"SHARDQL_PORT": "0"} | variables))
-    assert (result.returncode, result.stdout) == (exit_code, "")
+    monkeypatch.chdir(tmp_path)
+    free = {"SHARDQL_PORT": "0"} if "--port" not in words else {}
+    for name in [name for name in os.environ if name.startswith("SHARDQL_")]:
+        monkeypatch.delenv(name)
+    result = CliRunner().invoke(app, ["serve", *words], env={"COLUMNS": "300", **free, **variables})
+    assert (result.exit_code, result.stdout) == (exit_code, "")
     assert said in result.stderr
     assert re.fullmatch(r"shardql: .+\n", result.stderr)
+
+
+def test_workers_that_cannot_start(tmp_path: Path) -> None:
+    """Where the store cannot be opened, no worker is started, and it is told once."""
+    result = failing(tmp_path, USERS, "--store", "sqlite:///none/x.db", "--workers", "2", "--port", "0")
+    assert (result.returncode, result.stdout) == (3, "")
+    assert re.fullmatch(r"shardql: none/x\.db: .+\n", result.stderr)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from graphql_api import open_catalog
-from graphql_api.cli.application import application
 from graphql_api.database import Database
 from graphql_api.examples.people import people
 from graphql_api.examples.users import catalog
+from graphql_api.serving import application
 from graphql_api.settings import Settings, read_settings
 from graphql_api.store.port import Store
 from graphql_api.web.operations import Operations

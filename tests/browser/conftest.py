@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import Browser, async_playwright
 
 from graphql_api import Catalog, Entity, open_catalog
-from graphql_api.cli.application import application, operations_of
 from graphql_api.database import Database
 from graphql_api.examples.users import catalog, sample
+from graphql_api.serving import application, operations_of
 from graphql_api.settings import Settings
 from tests.api.running import running
 from tests.api.server import SECRETS

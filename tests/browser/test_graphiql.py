@@ -10,9 +10,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from graphql_api import Catalog
-from graphql_api.cli.application import application, operations_of
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.schema.tabs import PAGE, tabs_of
+from graphql_api.serving import application, operations_of
 from graphql_api.settings import Settings
 from tests.api.running import running
 from tests.browser.conftest import Open, filled

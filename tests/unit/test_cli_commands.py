@@ -293,7 +293,7 @@ def test_show_keeps_its_data_in_the_directory() -> None:
 # --- help ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["load", "sample", "show"])
+@pytest.mark.parametrize("command", ["load", "sample", "serve", "show"])
 def test_help_teaches(command: str) -> None:
     """Each command has help with an example of itself, and a sentence about each argument and option."""
     overview, result = run(), run(command, "--help")

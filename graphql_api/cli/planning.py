@@ -1,0 +1,128 @@
+"""What a GraphQL query would read first, field by field, without reading it.
+
+The query runs as on a server, against a database that answers every read with its plan: the plan leaves the resolver as
+an error, since those are told with the path of their field.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from graphql_api.database import Database
+from graphql_api.errors import InvalidToken, ShardQLError
+from graphql_api.fanout.page import Page
+from graphql_api.keys.segments import AFTER, SEP
+from graphql_api.schema.context import Caller
+from graphql_api.schema.execution import Engine, Operation
+from graphql_api.schema.graph import Graph
+from graphql_api.schema.limits import Limits
+from graphql_api.search.planner import plan_search
+from graphql_api.search.request import SearchRequest
+from graphql_api.search.seal import Seal
+from graphql_api.settings import read_settings
+from graphql_api.store.port import Store
+from graphql_api.store.values import Item, Key
+from graphql_api.token_key import known_secrets
+
+_NO_KEY = " No key is known: name the store that the token is from by --store, or set SHARDQL_TOKEN_KEYS."
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a field, or the whole query, has no plan."""
+
+    message: str
+    code: str
+    path: Sequence[str | int] = ()
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, column {self.column}: " if self.line is not None else ""
+        return f"{place}{self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The plans of a query's fields, in the order of the query, and what is wrong with the others."""
+
+    plans: tuple[Mapping[str, Any], ...]
+    """as `SearchPlan.describe` has them, with the `path` of the field; `keys` where one record is read by its id"""
+    problems: tuple[Problem, ...]
+
+
+def planned(graph: Graph, query: str, operation: str | None, variables: Mapping[str, Any], store: str | None) -> Plans:
+    """Plans a query as a server of this store would; its token key is looked for only if there is a token to open."""
+    settings = read_settings(store=store)
+    asked = Operation(query, operation, variables)
+    found = asyncio.run(_plans(graph, asked, Seal((Seal.new_secret(),)), settings.limits()))
+    if all(problem.code != InvalidToken.code for problem in found.problems):
+        return found
+    known = known_secrets(settings)
+    if known is not None:
+        return asyncio.run(_plans(graph, asked, Seal(known[0].tokens), settings.limits()))
+    problems = [
+        replace(problem, message=f"{problem.message}{_NO_KEY}") if problem.code == InvalidToken.code else problem
+        for problem in found.problems
+    ]
+    return Plans(found.plans, tuple(problems))
+
+
+async def _plans(graph: Graph, operation: Operation, seal: Seal, limits: Limits) -> Plans:
+    engine = Engine(graph.schema, limits)
+    database = _PlanningDatabase(graph.catalog, cast(Store, _PlanningStore()), seal)
+    answer = await engine.run(operation, database, Caller("explain", read_only=True))
+    plans: list[Mapping[str, Any]] = []
+    problems: list[Problem] = []
+    for error in sorted(answer.body.get("errors", ()), key=_place):
+        if error["extensions"]["code"] == _Planned.code:
+            plans.append({"path": error["path"], **error["extensions"]["plan"]})
+        else:
+            problems.append(_problem(error))
+    return Plans(tuple(plans), tuple(problems))
+
+
+class _Planned(ShardQLError):
+    """A plan on its way out of the resolver that asked for what it would read."""
+
+    code = "PLANNED"
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        super().__init__("Planned, and not read.")
+        self._plan = plan
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        return {**super().extensions, "plan": self._plan}
+
+
+class _PlanningDatabase(Database):
+    """Plans each search."""
+
+    __slots__ = ()
+
+    async def page(self, request: SearchRequest) -> Page[Any]:
+        request = replace(request, tenant=self.tenant, principal=self.principal)
+        raise _Planned(plan_search(self.catalog, request, self.clock(), self.seal).describe())
+
+
+class _PlanningStore:
+    """Tells the keys that it is asked for. Nothing else reaches it, since searches end before."""
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        shown = [
+            {"hashKey": key.hash, "rangeKey": key.range.replace(SEP, SEP[1]).replace(AFTER, AFTER[1])} for key in keys
+        ]
+        raise _Planned({"keys": shown, "consistent": consistent})
+
+
+def _place(error: Mapping[str, Any]) -> tuple[int, int]:
+    at = error.get("locations") or ({"line": 0, "column": 0},)
+    return at[0]["line"], at[0]["column"]
+
+
+def _problem(error: Mapping[str, Any]) -> Problem:
+    line, column = _place(error)
+    located = {"line": line, "column": column} if line else {}
+    return Problem(error["message"], error["extensions"]["code"], error.get("path", ()), **located)

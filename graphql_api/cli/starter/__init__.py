@@ -1,0 +1,1 @@
+"""The files that `shardql new` begins a project with, as they are."""

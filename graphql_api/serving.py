@@ -1,0 +1,121 @@
+"""The server of a catalog: the application that settings describe, over a database."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+
+from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.load import load_catalog, load_declared
+from graphql_api.database import Database
+from graphql_api.errors import InvalidSettings
+from graphql_api.schema.execution import Engine
+from graphql_api.schema.graph import Graph
+from graphql_api.schema.tabs import tabs_of, title_of
+from graphql_api.settings import Settings, read_settings, unfit, variable
+from graphql_api.token_key import token_secrets
+from graphql_api.web.app import WebOptions, build_app
+from graphql_api.web.graphiql import graphiql_page, graphiql_routes
+from graphql_api.web.opened import OpenDatabase
+from graphql_api.web.operations import Operations
+from graphql_api.web.tracing import open_tracing
+from graphql_api.wiring import Secrets, open_catalog
+
+
+def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) -> Starlette:
+    """The server of a catalog, for any ASGI server to run, or to mount in another application.
+
+    `asgi(catalog, "sqlite:///data.db", production=True, token_keys=…)`: every setting of docs/settings.md can be given,
+    and those that are not come from the environment. The database opens with the application's lifespan, or with the
+    first request where nobody runs that.
+    """
+    graph = _graph(catalog)
+    chosen = read_settings(store=store, **settings)
+    problems = [*unfit(chosen)]
+    if problems:
+        raise InvalidSettings(problems)
+    secrets, _ = token_secrets(chosen)
+    return application(graph, lambda: open_served(graph.catalog, chosen, secrets), chosen, operations_of(chosen))
+
+
+def open_served(catalog: Catalog, settings: Settings, secrets: Secrets) -> AbstractAsyncContextManager[Database]:
+    """The database of a server, made or completed as the settings say."""
+    return open_catalog(
+        catalog,
+        settings.store_url,
+        secrets=secrets,
+        create_table=settings.create_table,
+        read_only=settings.read_only,
+    )
+
+
+def operations_of(settings: Settings) -> Operations:
+    """What the people who run the server see of it."""
+    return Operations(
+        path=settings.path,
+        ready_seconds=settings.ready_seconds,
+        metrics=settings.metrics,
+        tracing=open_tracing() if settings.tracing else None,
+    )
+
+
+def application(
+    declared: Catalog | Graph,
+    open_database: OpenDatabase,
+    settings: Settings,
+    operations: Operations,
+    records: Iterable[Entity] = (),
+) -> Starlette:
+    """The application, watched by `operations`; the queries that GraphiQL begins with find some of the `records`."""
+    graph = _graph(declared)
+    engine = Engine(
+        graph.read_only_schema if settings.read_only else graph.schema,
+        settings.limits(),
+        introspection=settings.introspection,
+        suggestions=settings.suggestions,
+        details=not settings.production,
+        documents=read_documents(settings.documents) if settings.documents is not None else None,
+        only_documents=settings.only_documents,
+    )
+    options = WebOptions(
+        path=settings.path,
+        body_limit=settings.max_body_bytes,
+        cors_origins=settings.cors_origins,
+        explains=settings.explain,
+    )
+    return build_app(
+        operations.engine(engine),
+        operations.opening(open_database),
+        options,
+        [*operations.routes(), *(graphiql_routes(settings.path) if settings.graphiql else ())],
+        page=graphiql_page(title_of(graph.catalog), tabs_of(graph.catalog, records)) if settings.graphiql else None,
+        middleware=[operations.middleware()],
+    )
+
+
+def read_documents(path: Path) -> Mapping[str, str]:
+    """Trusted documents by their ids."""
+    name = variable("documents")
+    try:
+        found: Any = orjson.loads(path.read_bytes())
+    except OSError as problem:
+        raise InvalidSettings([f"{name} names {path}: {problem.strerror}."]) from problem
+    except orjson.JSONDecodeError as problem:
+        raise InvalidSettings([f"{name} names {path}, which is not JSON: {problem}."]) from problem
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise InvalidSettings([f"{name} names {path}, which is not an object of queries by their ids."])
+    return found
+
+
+def load_graph(address: str) -> Graph:
+    """The schema at `module:attribute`, where a catalog stands or a `Graph` with additions to one."""
+    declared = load_declared(address)
+    return _graph(declared if isinstance(declared, Graph) else load_catalog(address))
+
+
+def _graph(declared: Catalog | Graph) -> Graph:
+    return declared if isinstance(declared, Graph) else Graph(declared)

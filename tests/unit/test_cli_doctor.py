@@ -1,0 +1,192 @@
+"""`shardql doctor`: what it finds, what it says to do, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.api.processes import KEY
+from tests.dynamodb_local import CREDENTIALS
+from tests.unit.shell import USERS, run
+
+FLAGS = """from graphql_api import Catalog, Entity, Id, Index
+
+class Flag(Entity):
+    flag_id: Id[str]
+    raised: bool
+    number: str
+    {extra}
+    by_raised = Index(hash="raised")
+    by_number = Index(sort="number")
+
+catalog = Catalog(Flag)
+
+def sample(count):
+    model = next(iter(catalog.entities.values())).model
+    return [model(flag_id=f"f{{n}}", raised=True, number=str(n)) for n in range(count)]
+"""
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run where nothing is, and nothing is set."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def examined(*words: str) -> tuple[int, dict[str, list[str]]]:
+    """The exit code, and the lines by what they are about, each with its mark."""
+    result = run("doctor", *words)
+    lines: dict[str, list[str]] = {}
+    for line in result.stdout.splitlines():
+        mark, rest = line[0], line[2:]
+        about = next(
+            name
+            for name in ("versions", "catalog", "schema", "settings", "token key", "store", "table")
+            if rest.startswith(name)
+        )
+        lines.setdefault(about, []).append(f"{mark} {rest.removeprefix(about).strip()}")
+    assert result.stderr == ""
+    return result.exit_code, lines
+
+
+def test_all_is_well() -> None:
+    """Over a store that was filled, every check is well and the command ends with 0."""
+    run("load", USERS, "--sample", "30", "--store", "sqlite:///users.db")
+    code, lines = examined(USERS, "--store", "sqlite:///users.db")
+    assert code == 0
+    assert [*lines] == ["versions", "catalog", "schema", "settings", "token key", "store", "table"]
+    assert all(line.startswith("✓ ") for about in lines.values() for line in about)
+    assert lines["catalog"] == ["✓ User, Email: 11 of the 20 indexes that a table may have."]
+    assert lines["table"] == ["✓ It has all that the catalog needs."]
+    assert lines["settings"][0] == "✓ SHARDQL_STORE = sqlite:///users.db (argument)"
+
+
+def test_before_the_first_start() -> None:
+    """Where nothing has been served yet, that is well, and nothing is made."""
+    code, lines = examined(USERS)
+    assert code == 0
+    assert lines["store"] == ["✓ There is no file shardql.db yet: the first start makes it."]
+    assert lines["token key"] == ["✓ None yet: the first start makes one and keeps it beside the store."]
+    assert [*Path().iterdir()] == []
+
+
+def test_a_table_of_another_catalog() -> None:
+    """What a table lacks is one finding with the command that makes it, and the command ends with 1."""
+    Path("flags.py").write_text(FLAGS.format(extra=""))
+    run("load", "flags:catalog", "--sample", "0", "--store", "sqlite:///flags.db")
+    code, lines = examined(USERS, "--store", "sqlite:///flags.db")
+    assert code == 1
+    assert lines["table"][0].startswith("! The table has no index created, updated, phone, firstName, lastName, ")
+    assert lines["table"][0].endswith(f'shardql table create {USERS} --store "sqlite:///flags.db"')
+    assert lines["table"][1:] == [
+        "! User is not recorded in the table yet: 1, 16 since 1767225600.",
+        "! Email is not recorded in the table yet: 1.",
+    ]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_findings_of_the_catalog(stored: bool) -> None:
+    """Hot hashes and unpadded numbers are findings, the latter in stored records, or else in the module's sample."""
+    module = f"advised_{stored}".lower()
+    Path(f"{module}.py").write_text(FLAGS.format(extra=""))
+    if stored:
+        run("load", f"{module}:catalog", "--sample", "12", "--store", "sqlite:///shardql.db")
+    code, lines = examined(f"{module}:catalog")
+    assert code == 1
+    assert [line.split(":")[0] for line in lines["catalog"]] == ["✓ Flag", "! Flag.by_raised", "! Flag.number"]
+    looked_at = "'11' comes before '2'" if stored else "'109' comes before '11'"
+    assert looked_at in lines["catalog"][2]
+
+
+def test_a_broken_catalog() -> None:
+    """Each broken rule of a catalog is a line with its remedy; the rest is looked at, and the command ends with 4."""
+    Path("broken_flags.py").write_text(FLAGS.format(extra="tags: list[str]\n    by_tags = Index(sort='tags')"))
+    code, lines = examined("broken_flags:catalog", "--store", "sqlite:///none/x.db")
+    assert code == 4
+    assert lines["catalog"] == [
+        "✗ Flag.by_tags: is sorted by tags, which is no scalar. Sort by a text, number, date or the like."
+    ]
+    assert lines["store"] == ["✗ There is no directory none. Make it, or name another by --store."]
+
+
+def test_a_schema_that_cannot_be_built() -> None:
+    """Names that meet in GraphQL are told as what is wrong with the schema, and the command ends with 4."""
+    declared = "class PageInfo(Flag):\n    pass\n\ncatalog = Catalog(PageInfo)"
+    Path("twice_flags.py").write_text(FLAGS.format(extra="").replace("catalog = Catalog(Flag)", declared))
+    code, lines = examined("twice_flags:catalog")
+    assert code == 4
+    assert lines["catalog"][0].startswith("✓ PageInfo: ")
+    assert lines["schema"][0].startswith("✗ PageInfo: becomes the type 'PageInfo', which is taken by ")
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "about", "message"),
+    [
+        (("graphql_api.examples.user:catalog",), 4, "catalog", "✗ There is no module 'graphql_api.examples.user'. Did"),
+        ((USERS, "--store", "sqlite:///user.db"), 1, "store", "! There is no file user.db. Did you mean 'users.db'?"),
+        ((USERS, "--store", "sqlite:///file.txt"), 3, "store", "✗ file.txt is no SQLite database"),
+        ((USERS, "--store", "sqlte:///users.db"), 2, "store", "✗ 'sqlte:///users.db' names no store: write sqlite:///"),
+    ],
+)
+def test_mistyped(words: tuple[str, ...], exit_code: int, about: str, message: str) -> None:
+    """A mistyped module or store is one line with the nearest one, and the exit code of its kind."""
+    Path("users.db").touch()
+    Path("file.txt").write_text("no database\n" * 100)
+    code, lines = examined(*words)
+    assert code == exit_code
+    assert lines[about][0].startswith(message)
+
+
+def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that cannot be reached ends the command with 3; a missing token key is a finding besides."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    code, lines = examined(USERS, "--store", "dynamodb://users?endpoint=http://127.0.0.1:1&deadline=0.5")
+    assert code == 3
+    assert lines["store"][0].startswith("✗ ")
+    assert lines["token key"][0].startswith("! There is none: page tokens end with each server")
+    assert "table" not in lines
+
+
+def test_settings_with_their_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that were chosen are told with their origin, secrets without their value; JSON lists all settings."""
+    monkeypatch.setenv("SHARDQL_TOKEN_KEYS", KEY)
+    monkeypatch.setenv("SHARDQL_PORT", "8123")
+    code, lines = examined(USERS)
+    assert code == 0
+    assert "✓ SHARDQL_PORT = 8123 (environment)" in lines["settings"]
+    assert "✓ SHARDQL_TOKEN_KEYS = 1 secret (environment)" in lines["settings"]
+    assert lines["token key"] == ["✓ Page tokens are sealed with 1 key of the settings."]
+    shown = json.loads(run("doctor", USERS, "--json").stdout)
+    origins = {setting["variable"]: setting["origin"] for setting in shown["settings"]}
+    assert origins["SHARDQL_PORT"] == "environment"
+    assert origins["SHARDQL_HOST"] == "default"
+    assert KEY not in json.dumps(shown)
+
+
+def test_production_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What keeps production from starting is told, and the command ends with 2."""
+    monkeypatch.setenv("SHARDQL_PRODUCTION", "1")
+    code, lines = examined(USERS)
+    assert code == 2
+    wrong = [line for line in lines["settings"] if line.startswith("✗")]
+    assert [line[:40] for line in wrong] == [
+        "✗ Production needs a key that page token",
+        "✗ Production needs a store: give --store",
+    ]
+    assert "token key" not in lines
+
+
+def test_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistyped variable is told with the nearest one; JSON has the same checks and exit code."""
+    monkeypatch.setenv("SHARDQL_PORTT", "1")
+    result = run("doctor", USERS, "--json")
+    shown = json.loads(result.stdout)
+    assert result.exit_code == shown["exitCode"] == 2
+    assert {
+        "about": "settings",
+        "standing": "wrong",
+        "told": "SHARDQL_PORTT is no setting. Did you mean SHARDQL_PORT?",
+        "remedy": None,
+    } in shown["checks"]

@@ -1,0 +1,70 @@
+"""Sample data is written once, and what stands there stays as it is."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from graphql_api import open_catalog
+from graphql_api.catalog.entity import Entity
+from graphql_api.cli.fill import fill_once, stored_samples
+from graphql_api.database import Database
+from graphql_api.examples.users import Email, User, catalog, sample
+
+USERS = "graphql_api.examples.users:catalog"
+COUNT = 40
+RECORDS = [*sample(COUNT)]
+
+
+@pytest.fixture
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    """An empty table of users."""
+    async with open_catalog(catalog, f"sqlite:///{tmp_path}/users.db") as opened:
+        yield opened
+
+
+async def stand(db: Database, records: Iterator[Entity] | list[User | Email]) -> list[bool]:
+    """Which of these records are stored as they are."""
+    return [
+        record == await (db.get(Email, record.email) if isinstance(record, Email) else db.get(User, record.user_id))
+        for record in records
+        if isinstance(record, User | Email)
+    ]
+
+
+async def test_it_is_written_once(db: Database) -> None:
+    """The first call writes everything, the second one nothing."""
+    shown: list[int] = []
+    assert await fill_once(db, USERS, COUNT, shown.append) == len(RECORDS) == shown[-1]
+    assert await fill_once(db, USERS, COUNT, shown.append) == 0
+    assert all(await stand(db, RECORDS))
+
+
+async def test_a_larger_sample_is_completed(db: Database) -> None:
+    """A larger sample adds what is missing: it begins with the smaller one."""
+    written = await fill_once(db, USERS, COUNT // 2, lambda _: None)
+    assert written + await fill_once(db, USERS, COUNT, lambda _: None) == len(RECORDS)
+    assert all(await stand(db, RECORDS))
+
+
+async def test_what_was_changed_stays(db: Database) -> None:
+    """Neither a later start nor the completion of a sample that was broken off undoes what somebody changed."""
+    await fill_once(db, USERS, COUNT, lambda _: None)
+    first, last = RECORDS[0], RECORDS[-1]
+    assert isinstance(first, User)
+    changed = first.model_copy(update={"phone": "123"})
+    await db.put(changed)
+    assert await fill_once(db, USERS, COUNT, lambda _: None) == 0
+    assert isinstance(last, Email)
+    await db.delete(Email, last.email)
+    assert await fill_once(db, USERS, COUNT, lambda _: None) == 1
+    assert await db.get(User, first.user_id) == changed
+    assert await db.get(Email, last.email) == last
+
+
+async def test_stored_samples(db: Database) -> None:
+    """What is shown as an example is in the store, as far as the module can say where to look."""
+    assert await stored_samples(db, USERS) == []
+    await db.put(RECORDS[0])
+    assert await stored_samples(db, USERS) == [RECORDS[0]]
+    assert await stored_samples(db, "graphql_api.errors:catalog") == []

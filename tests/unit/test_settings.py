@@ -1,0 +1,251 @@
+"""Settings: where their values come from, what they may be, and what a server needs together."""
+
+import base64
+import os
+import pickle
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from graphql_api.errors import InvalidSettings
+from graphql_api.schema.limits import Limits
+from graphql_api.settings import Settings, read_secret, read_settings, unfit
+from graphql_api.token_key import token_secrets
+
+SECRET = bytes(range(32))
+OTHER = bytes(range(32, 72))
+KEYS = Path("keys")
+
+
+@pytest.fixture(autouse=True)
+def without_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting comes from where the tests run."""
+    for name in [name for name in os.environ if name.upper().startswith("SHARDQL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(**arguments: object) -> list[str]:
+    """What is said of settings that cannot be."""
+    with pytest.raises(InvalidSettings) as caught:
+        read_settings(**arguments)
+    return list(caught.value.problems)
+
+
+# --- where values come from ------------------------------------------------------------------------------------
+
+
+def test_an_argument_counts_more_than_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument is taken before a variable, a variable before the default, and the listing says which it was."""
+    monkeypatch.setenv("SHARDQL_PORT", "1234")
+    monkeypatch.setenv("SHARDQL_HOST", "0.0.0.0")  # noqa: S104 - only read
+    settings = read_settings(port=0, workers=None)
+    listed = {one.name: (one.value, one.origin) for one in settings.listing()}
+    assert (listed["port"], listed["host"], listed["workers"]) == (
+        ("0", "argument"),
+        ("0.0.0.0", "environment"),  # noqa: S104 - only read
+        ("1", "default"),
+    )
+    assert list(listed) == list(Settings.model_fields)
+
+
+def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable without a value is as good as none."""
+    monkeypatch.setenv("SHARDQL_PORT", "")
+    assert read_settings().port == 8000
+
+
+@pytest.mark.parametrize("production", [False, True])
+def test_defaults_by_mode(production: bool) -> None:
+    """What helps in development is off in production, and each of them can be set by itself."""
+    settings = read_settings(production=production)
+    helps = (settings.introspection, settings.suggestions, settings.graphiql, settings.explain)
+    assert helps == (not production,) * 4
+    assert (settings.log_format, settings.drain_seconds) == (("json", 5.0) if production else ("text", 0.0))
+    assert read_settings(production=production, introspection=production).introspection is production
+
+
+def test_default_limits() -> None:
+    """Limits that nobody sets are those that the engine has by itself, and each setting reaches its own limit."""
+    assert read_settings().limits() == Limits()
+    settings = read_settings(
+        max_depth=1, max_aliases=2, max_tokens=3, max_directives=4, max_root_fields=5, max_cost=6, deadline_seconds=7
+    )
+    assert settings.limits() == Limits(1, 2, 3, 4, 5, 6, 7.0)
+
+
+def test_settings_go_to_other_processes() -> None:
+    """Another process gets the same settings, with their origins."""
+    settings = read_settings(port=0, token_keys=(SECRET,))
+    copy = pickle.loads(pickle.dumps(settings))  # noqa: S301 - our own
+    assert (copy, copy.listing()) == (settings, settings.listing())
+
+
+def test_lists_have_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Origins stand one after the other with commas between them, and spaces do not matter."""
+    monkeypatch.setenv("SHARDQL_CORS_ORIGINS", "https://a.example, https://b.example:8443,")
+    assert read_settings().cors_origins == ("https://a.example", "https://b.example:8443")
+
+
+# --- what they may be ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SHARDQL_PORT", "tcp://10.0.0.1:80", "SHARDQL_PORT is 'tcp://10.0.0.1:80': input should be a valid integer"),
+        ("SHARDQL_PORT", "65536", "less than or equal to 65535"),
+        ("SHARDQL_WORKERS", "0", "greater than or equal to 1"),
+        ("SHARDQL_PRODUCTION", "perhaps", "SHARDQL_PRODUCTION is 'perhaps': input should be a valid boolean"),
+        ("SHARDQL_LOG_FORMAT", "xml", "'json' or 'text'"),
+        ("SHARDQL_PATH", "graphql", "SHARDQL_PATH is 'graphql'"),
+        ("SHARDQL_ROOT_PATH", "/api/", "SHARDQL_ROOT_PATH is '/api/'"),
+        ("SHARDQL_DEADLINE_SECONDS", "0", "greater than 0"),
+        ("SHARDQL_DEADLINE_SECONDS", "nan", "SHARDQL_DEADLINE_SECONDS is 'nan'"),
+        ("SHARDQL_TOKEN_KEYS", "c2hvcnQ=", "a token key of 5 bytes is too short, at least 32"),
+        ("SHARDQL_TOKEN_KEYS", "not a key!", "neither base64 nor hex"),
+        ("SHARDQL_PRODUCTON", "1", "SHARDQL_PRODUCTON is no setting. Did you mean SHARDQL_PRODUCTION?"),
+        ("shardql_token_key", "x", "shardql_token_key is no setting. Did you mean SHARDQL_TOKEN_KEYS?"),
+    ],
+)
+def test_wrong_variables(name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable with a value that cannot be, or nearly of one of our names, is told with what it may be."""
+    monkeypatch.setenv(name, value)
+    (problem,) = refused()
+    assert said in problem
+
+
+def test_wrong_arguments_are_told_as_options() -> None:
+    """A wrong argument is called by the option that it came by."""
+    assert refused(log_level="loud") == [
+        "--log-level is 'loud': input should be 'debug', 'info', 'warning' or 'error'."
+    ]
+
+
+def test_everything_wrong_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All problems are listed, and nothing is listed that only follows from another problem."""
+    monkeypatch.setenv("SHARDQL_PRODUCTION", "perhaps")
+    monkeypatch.setenv("SHARDQL_PORTS", "1")
+    problems = refused(port=-1)
+    assert [problem.split()[0] for problem in problems] == ["SHARDQL_PORTS", "SHARDQL_PRODUCTION", "--port"]
+
+
+def test_foreign_variables_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that only begins like ours is somebody else's."""
+    monkeypatch.setenv("SHARDQL_SERVICE_PORT_HTTP", "80")
+    monkeypatch.setenv("SHARDQL_DYNAMODB_LOCAL", "/somewhere")
+    assert read_settings().port == 8000
+
+
+# --- token keys ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OTHER.hex(),
+        OTHER.hex().upper(),
+        base64.b64encode(OTHER).decode(),
+        base64.urlsafe_b64encode(OTHER).decode(),
+        base64.urlsafe_b64encode(OTHER).decode().rstrip("="),
+    ],
+)
+def test_forms_of_a_key(text: str) -> None:
+    """A token key is hex or base64, of either alphabet, with or without padding."""
+    assert read_secret(text) == OTHER
+
+
+def test_alphabets_of_a_key() -> None:
+    """The characters in which the two alphabets of base64 differ mean the same."""
+    secret = b"\xfb\xff" * 16
+    assert read_secret(base64.urlsafe_b64encode(secret).decode()) == secret
+    assert read_secret(base64.b64encode(secret).decode()) == secret
+
+
+def test_keys_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys keep their order, since the first one seals."""
+    monkeypatch.setenv("SHARDQL_TOKEN_KEYS", f"{OTHER.hex()}, {base64.b64encode(SECRET).decode()}")
+    assert read_settings().secrets() == (OTHER, SECRET)
+
+
+def test_keys_from_a_file() -> None:
+    """A file holds one key a line."""
+    KEYS.write_text(f"{OTHER.hex()}\n{base64.b64encode(SECRET).decode()}\n")
+    assert read_settings(token_keys_file=KEYS).secrets() == (OTHER, SECRET)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file"), ("", "holds no key"), ("abc\n", "too short"), ("ü", "ascii")]
+)
+def test_bad_key_files(content: str | None, why: str) -> None:
+    """A file without a usable key is told with its name."""
+    if content is not None:
+        KEYS.write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidSettings, match=f"SHARDQL_TOKEN_KEYS_FILE names keys.*{why}"):
+        read_settings(token_keys_file=KEYS).secrets()
+
+
+def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the listing nor the text of settings nor an error shows a key."""
+    monkeypatch.setenv("SHARDQL_TOKEN_KEYS", SECRET.hex())
+    settings = read_settings()
+    shown = f"{settings!r} {settings} {settings.listing()}"
+    assert SECRET.hex() not in shown
+    assert repr(SECRET) not in shown
+    assert "1 secret" in shown
+    monkeypatch.setenv("SHARDQL_TOKEN_KEYS", "secretsecret")
+    assert "secretsecret" not in str(refused())
+
+
+def test_development_keeps_a_key() -> None:
+    """In development the key is made once beside the SQLite file, for its owner alone, and found there later."""
+    settings = read_settings(store="sqlite:///users.db")
+    first, said = token_secrets(settings)
+    second, _ = token_secrets(settings)
+    other, _ = token_secrets(read_settings(store="sqlite:///other.db"))
+    assert first == second != other
+    assert said == "sealed with the key in users.db.token-key"
+    assert stat.S_IMODE(Path("users.db.token-key").stat().st_mode) == 0o600
+    assert sorted(path.name for path in Path().iterdir()) == ["other.db.token-key", "users.db.token-key"]
+
+
+def test_development_without_a_file() -> None:
+    """Where there is no file to keep a key beside, each start makes one, and says what that means."""
+    settings = read_settings(store="dynamodb://users")
+    first, said = token_secrets(settings)
+    assert first != token_secrets(settings)[0]
+    assert "they end with this server" in said
+    assert not [*Path().iterdir()]
+
+
+def test_damaged_key_file() -> None:
+    """A damaged file of a key is not overwritten: tokens that it sealed would end without anybody knowing why."""
+    Path("users.db.token-key").write_text("damaged\n")
+    with pytest.raises(InvalidSettings, match=re.escape("users.db.token-key")):
+        token_secrets(read_settings(store="sqlite:///users.db"))
+    assert Path("users.db.token-key").read_text() == "damaged\n"
+
+
+# --- together --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"production": True, "store": "sqlite:///x.db"}, ["Production needs a key"]),
+        ({"production": True, "token_keys": (SECRET,)}, ["Production needs a store"]),
+        ({"production": True}, ["Production needs a key", "Production needs a store"]),
+        ({"token_keys": (SECRET,), "token_keys_file": "keys"}, ["SHARDQL_TOKEN_KEYS and SHARDQL_TOKEN_KEYS_FILE"]),
+        ({"only_documents": True}, ["SHARDQL_ONLY_DOCUMENTS leaves nothing to ask"]),
+        ({"read_only": True, "create_table": True}, ["A server that only reads makes no table"]),
+        ({"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,)}, []),
+        ({"read_only": True, "only_documents": True, "documents": "queries.json"}, []),
+        ({}, []),
+    ],
+)
+def test_what_does_not_go_together(arguments: dict[str, object], said: list[str]) -> None:
+    """Settings that are right one by one may still keep a server from starting, and each reason is told."""
+    problems = [*unfit(read_settings(**arguments))]
+    assert [problem[: len(start)] for problem, start in zip(problems, said, strict=True)] == said

@@ -1,0 +1,177 @@
+"""What a request asks of the store is counted, wherever it happens, and a measured store answers as the one inside."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.database import Database
+from graphql_api.errors import StoreError, StoreUnavailable, Throttled
+from graphql_api.examples.people import people
+from graphql_api.examples.users import User, catalog
+from graphql_api.keys.ranges import KeyRange
+from graphql_api.search.planner import plan_search
+from graphql_api.search.request import SearchRequest
+from graphql_api.store.metered import CANCELLED, UNFORESEEN, MeteredStore, StoreCall
+from graphql_api.store.tally import Tally, count_retry, tallied, tally_so_far
+from graphql_api.store.values import Delete, Item, Key, RangeRead, Write
+from graphql_api.upkeep.table_meta import admit_table
+from tests.stores import CountingStore, FailingStore, WrappedStore
+from tests.unit.dynamo_script import Reply, error, playing
+from tests.unit.things import SEAL
+
+
+class Troubled(WrappedStore):
+    """Fails or waits to order."""
+
+    failure: BaseException | None = None
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        if self.failure is not None:
+            raise self.failure
+        await asyncio.Event().wait()
+        return ()
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        return [None, Throttled("Wait a little.")]
+
+
+@pytest.fixture
+async def counting(tmp_path: Path) -> AsyncIterator[CountingStore]:
+    """A table of users, which counts by itself."""
+    store = CountingStore(await open_sqlite(tmp_path / "users.db"))
+    await admit_table(store, catalog, 0.0)
+    yield store
+    await store.close()
+
+
+async def test_a_request_is_counted(counting: CountingStore) -> None:
+    """Searches and reads by id add up to what the store itself has seen, and to what they gave back."""
+    told: list[StoreCall] = []
+    db = Database(catalog, MeteredStore(counting, told.append), SEAL)
+    users = [*people(80)]
+    await db.put_many(users)
+    told.clear()
+    before = counting.counts.without_lists()
+    with tallied() as tally:
+        first = await db.search(User.by_created, limit=10)
+        second = await db.search(User.by_created, limit=7, next_token=first.next_token)
+        assert await db.get(User, users[3].user_id) == users[3]
+        assert await db.get(User, "nobody") is None
+    after = counting.counts.without_lists()
+    reads = after["records_read"] - before["records_read"]
+    assert tally == Tally(
+        store_calls=len(told),
+        records_read=reads + 1,
+        retries=0,
+        searches=2,
+        shards_asked=len(first.explain["hashKeys"]) + len(second.explain["hashKeys"]),
+        records_returned=10 + 7 + 1,
+    )
+    assert sum(call.parts for call in told if call.name == "get_many") == after["gets"] - before["gets"] > 0
+    assert [call.name for call in told].count("read_ranges") == after["rounds"] - before["rounds"]
+    assert sum(call.records_read for call in told) == tally.records_read
+    assert all(call.failure is None and call.seconds > 0 for call in told)
+
+
+async def test_tasks_of_a_request_count_for_it() -> None:
+    """What tasks of a request do is counted for it, and not for another request at the same time."""
+
+    async def request(retries: int) -> Tally:
+        async def retry() -> None:
+            await asyncio.sleep(0)
+            count_retry()
+
+        with tallied() as tally:
+            await asyncio.gather(*(retry() for _ in range(retries)))
+            assert tally_so_far() is tally
+            return tally
+
+    first, second = await asyncio.gather(request(2), request(5))
+    assert (first.retries, second.retries) == (2, 5)
+
+
+def test_nothing_is_counted_outside_of_a_request() -> None:
+    """Outside of a request, and after it, counting does nothing."""
+    with tallied() as tally:
+        pass
+    count_retry()
+    assert tally == tally_so_far() == Tally()
+
+
+async def test_failures_are_told(counting: CountingStore) -> None:
+    """A call is told with its end: the code of its error, that its caller went away, or that something is wrong."""
+    told: list[StoreCall] = []
+    troubled = Troubled(counting)
+    store = MeteredStore(troubled, told.append)
+    for failure in (StoreUnavailable("gone"), ZeroDivisionError()):
+        troubled.failure = failure
+        with pytest.raises(type(failure)):
+            await store.get_many([Key("a!", "b")], consistent=False)
+    troubled.failure = None
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(store.get_many([Key("a!", "b")], consistent=False), 0.01)
+    assert [call.failure for call in told] == ["STORE_UNAVAILABLE", UNFORESEEN, CANCELLED]
+
+
+async def test_failures_within_an_answer_are_told(counting: CountingStore) -> None:
+    """Where only a part of a call fails, the call is told with the code of the first part that did."""
+    told: list[StoreCall] = []
+    failing = MeteredStore(FailingStore(Troubled(counting), lambda read: read.hash_key == "user!03"), told.append)
+    plan = plan_search(catalog, SearchRequest("user", "by_created", {}), 0.0, SEAL).reads
+    answers = await failing.read_ranges(plan, 5)
+    outcomes = await failing.write([Delete(Key("a!", "b")), Delete(Key("a!", "c"))])
+    assert sum(isinstance(answer, StoreError) for answer in answers) == 1
+    assert [(call.name, call.failure, call.parts) for call in told] == [
+        ("read_ranges", "STORE_UNAVAILABLE", len(plan)),
+        ("write", "THROTTLED", 2),
+    ]
+    assert isinstance(outcomes[1], Throttled)
+
+
+async def test_every_call_passes_through(counting: CountingStore) -> None:
+    """Each method of the port reaches the inner store, is told by its name, and gives back what that one answers."""
+    told: list[StoreCall] = []
+    store = MeteredStore(counting, told.append)
+    definition = catalog.table_definition()
+    assert await store.describe() == await counting.describe()
+    await store.ensure_table(definition)
+    page = await store.scan(0, 1, None)
+    assert page == await counting.inner.scan(0, 1, None)
+    await store.write_together([Delete(Key("a!", "b"))], "token")
+    assert await store.write([]) == []
+    assert await store.get_many([], consistent=True) == []
+    assert await store.read_ranges([], 1) == []
+    assert [(call.name, call.records_read) for call in told] == [
+        ("describe", 0),
+        ("ensure_table", 0),
+        ("scan", len(page.items)),
+        ("write_together", 0),
+        ("write", 0),
+        ("get_many", 0),
+        ("read_ranges", 0),
+    ]
+
+
+async def test_retries_of_dynamodb_are_counted() -> None:
+    """Each request that DynamoDB is sent once more is counted for the request that waits for it."""
+    key = {"hashKey": {"S": "h!"}, "rangeKey": {"S": "r"}}
+    async with playing() as script:
+        script.tell("Query", error("InternalServerError", 500))
+        script.tell(
+            "BatchGetItem",
+            Reply({"Responses": {}, "UnprocessedKeys": {"script": {"Keys": [key]}}}),
+            Reply({"Responses": {"script": [key]}, "UnprocessedKeys": {}}),
+        )
+        store = await script.open(attempts=3)
+        with tallied() as searching:
+            (answer,) = await store.read_ranges([RangeRead("byText", "h!", 0, KeyRange(), 5)], 5)
+        with tallied() as getting:
+            found = await store.get_many([Key("h!", "r")], consistent=False)
+        await store.close()
+    assert isinstance(answer, StoreError)
+    assert found == [{"hashKey": "h!", "rangeKey": "r"}]
+    assert (script.counts["Query"], searching.retries) == (3, 2)
+    assert (script.counts["BatchGetItem"], getting.retries) == (2, 1)
