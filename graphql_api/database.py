@@ -9,10 +9,19 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import Clock, system_clock
-from graphql_api.errors import ConflictingArguments, MissingArgument, ShardQLError, UnknownArgument, about, nearest
+from graphql_api.errors import (
+    ConflictingArguments,
+    EmptyKey,
+    MissingArgument,
+    ShardQLError,
+    UnknownArgument,
+    about,
+    nearest,
+)
 from graphql_api.fanout.page import Page
 from graphql_api.fanout.whole_records import find_page
 from graphql_api.keys.outside import split_outside
+from graphql_api.keys.ranges import encode_tuple
 from graphql_api.mutations.apply import delete_record, get_record, put_records
 from graphql_api.search.conditions import searched_value
 from graphql_api.search.dialect import PAGING, PYTHON, Dialect
@@ -117,12 +126,14 @@ def _primary_values(spec: EntitySpec, id: Any, parts: Mapping[str, Any], dialect
     if id is None and "id" not in known:
         id = left.pop("id", None)
     values: list[Any] = []
+    given_as: list[str] = []
     if id is not None and not spec.ids:
         raise UnknownArgument(f"{spec.type_name} has no id, since there is one of it: leave id out.", argument="id")
     if id is not None:
         with about("id"):
             parts_of_id = split_outside(id, [part.column.codec for part in spec.ids], spec.separator)
             values = [searched_value(spec, part, value) for part, value in zip(spec.ids, parts_of_id, strict=True)]
+            given_as = ["id"] * len(values)
     for at, part in enumerate(spec.primary[len(values) :], len(values)):
         argument = known[at]
         if argument not in left:
@@ -131,6 +142,7 @@ def _primary_values(spec: EntitySpec, id: Any, parts: Mapping[str, Any], dialect
             raise MissingArgument(f"{spec.type_name} is found by its {argument}: give it.", argument=argument)
         with about(argument):
             values.append(searched_value(spec, part, left.pop(argument)))
+            given_as.append(argument)
     if left:
         wrong = next(iter(left))
         if wrong in known:
@@ -140,4 +152,16 @@ def _primary_values(spec: EntitySpec, id: Any, parts: Mapping[str, Any], dialect
         raise UnknownArgument(
             f"{spec.type_name} is found by {', '.join(known)}, not by {wrong!r}.{nearest(wrong, known)}", argument=wrong
         )
+    if dialect is not PYTHON:
+        _check_key(spec, values, given_as)
     return values
+
+
+def _check_key(spec: EntitySpec, values: Sequence[Any], given_as: Sequence[str]) -> None:
+    """Refuses by its argument what could be no key; in Python the id has none, and the property is told of later."""
+    for value, argument in zip(values, given_as, strict=True):
+        if value == "":
+            raise EmptyKey(f"{argument} is empty, and empty keys hold no records: give a text.", argument=argument)
+    if values:
+        with about(max(zip(values, given_as, strict=True), key=lambda given: len(str(given[0])))[1]):
+            encode_tuple([part.column for part in spec.primary[: len(values)]], values)

@@ -84,7 +84,10 @@ async def open_store(url: str) -> Store:
     """
     scheme, mark, rest = url.partition("://")
     if scheme == "sqlite" and mark and rest.startswith("/") and len(rest) > 1:
-        return await open_sqlite(Path(rest[1:]))
+        path = Path(rest[1:])
+        if not path.parent.is_dir():
+            raise InvalidValue(f"There is no directory {path.parent} for {path.name}: make it first.", argument="url")
+        return await open_sqlite(path)
     if scheme == "dynamodb" and mark:
         return await _open_dynamodb(url)
     raise UnknownArgument(

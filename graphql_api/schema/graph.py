@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import strawberry
+from graphql import GraphQLInputObjectType
 from strawberry.exceptions import DuplicatedTypeName, ScalarAlreadyRegisteredError
 from strawberry.extensions import FieldExtension
 from strawberry.schema.config import StrawberryConfig
@@ -133,13 +134,23 @@ class Graph:
         query = object_type("Query", [*self._queries.values()])
         mutation = object_type("Mutation", [*mutations.values()]) if mutations else None
         try:
-            return strawberry.Schema(query, mutation, config=StrawberryConfig(scalar_map=dict(SCALAR_MAP)))
+            made = strawberry.Schema(query, mutation, config=StrawberryConfig(scalar_map=dict(SCALAR_MAP)))
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
             raise InvalidCatalog([_two_types(problem.message)]) from problem
+        _check_one_of_early(made)
+        return made
 
 
 def _name(field: StrawberryField) -> str:
     return field.graphql_name or NameConverter().get_graphql_name(field)
+
+
+def _check_one_of_early(schema: strawberry.Schema) -> None:
+    """Lets GraphQL itself know inputs of one key, so that others are refused before anything runs."""
+    for made in schema._schema.type_map.values():  # noqa: SLF001 - its only way
+        if isinstance(made, GraphQLInputObjectType):
+            definition = made.extensions.get("strawberry-definition")
+            made.is_one_of = bool(getattr(definition, "is_one_of", False))
 
 
 def _two_types(told: str) -> Violation:

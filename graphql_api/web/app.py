@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from graphql_api.errors import ShardQLError
@@ -53,8 +55,11 @@ def build_app(
     """
     opened = Opened(open_database)
     endpoint = GraphQLEndpoint(engine, opened, options.body_limit, options.body_deadline, options.explains, page)
+    routes: list[BaseRoute] = [Route(options.path, endpoint, methods=METHODS, name="graphql"), *extra_routes]
+    if page is not None and options.path != "/":
+        routes.append(Route("/", _to_the_page, methods=["GET"]))
     app = Starlette(
-        routes=[Route(options.path, endpoint, methods=METHODS, name="graphql"), *extra_routes],
+        routes=routes,
         middleware=[
             *middleware,
             Middleware(DropLeftovers, most=_DROPPED * options.body_limit),
@@ -67,3 +72,8 @@ def build_app(
     app.router.redirect_slashes = False
     app.state.opened = opened
     return app
+
+
+def _to_the_page(request: Request) -> Response:
+    """People type the host alone; the way goes on below whatever the application is mounted at."""
+    return RedirectResponse(request.url_for("graphql").path)

@@ -1,12 +1,22 @@
 """Records as DynamoDB's protocol writes them."""
 
+import json
+from base64 import b64encode
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from graphql_api.adapters.dynamodb.items import decode_item, decode_value, encode_item, encode_value, number_text
+from graphql_api.adapters.dynamodb.items import (
+    bytes_sent,
+    decode_item,
+    decode_value,
+    encode_item,
+    encode_value,
+    number_text,
+)
 from graphql_api.errors import StoreRefused
 from tests.store_contract.samples import NUMBERS
 
@@ -57,6 +67,18 @@ def test_equal_records_are_sent_alike() -> None:
     one = encode_item({"a": {"x": 1, "y": frozenset("abc")}, "b": Decimal("1.0")})
     other = encode_item({"b": 1, "a": {"y": frozenset("cba"), "x": Decimal(1)}})
     assert str(one) == str(other)
+
+
+PARTS = st.one_of(st.text(), st.binary(), NUMBERS, st.booleans(), st.none())
+VALUES = PARTS | st.lists(PARTS) | st.dictionaries(st.text(min_size=1), PARTS) | st.frozensets(st.binary(), min_size=1)
+
+
+@given(st.dictionaries(st.text(min_size=1), VALUES), st.sampled_from([0, 60_000]))
+def test_bytes_sent(values: dict[str, Any], more: int) -> None:
+    """A record is never longer on its way than it was taken for, and a large one is exactly as long."""
+    item = encode_item(values | ({"large": "é" * more} if more else {}))
+    sent = len(json.dumps(item, default=lambda content: b64encode(content).decode()))
+    assert bytes_sent(item) == sent if more else bytes_sent(item) >= sent - len("{}")
 
 
 def test_refusals_name_their_place() -> None:

@@ -1,5 +1,6 @@
 """Writes to DynamoDB: batches and what they leave over, lost replies, transactions."""
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -57,6 +58,22 @@ async def test_batches(script: Script) -> None:
     assert sorted(sizes) == [10, 25, 25]
 
 
+@pytest.mark.parametrize(
+    ("value", "most"),
+    [("я" * 150_000, 17), (b"\0" * 300_000, 24), ("\x01" * 300_000, 8), (["я" * 10] * 12_000, 18), ("a" * 300_000, 24)],
+    ids=["text beyond ASCII", "octets", "control characters", "many parts", "ASCII"],
+)
+async def test_batches_of_large_records(script: Script, value: Any, most: int) -> None:
+    """No batch is longer on its way than the 16 MB that AWS takes, and none is shorter than it needs to be."""
+    script.tell("BatchWriteItem", ALL_DONE)
+    writes = [Put(item(Key("h!", f"{number}"), a=value)) for number in range(24)]
+    assert await written(script, writes, read_seconds=20, deadline=60) == [None] * 24
+    requests = script.requests("BatchWriteItem")
+    sizes = [len(request["RequestItems"]["script"]) for request in requests]
+    assert max(len(json.dumps(request)) for request in requests) < 16_000_000
+    assert (max(sizes), sum(sizes)) == (most, 24)
+
+
 async def test_rests_are_written_too(script: Script) -> None:
     """What a batch leaves over is sent again, and only that."""
     rest = [{"PutRequest": {"Item": wire()}}, {"DeleteRequest": {"Key": wire(rangeKey="s")}}]
@@ -76,7 +93,7 @@ async def test_rests_that_stay(script: Script) -> None:
     """What a batch leaves over until the time is up has failed, and nothing else has."""
     script.tell("BatchWriteItem", Reply({"UnprocessedItems": {"script": [{"PutRequest": {"Item": wire()}}]}}))
     problems = await written(
-        script, [Put(item()), Put(item(Key("h!", "s")))], deadline=0.3, backoff_base=0.05, backoff_cap=0.05
+        script, [Put(item()), Put(item(Key("h!", "s")))], deadline=1.0, backoff_base=0.05, backoff_cap=0.05
     )
     assert [type(problem) for problem in problems] == [Throttled, type(None)]
 
@@ -133,9 +150,16 @@ async def test_an_equal_record_without_a_write_id(script: Script) -> None:
 
 
 async def test_our_record_without_a_lost_reply(script: Script) -> None:
-    """A record that stood there before the first attempt is a failed condition, whoever wrote it."""
-    script.tell("PutItem", FULL, error("ConditionalCheckFailedException", Item=wire(_w="mine")))
-    (problem,) = await written(script, [Put(item(_w="mine"), Expect(absent=True))])
+    """A create that finds what it has written itself was doubled on its way, and has succeeded."""
+    script.tell("PutItem", error("ConditionalCheckFailedException", Item=wire(_w="mine")))
+    assert await written(script, [Put(item(_w="mine"), Expect(absent=True))]) == [None]
+    assert script.counts["PutItem"] == 1
+
+
+async def test_our_write_id_on_another_record(script: Script) -> None:
+    """A record that differs in anything from what was to be written is that of somebody else."""
+    script.tell("PutItem", error("ConditionalCheckFailedException", Item=wire(_w="mine", a="y")))
+    (problem,) = await written(script, [Put(item(_w="mine", a="x"), Expect(absent=True))])
     assert isinstance(problem, ConditionFailed)
 
 

@@ -15,8 +15,10 @@ from starlette.routing import Mount, Route
 
 from graphql_api.schema.tabs import Tab
 from graphql_api.web import graphiql
+from graphql_api.web.app import WebOptions, build_app
 from graphql_api.web.csrf import check_not_cross_site
 from graphql_api.web.graphiql import FILES, HEADERS, POLICY, graphiql_page, graphiql_routes
+from tests.api.scripted import ScriptedEngine, no_database
 
 TITLE = 'User & "<Email>" $title'
 TAB = Tab("Sly", '# </div><script>alert(1)</script> "it\'s" $page é\nquery Sly { a }\n', '{\n  "x": "&quot;"\n}')
@@ -137,3 +139,11 @@ async def test_new_tabs_of_a_catalog_are_told_from_old_ones() -> None:
 def test_headers_of_the_page_satisfy_the_rule_against_forged_requests() -> None:
     """With the headers that GraphiQL begins with even a GET from anywhere is let through."""
     check_not_cross_site(Headers({**HEADERS, "sec-fetch-mode": "cors", "sec-fetch-site": "cross-site"}))
+
+
+@pytest.mark.parametrize("prefix", ["", "/api"])
+async def test_the_host_alone_leads_to_the_page(prefix: str) -> None:
+    """A browser that opens the host alone is sent to the page, below a proxy's prefix too."""
+    app = build_app(ScriptedEngine(), no_database(), WebOptions(), page=graphiql_page(TITLE, [TAB]))
+    answer = await client(app, prefix).get(f"{prefix}/")
+    assert (answer.status_code, answer.headers["location"]) == (307, f"{prefix}/graphql")

@@ -10,6 +10,7 @@ from graphql_api.adapters.dynamodb.problems import NOTICED, Failure, Inconsisten
 from graphql_api.adapters.dynamodb.settings import DynamoSettings
 from graphql_api.adapters.dynamodb.traffic import RetryBudget, Traffic
 from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.store.tally import count_retry
 
 Answer = dict[str, Any]
 Check = Callable[[Answer], None]
@@ -73,6 +74,7 @@ class Calls:
             pause = self.pause(attempt)
             if self.left(call.deadline) <= pause or not self._budget.take():
                 break
+            count_retry()
             await asyncio.sleep(pause)
         answer.error.shard = call.hash_key
         raise answer.error

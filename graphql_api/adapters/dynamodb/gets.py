@@ -10,6 +10,7 @@ from graphql_api.adapters.dynamodb.items import WireItem, decode_item
 from graphql_api.adapters.dynamodb.problems import InconsistentAnswer
 from graphql_api.errors import Throttled
 from graphql_api.store.checks import MOST_HASH_BYTES, MOST_RANGE_BYTES, key_text
+from graphql_api.store.tally import count_retry
 from graphql_api.store.values import Item, Key, ScanPage, TableDefinition
 
 MOST_KEYS = 100
@@ -80,6 +81,7 @@ async def rest(calls: Calls, tries: int, deadline: float, what: str) -> None:
     pause = calls.pause(tries)
     if calls.left(deadline) <= pause:
         raise Throttled(f"{what} and the time is up. Try again a little later.")
+    count_retry()
     await asyncio.sleep(pause)
 
 

@@ -1,5 +1,6 @@
 """Records as the protocol writes them: every value under the name of its type."""
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,9 @@ WireItem = dict[str, Wire]
 _CERTAINLY_SMALL = MOST_RECORD_BYTES // 8
 """so many characters of Python's own writing: below this, nothing needs to be counted"""
 
+_LONGEST_ESCAPE = 12
+"""bytes of a character as JSON may write it: `\\ud83d\\ude00`"""
+
 _SHORT = 10**MOST_DIGITS
 
 
@@ -28,6 +32,19 @@ def encode_item(item: Item) -> WireItem:
     if _may_be_large(encoded):
         refuse_large(item)
     return encoded
+
+
+def bytes_sent(item: WireItem) -> int:
+    """At most how many bytes the record has on its way, where the driver escapes all that is not ASCII."""
+    characters = _characters(item)
+    if characters is None or characters > _CERTAINLY_SMALL:
+        return len(json.dumps(item, default=_base64))
+    return _LONGEST_ESCAPE * (characters + 2 * len(item))
+
+
+def _base64(content: bytes) -> str:
+    """Octets as long as they are when they are sent."""
+    return "=" * (-(-len(content) // 3) * 4)
 
 
 def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
@@ -142,10 +159,16 @@ def _text(value: str, where: str) -> str:
 
 def _may_be_large(encoded: WireItem) -> bool:
     """Whether the record has to be counted; quick for one of a few short texts."""
+    characters = _characters(encoded)
+    return characters is None or characters > _CERTAINLY_SMALL
+
+
+def _characters(encoded: WireItem) -> int | None:
+    """At most how many characters names and values have; None where that takes longer than a look at each."""
     size = 0
     for name, value in encoded.items():
         ((kind, content),) = value.items()
         if kind not in {"S", "B", "N", "BOOL", "NULL"}:
-            return True
+            return None
         size += len(name) + (len(content) if kind in {"S", "B"} else 22)
-    return size > _CERTAINLY_SMALL
+    return size

@@ -1,13 +1,13 @@
 """Writes one by one, in batches where nothing is expected of what stands there, and all or none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from graphql_api.adapters.dynamodb.calls import Answer, Call, Calls, requires
-from graphql_api.adapters.dynamodb.gather import chunks, some_at_once
+from graphql_api.adapters.dynamodb.gather import some_at_once
 from graphql_api.adapters.dynamodb.gets import check_key, read_key, rest, wire_key
-from graphql_api.adapters.dynamodb.items import WireItem, encode_item, encode_value
+from graphql_api.adapters.dynamodb.items import WireItem, bytes_sent, encode_item, encode_value
 from graphql_api.adapters.dynamodb.problems import InconsistentAnswer
 from graphql_api.adapters.dynamodb.table import Standing
 from graphql_api.errors import ConditionFailed, ItemTooLarge, StoreError, StoreRefused
@@ -25,6 +25,8 @@ from graphql_api.store.records import same
 from graphql_api.store.values import Delete, Expect, IndexDefinition, Item, Key, TableDefinition, Write
 
 MOST_IN_A_BATCH = 25
+MOST_BYTES_IN_A_BATCH = 15 * 2**20
+"""AWS takes 16 MB of JSON, with what stands around the records"""
 WRITE_ID = "_w"
 """the attribute that tells one write from every other (docs/table-format.md)"""
 
@@ -112,7 +114,7 @@ class Writer:
                 problems[position] = problem
         refuse_doubles(change.key for change in changes)
         plain = [change for change in changes if not change.condition]
-        parts = chunks(plain, MOST_IN_A_BATCH) + [[change] for change in changes if change.condition]
+        parts = [*_batches(plain), *([change] for change in changes if change.condition)]
 
         async def apply(part: list[Change]) -> None:
             for change, problem in (await self._part(part)).items():
@@ -168,7 +170,7 @@ class Writer:
         return rests(await self._calls.do(call))
 
     async def _alone(self, change: Change, deadline: float) -> StoreError | None:
-        """One write; after a lost reply, the record that stands there tells whether it was ours."""
+        """One write; where its condition fails, the record that stands there tells whether it was met by us before."""
         request = {"TableName": self._calls.table, **change.condition, "ReturnConsumedCapacity": "TOTAL"}
         if change.item is not None:
             operation, request["Item"] = "PutItem", change.item
@@ -179,7 +181,7 @@ class Writer:
         try:
             await self._calls.do(call)
         except ConditionFailed as problem:
-            if call.unheard and _was_ours(change, problem.old):
+            if _was_ours(change, problem.old, unheard=call.unheard):
                 return None
             failed = ConditionFailed(problem.message, position=change.position, old=problem.old)
             failed.__cause__ = problem.__cause__
@@ -220,8 +222,23 @@ class Writer:
         return {"Delete": {**action, "Key": wire_key(self._table, change.key)}}
 
 
-def _was_ours(change: Change, old: dict[str, Any] | None) -> bool:
-    """Whether what stands there is what an unheard attempt of this very write has left."""
+def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """The changes in batches of which each is few enough and small enough for one request."""
+    batch: list[Change] = []
+    size = 0
+    for change in changes:
+        added = 0 if change.item is None else bytes_sent(change.item)
+        if batch and (len(batch) == MOST_IN_A_BATCH or size + added > MOST_BYTES_IN_A_BATCH):
+            yield batch
+            batch, size = [], 0
+        batch.append(change)
+        size += added
+    if batch:
+        yield batch
+
+
+def _was_ours(change: Change, old: dict[str, Any] | None, *, unheard: bool) -> bool:
+    """Whether what stands there is what this very write has left, in an attempt unheard or doubled by the network."""
     if isinstance(change.write, Delete):
-        return old is None
+        return unheard and old is None
     return old is not None and WRITE_ID in old and same(old, dict(change.write.item))
