@@ -18,8 +18,8 @@ from graphql_api.errors import (
     about,
     nearest,
 )
+from graphql_api.fanout.find_page import find_page
 from graphql_api.fanout.page import Page
-from graphql_api.fanout.whole_records import find_page
 from graphql_api.keys.outside import split_outside
 from graphql_api.keys.ranges import encode_tuple
 from graphql_api.mutations.apply import delete_record, get_record, put_records
@@ -65,9 +65,9 @@ class Database:
         """What a request asks for, as this tenant and principal may see it."""
         request = replace(request, tenant=self.tenant, principal=self.principal)
         plan = plan_search(self.catalog, request, self.clock(), self.seal)
-        count_search(len(plan.reads))
         found = await find_page(self.store, plan)
-        count_returned(len(found.rows))
+        count_search(found.asked)
+        count_returned(len(found.hits))
         return Page(plan, found, self.seal)
 
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:

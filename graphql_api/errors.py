@@ -150,6 +150,18 @@ class InvalidValue(ShardQLError):
     code = "INVALID_VALUE"
 
 
+class FilterTooLarge(ShardQLError):
+    """A filter with more comparisons, values or levels than a search tests."""
+
+    code = "FILTER_TOO_LARGE"
+
+
+class TooManyToSort(ShardQLError):
+    """More records match than are sorted at once."""
+
+    code = "TOO_MANY_TO_SORT"
+
+
 class EmptyKey(ShardQLError):
     """An empty text where a key is needed."""
 

@@ -3,13 +3,15 @@
 import graphlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from graphql_api.catalog.markers import Derived, Index, Primary, Searchable, Shards
+from graphql_api.catalog.markers import Derived, Index, Primary, Searchable, Shards, Union
 from graphql_api.catalog.naming import entity_name
 from graphql_api.errors import InvalidCatalog, Violation, nearest
+
+S = TypeVar("S", bound=Searchable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Declaration:
     shards: Shards
     separator: str
     indexes: Mapping[str, Index]
+    """by attribute, inherited ones first"""
+    unions: Mapping[str, Union]
     """by attribute, inherited ones first"""
     derived: Mapping[str, Derived]
     """by property, sources before what is computed from them"""
@@ -50,19 +54,25 @@ class Entity(BaseModel):
             name=entity_name(cls.__name__) if name is None else name,
             shards=shards or (above.shards if above else Shards(1)),
             separator=separator if separator is not None else above.separator if above else "/",
-            indexes=_indexes(cls),
+            indexes=_declared(cls, Index),
+            unions=_declared(cls, Union),
             derived={},
         )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Refuses mistyped names at once, all of the class together."""
-        mistakes = [*_index_mistakes(cls), *_derived_mistakes(cls)]
+        mistakes = [*_index_mistakes(cls), *_union_mistakes(cls), *_derived_mistakes(cls)]
         if mistakes:
             raise InvalidCatalog(mistakes)
         declared = cls.__declaration__
         cls.__declaration__ = Declaration(
-            declared.name, declared.shards, declared.separator, declared.indexes, _in_order(_derived(cls))
+            declared.name,
+            declared.shards,
+            declared.separator,
+            declared.indexes,
+            declared.unions,
+            _in_order(_derived(cls)),
         )
 
     @model_validator(mode="before")
@@ -83,10 +93,10 @@ class Entity(BaseModel):
             self.__dict__[name] = rule.of(self)
 
 
-def _indexes(model: type[Entity]) -> dict[str, Index]:
-    """All indexes that a class declares or inherits; a later class replaces by name."""
+def _declared(model: type[Entity], kind: type[S]) -> dict[str, S]:
+    """All searches of a kind that a class declares or inherits; a later class replaces by name."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
-    return {name: value for name, value in found.items() if isinstance(value, Index)}
+    return {name: value for name, value in found.items() if isinstance(value, kind)}
 
 
 def _derived(model: type[Entity]) -> dict[str, Derived]:
@@ -123,6 +133,21 @@ def _index_mistakes(model: type[Entity]) -> list[Violation]:
             )
         mistakes += [_unknown(model, attribute, does, name) for does, name in uses if name not in model.model_fields]
     return mistakes
+
+
+def _union_mistakes(model: type[Entity]) -> list[Violation]:
+    indexes = model.__declaration__.indexes
+    return [
+        Violation(
+            model.__name__,
+            attribute,
+            f"is a union of {name!r}, which is no index of {model.__name__}.",
+            nearest(name, indexes).strip() or f"Its indexes are {', '.join(indexes)}.",
+        )
+        for attribute, union in model.__declaration__.unions.items()
+        for name in union.members
+        if name not in indexes
+    ]
 
 
 def _derived_mistakes(model: type[Entity]) -> list[Violation]:

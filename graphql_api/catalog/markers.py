@@ -179,6 +179,17 @@ class Index(Searchable):
         self.range_key = range_key
 
 
+class Union(Searchable):
+    """Several indexes as one search: `by_name = Union("by_first_name", "by_last_name")`.
+
+    The answer has the records of the first index in its order, then those of the next one that were not there, and so
+    on.
+    """
+
+    def __init__(self, *members: str) -> None:
+        self.members = members
+
+
 def _listed(words: Any, single: type | tuple[type, ...]) -> tuple[Any, ...]:
     """One word, several or none, as a tuple."""
     if words is None:

@@ -13,9 +13,9 @@ from pydantic.fields import FieldInfo
 from graphql_api.catalog.annotations import Annotation, read_annotation
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.generations import CREATION_CODECS, shard_problems, shard_space
-from graphql_api.catalog.markers import Index, Role, Stored
+from graphql_api.catalog.markers import Index, Role, Stored, Union
 from graphql_api.catalog.naming import camel_case, capitalized, without_id
-from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty, UnionSpec
 from graphql_api.errors import Violation, nearest
 from graphql_api.shards.spaces import ONE_SHARD, ShardSpace
 from graphql_api.store.values import Projection
@@ -48,6 +48,10 @@ class _Reader:
         if not self.model.__pydantic_fields_complete__:
             self._report(None, "has annotations that Python cannot resolve.", "Import the types that they name.")
         ids, sub_ids = self._with_role("id"), self._with_role("sub id")
+        indexes = {"by_id": self._primary(ids, sub_ids)} | {
+            attribute: self._index(attribute, index, ids + sub_ids)
+            for attribute, index in self.declared.indexes.items()
+        }
         created = self._only(self._with_role("created"), "Created")
         return EntitySpec(
             name=self.declared.name,
@@ -59,12 +63,9 @@ class _Reader:
             sub_ids=sub_ids,
             created=created,
             space=self._space(created),
-            indexes=MappingProxyType(
-                {"by_id": self._primary(ids, sub_ids)}
-                | {
-                    attribute: self._index(attribute, index, ids + sub_ids)
-                    for attribute, index in self.declared.indexes.items()
-                }
+            indexes=MappingProxyType(indexes),
+            unions=MappingProxyType(
+                {attribute: _union(attribute, union, indexes) for attribute, union in self.declared.unions.items()}
             ),
             separator=self.declared.separator,
             ttl=self._only(self._with_role("ttl"), "Ttl"),
@@ -221,3 +222,9 @@ def _own_space(model: type[Entity]) -> ShardSpace:
     shards = model.__declaration__.shards
     broken = any(shard_problems(shards, created)) or (shards.growth and created is None)
     return ONE_SHARD if broken else shard_space(shards, created)
+
+
+def _union(attribute: str, union: Union, indexes: Mapping[str, IndexSpec]) -> UnionSpec:
+    return UnionSpec(
+        attribute, camel_case(attribute.removeprefix("by_")), tuple(indexes[name] for name in union.members)
+    )

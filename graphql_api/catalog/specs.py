@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +109,17 @@ class IndexSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class UnionSpec:
+    """Several indexes of an entity that are searched one after the other, none of their records twice."""
+
+    attribute: str
+    """as Python calls it: `by_name`"""
+    name: str
+    """as GraphQL calls it: `name`"""
+    members: tuple[IndexSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EntitySpec:
     """An entity of the catalog."""
 
@@ -130,6 +141,8 @@ class EntitySpec:
     """by Python name; `by_id` first"""
     separator: str = "/"
     """between the parts of a composite id, outside"""
+    unions: Mapping[str, UnionSpec] = field(default_factory=dict)
+    """by Python name"""
     ttl: PropertySpec | None = None
     """the second from which on an engine may remove a record"""
 

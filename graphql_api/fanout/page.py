@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import from_item
 from graphql_api.errors import StoreUnavailable
-from graphql_api.fanout.run_search import Found
+from graphql_api.fanout.find_page import Hit, PageFound, places_of
 from graphql_api.search.page_token import pack
 from graphql_api.search.plan import SearchPlan
 from graphql_api.search.seal import Seal
@@ -16,6 +16,9 @@ from graphql_api.search.standing import Standing
 
 E = TypeVar("E", bound=Entity)
 
+
+MOST_HINT = 13
+"""a page that looks at 8,192 records for each of its own is near the end of any budget"""
 
 MAX_TOKEN_CHARACTERS = 4096
 """of a token with shards that lag"""
@@ -42,32 +45,47 @@ class Shards:
 class Page(Generic[E]):
     """Some records of an answer, in its order, and how to get the ones around them."""
 
-    def __init__(self, plan: SearchPlan, found: Found, seal: Seal) -> None:
+    def __init__(self, plan: SearchPlan, found: PageFound, seal: Seal) -> None:
         self._plan = plan
         self._found = found
         self._seal = seal
-        self._rows = found.rows[::-1] if plan.backward else found.rows
+        self._hits = found.hits[::-1] if plan.backward else found.hits
         self.complete = not found.failures
         """whether every shard answered"""
-        self.stopped_by = "SHARDS" if found.failures and len(found.rows) < plan.limit else None
-        """why the page is shorter than asked for, when it is not the last"""
-        self._continuation = self._sealed(found.standing) if found.standing != Standing(plan.walk.goal) else None
+        self.stopped_by = found.stopped_by
+        """why the page is shorter than asked for, when it is not the last: BUDGET or SHARDS"""
+        self._continuation = (
+            self._sealed(found.standing, self._hint()) if found.standing != Standing(plan.walk.goal) else None
+        )
+
+    def _hint(self) -> int:
+        """About how many records a filter looks at for each of the page, as a power of two: the next page begins so."""
+        if self._plan.filter is None:
+            return 0
+        return min(MOST_HINT, (self._found.work.records_read // max(1, len(self._found.hits))).bit_length() - 1)
 
     @property
     def shards(self) -> Shards:
         """Who answered."""
-        index, failures = self._plan.index, self._found.failures
+        index, failures = self._plan.members[0].index, self._found.failures
         failed = tuple(
             FailedShard(f"{index.head}!{index.space.text(ordinal)}", failure.code, failure.retryable)
             for ordinal, failure in failures.items()
         )
-        expected = len(self._plan.reads)
+        expected = self._found.asked
         return Shards(expected, expected - len(failed), failed)
 
     @cached_property
     def items(self) -> Sequence[E]:
         """The records."""
-        return cast(Sequence[E], [from_item(self._plan.entity, row.item) for row in self._rows])
+        return cast(Sequence[E], [self._record(hit) for hit in self._hits])
+
+    def _record(self, hit: Hit) -> Entity:
+        """The whole record, or what its index tells of it where that was all that is needed."""
+        member = hit.member
+        if member.fetches or member.view.is_whole:
+            return from_item(self._plan.entity, hit.row.item)
+        return self._plan.entity.model.model_construct(**member.view.values(hit.row))
 
     @property
     def has_next(self) -> bool:
@@ -87,39 +105,39 @@ class Page(Generic[E]):
     @cached_property
     def cursors(self) -> Sequence[str]:
         """For each record the token of its place: good as `after`, `before` and `next_token`."""
-        return [self._cursor(at) for at in range(len(self._rows))]
+        return [self._cursor(at) for at in range(len(self._hits))]
 
     @cached_property
     def start_cursor(self) -> str | None:
         """The place of the first record; walking backward, where the page before this one ends."""
         if self._plan.backward and self._continuation is not None:
             return self._continuation
-        return self._cursor(0) if self._rows else None
+        return self._cursor(0) if self._hits else None
 
     @cached_property
     def end_cursor(self) -> str | None:
         """The place of the last record; while more follows, where the next page begins."""
-        return self.next_token or (self._cursor(len(self._rows) - 1) if self._rows else None)
+        return self.next_token or (self._cursor(len(self._hits) - 1) if self._hits else None)
 
     @property
     def explain(self) -> Mapping[str, Any]:
         """The plan, and what it really cost."""
         return {
             **self._plan.describe(),
-            "read": {**self._found.work.describe(), "returned": len(self._rows)},
+            "read": {**self._found.work.describe(), "returned": len(self._hits)},
         }
 
     def _cursor(self, at: int) -> str:
         """The token of a record's place, with the shards that stood earlier when the walk came by."""
-        walk, found = self._plan.walk, self._found
-        walked = len(self._rows) - at if self._plan.backward else at + 1
-        rows = found.rows[:walked]
-        last = walk.place_of(rows[-1].position)
-        return self._sealed(walk.after(rows, last, self._plan.ordinals, found.failures))
+        plan, found = self._plan, self._found
+        walked = len(self._hits) - at if plan.backward else at + 1
+        hits = found.hits[:walked]
+        standing = plan.walk.after(places_of(hits), hits[-1].place, plan.ordinals, found.failures)
+        return self._sealed(standing)
 
-    def _sealed(self, standing: Standing) -> str:
+    def _sealed(self, standing: Standing, hint: int = 0) -> str:
         plan = self._plan
-        token = self._seal.seal(pack(plan.binding.token(standing)), plan.tenant, plan.principal)
+        token = self._seal.seal(pack(plan.binding.token(standing, hint)), plan.tenant, plan.principal)
         if standing.lagging and len(token) > MAX_TOKEN_CHARACTERS:
             raise StoreUnavailable(
                 "Too many shards have failed at too many places of this walk: try again with the same token, which "

@@ -1,15 +1,15 @@
-"""Runs a plan: rounds of reads until one page is certain."""
+"""Runs a plan against one index: rounds of reads until so many rows are certain, or the budget ends."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphql_api.errors import StoreError
 from graphql_api.fanout.merge import count_safe, frontier, is_behind, merged
 from graphql_api.fanout.shard_stream import ShardStream
 from graphql_api.search.how_much import next_limit
-from graphql_api.search.plan import SearchPlan
+from graphql_api.search.plan import Member, SearchPlan
 from graphql_api.search.standing import Standing
 from graphql_api.store.port import Store
 from graphql_api.store.values import Position, RangeRead, Row, RowPage
@@ -35,49 +35,69 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page in walking order, and where to go on."""
+    """The next rows of one index in walking order, and how far they go."""
 
     rows: Sequence[Row]
-    standing: Standing
-    """where the shards stand behind these rows, whatever becomes of them"""
+    passed: Sequence[Position]
+    """places of rows that were looked at and do not count"""
+    edge: Position | None
+    """up to here everything is known; None: to the end of the index"""
     failures: Mapping[int, StoreError]
-    """by the shard's ordinal"""
-    work: Work
+    """of shards that were asked, by ordinal"""
+    asked: int
+    """shards"""
 
 
-async def run_search(store: Store, plan: SearchPlan, work: Work) -> Found:
-    """The next `limit` rows of the whole answer; one more is looked for, to know whether there is a next page."""
-    wanted = plan.limit + 1
+async def run_search(
+    store: Store,
+    plan: SearchPlan,
+    member: Member,
+    standing: Standing,
+    wanted: int,
+    work: Work,
+    without: Collection[int] = (),
+) -> Found:
+    """The next `wanted` rows of an index behind where its shards stand, fewer at its end or the budget's.
+
+    The budget is looked at only after a whole round, in which every shard got beyond its place: each page gets on.
+    """
     begun = work.rounds
-    streams = {read.ordinal: ShardStream(read, plan) for read in plan.reads}
-    reads: Sequence[RangeRead] = plan.reads
+    reads: Sequence[RangeRead] = plan.reads_of(member, standing, wanted - 1, without)
+    streams = {read.ordinal: ShardStream(read, plan, member) for read in reads}
     known: list[Row] = []
-    safe = 0
+    safe, scanned = 0, work.records_read
+    edge: Position | None = None
     while reads:
         # An engine that stops at `want` must get on as fast as one that reads shard by shard.
-        want = max(wanted - safe, sum(read.limit for read in reads) if work.rounds > begun else 0)
-        await _round(store, streams, reads, want, plan, work)
+        asked = sum(read.limit for read in reads)
+        want = asked if work.rounds > begun else min((wanted - safe) << (0 if member.late else plan.hint), plan.budget)
+        await _round(store, streams, reads, max(want, wanted - safe), plan, work)
         known = merged(streams.values(), descending=plan.descending)
-        safe = count_safe(known, frontier(streams.values(), descending=plan.descending), descending=plan.descending)
-        reads = () if safe >= wanted else _refills([*streams.values()], known, safe, work.rounds - begun, plan)
-    rows = known[: min(safe, plan.limit)]
+        edge = frontier(streams.values(), descending=plan.descending)
+        safe = count_safe(known, edge, descending=plan.descending)
+        if safe >= wanted or work.records_read >= plan.budget:
+            break
+        scale = _scale(work.records_read - scanned, len(known), plan)
+        reads = _refills([*streams.values()], known, safe, wanted, work.rounds - begun, scale, plan)
+        reads = _within(reads, plan.budget - work.records_read)
     failures = {stream.ordinal: stream.failure for stream in streams.values() if stream.failure is not None}
-    if failures and len(failures) == len(streams):
-        raise next(iter(failures.values()))
-    last = plan.walk.goal if safe < wanted else plan.walk.place_of(_last_before(known, streams.values(), plan))
-    return Found(rows, plan.walk.after(rows, last, plan.ordinals, failures), failures, work)
+    passed = [place for stream in streams.values() for place in stream.passed]
+    return Found(known[: min(safe, wanted)], passed, edge, failures, len(streams))
 
 
-def _last_before(known: Sequence[Row], streams: Iterable[ShardStream], plan: SearchPlan) -> Position:
-    """The last place that was looked at before the row which begins the next page, so that none is looked at again."""
-    *_, last_row, next_row = known[: plan.limit + 1]
-    last = last_row.position
-    for stream in streams:
-        for place in reversed(stream.expired):
-            if is_behind(next_row, place, descending=plan.descending):
-                last = place if is_behind(place, last, descending=plan.descending) else last
-                break
-    return last
+def _scale(scanned: int, matches: int, plan: SearchPlan) -> float:
+    """About how many records have to be looked at for each that counts."""
+    if plan.filter is None and len(plan.members) == 1:
+        return 1
+    return max(1, scanned / matches if matches else 2 * scanned)
+
+
+def _within(reads: Sequence[RangeRead], budget: int) -> Sequence[RangeRead]:
+    """As much of each read as the budget has room for, and at least one record of each."""
+    asked = sum(read.limit for read in reads)
+    if asked <= budget:
+        return reads
+    return tuple(replace(read, limit=max(1, read.limit * budget // asked)) for read in reads)
 
 
 async def _round(
@@ -102,10 +122,15 @@ async def _round(
 
 
 def _refills(
-    streams: Sequence[ShardStream], known: Sequence[Row], safe: int, refill: int, plan: SearchPlan
+    streams: Sequence[ShardStream],
+    known: Sequence[Row],
+    safe: int,
+    wanted: int,
+    refill: int,
+    scale: float,
+    plan: SearchPlan,
 ) -> tuple[RangeRead, ...]:
     """Asks every shard that may still hide a row of this page, each for its part of what is missing."""
-    wanted = plan.limit + 1
     last_row = known[wanted - 1] if len(known) >= wanted else None
     certain, likely = (Counter(row.ordinal for row in known[:end]) for end in (safe, wanted))
     refills = []
@@ -118,5 +143,5 @@ def _refills(
             certain[stream.ordinal] / safe if certain[stream.ordinal] else 1 / len(streams),
             likely[stream.ordinal] / min(wanted, len(known)) if known else 0,
         )
-        refills.append(stream.ask_on(next_limit(wanted - safe, share, stream.last_limit, refill)))
+        refills.append(stream.ask_on(next_limit(wanted - safe, share, stream.last_limit, refill, scale)))
     return tuple(refills)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from graphql_api.catalog.items import has_expired
 from graphql_api.errors import StoreError, StoreUnavailable
-from graphql_api.search.plan import SearchPlan
+from graphql_api.search.plan import Member, SearchPlan
 from graphql_api.store.resume import behind
 from graphql_api.store.values import Position, RangeRead, Row, RowPage
 
@@ -12,13 +12,14 @@ from graphql_api.store.values import Position, RangeRead, Row, RowPage
 class ShardStream:
     """A shard of a running page; it has shown everything once `scanned_to` is None."""
 
-    def __init__(self, read: RangeRead, plan: SearchPlan) -> None:
+    def __init__(self, read: RangeRead, plan: SearchPlan, member: Member) -> None:
         self.rows: list[Row] = []
         self.scanned_to: Position | None = None
         self.failure: StoreError | None = None
-        self.expired: list[Position] = []
-        """places of rows that are no records any more, in reading order"""
+        self.passed: list[Position] = []
+        """places of rows that do not count, in reading order"""
         self._plan = plan
+        self._member = member
         self._read = read
 
     @property
@@ -35,13 +36,22 @@ class ShardStream:
             hash_key = self._read.hash_key
             raise StoreUnavailable(f"The store stands still at {hash_key}: try again.", shard=hash_key)
         for row in page.rows:
-            if self._plan.entity.ttl and has_expired(self._plan.entity, row.item, self._plan.now):
-                self.expired.append(row.position)
-            else:
+            if self._counts(row):
                 self.rows.append(row)
-        left = None if page.scanned_to is None else behind(self._read, page.scanned_to, may_tie=self._plan.index.raw)
+            else:
+                self.passed.append(row.position)
+        left = None if page.scanned_to is None else behind(self._read, page.scanned_to, may_tie=self._member.index.raw)
         self.scanned_to = page.scanned_to if left is not None else None
         self._read = left or self._read
+
+    def _counts(self, row: Row) -> bool:
+        """Whether a row is part of the answer, as far as it tells itself."""
+        plan, member = self._plan, self._member
+        if plan.entity.ttl and has_expired(plan.entity, row.item, plan.now):
+            return False
+        if member.early is not None and not member.early.matches(member.view.reader(row)):
+            return False
+        return not any(earlier.holds(row.item) for earlier in plan.members[: member.number])
 
     def fail(self, failure: StoreError) -> None:
         """Is out for the rest of the page; what it has shown stays."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from graphql_api.catalog.naming import camel_case, capitalized, entity_name
-from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, UnionSpec
 from graphql_api.errors import InvalidCatalog, Violation
 from graphql_api.search.dialect import Dialect
 
@@ -32,7 +32,7 @@ class Names:
         """The field that finds one record: `user`, `Plugin_User`."""
         return self._field(entity.type_name)
 
-    def search(self, entity: EntitySpec, index: IndexSpec) -> str:
+    def search(self, entity: EntitySpec, index: IndexSpec | UnionSpec) -> str:
         """The field that searches an index: `userByFirstName`."""
         return f"{self.record(entity)}By{capitalized(index.name)}"
 

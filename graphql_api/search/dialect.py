@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, UnionSpec
 
 PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", "before", "on_shard_failure"})
 """arguments of every search that are about its pages"""
@@ -23,7 +23,7 @@ class Dialect:
     """of a property, from its name in Python"""
     word: Callable[[str], str]
     """of an argument that every search takes, from its name in Python"""
-    index: Callable[[EntitySpec, IndexSpec], str]
+    index: Callable[[EntitySpec, IndexSpec | UnionSpec], str]
     """of a search"""
 
     def argument(self, property_name: str) -> str:

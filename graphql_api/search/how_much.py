@@ -4,9 +4,19 @@ from functools import lru_cache
 from math import ceil, exp, sqrt
 
 
+def first_limit(count: int, shards: int, *, hint: int = 0, one_id: bool = False) -> int:
+    """The first read of every shard, for so many records of the answer.
+
+    `hint` tells about how many records a filter looked at for each that it let through, as a power of two.
+    """
+    if hint:
+        return _scanned((count + 1) / (1 if one_id else shards), 1 << hint, count + 1)
+    return count + 1 if one_id else _expected(count, shards)
+
+
 @lru_cache(maxsize=4096)
-def first_limit(limit: int, shards: int) -> int:
-    """The first read of every shard: it should hold the shard's part of the page in nearly all cases.
+def _expected(limit: int, shards: int) -> int:
+    """It should hold the shard's part of the page in nearly all cases.
 
     The part is about Poisson distributed; the caps keep the sum of all shards within what a page may read.
     """
@@ -25,13 +35,20 @@ def first_limit(limit: int, shards: int) -> int:
     return max(1, most)
 
 
-def next_limit(needed: int, share: float, last_limit: int, refill: int) -> int:
+def next_limit(needed: int, share: float, last_limit: int, refill: int, scale: float = 1) -> int:
     """A later read of a shard that may hold more of the page: its expected part of what is still needed, and some more.
 
-    From the third refill on at least twice the last read, so that no distribution needs many rounds.
+    `scale` is how many records are looked at for each that counts. From the third refill on at least twice the last
+    read, so that no distribution needs many rounds.
     """
     expected = needed * share
-    count = ceil(expected + sqrt(expected))
+    count = ceil(expected + sqrt(expected)) if scale <= 1 else _scanned(expected, scale, needed)
     if refill >= 3:
         count = max(count, 2 * last_limit)
     return max(1, count)
+
+
+def _scanned(matches: float, scale: float, needed: int) -> int:
+    """How many records to look at for so many matches, when the place of the last of them is not known well either."""
+    mean = matches * scale
+    return max(1, ceil(mean + sqrt(mean) + mean / sqrt(max(1, needed))))

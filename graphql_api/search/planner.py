@@ -1,28 +1,34 @@
-"""Turns a request into a plan: which hash keys, which range of each, from which place, how much at first."""
+"""Turns a request into a plan: which hash keys, which range of each, from which place, and what else must hold."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.catalog.specs import EntitySpec, IndexSpec
-from graphql_api.errors import ExpiredToken, InvalidValue, TokenAhead, TokenMismatch, about
+from graphql_api.errors import (
+    ExpiredToken,
+    InvalidValue,
+    TokenAhead,
+    TokenMismatch,
+    UnknownArgument,
+    about,
+    nearest,
+)
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import join
-from graphql_api.search.conditions import Conditions, read_conditions
+from graphql_api.search.conditions import Conditions, narrowed, read_conditions
 from graphql_api.search.dialect import Dialect
-from graphql_api.search.how_much import first_limit
+from graphql_api.search.filters import Filter, all_of, conjuncts, default_of, read_filter, store_filter
 from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
-from graphql_api.search.plan import Binding, SearchPlan, place_of
+from graphql_api.search.plan import Binding, Member, SearchPlan
 from graphql_api.search.request import Paging, SearchRequest, read_paging
+from graphql_api.search.row_view import RowView
 from graphql_api.search.seal import Seal
-from graphql_api.search.standing import END, START, Standing, Walk
+from graphql_api.search.standing import Standing, Walk
 from graphql_api.shards.coverage import coverage
-from graphql_api.store.resume import behind
-from graphql_api.store.values import Key, Position, RangeRead
+from graphql_api.store.values import RangeRead, StoreFilter
 
 TOKEN_HOURS = 24
 _SHOWN_WORDS = 160
@@ -31,81 +37,118 @@ _SHOWN_WORDS = 160
 def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal) -> SearchPlan:
     """Decides a whole page; `now` is in seconds since 1970."""
     entity = catalog.entity(request.entity)
-    index = catalog.index(IndexRef(entity.model, request.index))
+    union = entity.unions.get(request.index)
+    indexes = union.members if union is not None else (catalog.index(IndexRef(entity.model, request.index)),)
     paging = read_paging(request)
-    conditions = read_conditions(entity, index, request.arguments, request.dialect)
-    binding = _binding(request.dialect, entity, index, conditions, paging.reverse, now)
-    one_id, ordinals = _shards(entity, index, conditions)
-    with about(_longest_hash_argument(index, conditions, request.dialect)):
-        whole = tuple(
-            RangeRead(
-                index=index.physical,
-                hash_key=hash_key(index.head, index.space.text(ordinal), conditions.hash_values, request.tenant),
-                ordinal=ordinal,
-                range=conditions.range,
-                limit=1,
-                consistent=request.consistent and index.physical is None,
-                descending=paging.reverse != paging.backward,
-            )
-            for ordinal in ordinals
-        )
-    begins = Standing(END if paging.backward else START)
+    filter = read_filter(entity, request.filter, request.dialect)
+    selected = _selected(entity, request)
+    reads = _Reads(entity, request, filter, selected, descending=paging.reverse != paging.backward)
+    members = tuple(reads.member(number, index) for number, index in enumerate(indexes))
+    binding = _binding(request, entity, members, filter, reverse=paging.reverse, now=now)
+    begins, hint = Standing(Place(len(members) if paging.backward else 0)), 0
     if paging.token is not None:
         token = unpack(seal.open(paging.token, request.tenant, request.principal, paging.argument), paging.argument)
         _check_token(token, binding, paging)
-        begins = Standing(token.place, token.lagging)
-    plan = SearchPlan(
+        begins, hint = Standing(token.place, token.lagging), token.hint
+    return SearchPlan(
         entity=entity,
-        index=index,
         tenant=request.tenant,
         principal=request.principal,
-        conditions=conditions.words,
-        range=conditions.range,
-        whole=whole,
-        reads=(),
-        one_id=one_id,
+        members=members,
+        union=None if union is None else union.name,
+        filter=filter,
         limit=paging.limit,
         reverse=paging.reverse,
         backward=paging.backward,
         resumed=paging.token is not None,
-        walk=Walk(paging.reverse != paging.backward, paging.backward, begins, partial(place_of, index)),
+        walk=Walk(paging.reverse, paging.backward, len(members), begins),
         partial=_is_partial(request),
+        budget=request.budget,
+        hint=hint,
+        selected=selected,
         binding=binding,
         now=now,
     )
-    return go_on(plan, begins, paging.limit)
 
 
-def go_on(plan: SearchPlan, begins: Standing, limit: int) -> SearchPlan:
-    """The same search from where its shards stand, for so many records."""
-    walk = replace(plan.walk, begins=begins)
-    left = [
-        (read, position)
-        for whole in plan.whole
-        for position in [_position(plan, begins.of(whole.ordinal))]
-        if (read := _left_of(whole, walk, position, may_tie=plan.index.raw)) is not None
-    ]
-    first = limit + 1 if plan.one_id else first_limit(limit, len(left))
-    reads = tuple(_with_limit(read, first, position) for read, position in left)
-    return replace(plan, walk=walk, reads=reads, limit=limit)
+class _Reads:
+    """Makes the members of a plan: one look at one index each."""
+
+    def __init__(
+        self,
+        entity: EntitySpec,
+        request: SearchRequest,
+        filter: Filter | None,
+        selected: frozenset[str] | None,
+        *,
+        descending: bool,
+    ) -> None:
+        self._entity = entity
+        self._request = request
+        self._filter = filter
+        self._selected = selected
+        self._descending = descending
+
+    def member(self, number: int, index: IndexSpec) -> Member:
+        """What is looked at in one index."""
+        entity, request = self._entity, self._request
+        given = read_conditions(entity, index, request.arguments, request.dialect)
+        conditions = narrowed(index, given, conjuncts(self._filter))
+        one_id, ordinals = _shards(entity, index, conditions)
+        view = RowView(entity, index, given.known)
+        tests = conjuncts(self._filter)
+        early = all_of([part for part in tests if all(map(view.tells, part.properties))])
+        with about(_longest_hash_argument(index, conditions, request.dialect)):
+            whole = tuple(
+                RangeRead(
+                    index=index.physical,
+                    hash_key=hash_key(index.head, index.space.text(ordinal), conditions.hash_values, request.tenant),
+                    ordinal=ordinal,
+                    range=conditions.range,
+                    limit=1,
+                    consistent=request.consistent and index.physical is None,
+                    descending=self._descending,
+                    filter=self._in_store(view, early),
+                )
+                for ordinal in (() if conditions.range.is_empty else ordinals)
+            )
+        return Member(
+            number=number,
+            index=index,
+            conditions=conditions.words,
+            hash_values=conditions.hash_values,
+            range=conditions.range,
+            whole=whole,
+            one_id=one_id,
+            view=view,
+            early=early,
+            late=len(conjuncts(early)) < len(tests),
+            fetches=not all(map(view.tells, self._needed())),
+        )
+
+    def _needed(self) -> Iterable[str]:
+        """The properties that a record must come with."""
+        wanted = self._entity.properties.keys() if self._selected is None else self._selected
+        tested = frozenset[str]() if self._filter is None else self._filter.properties
+        expiry = (self._entity.ttl.name,) if self._entity.ttl is not None else ()
+        return (*wanted, *tested, *expiry)
+
+    def _in_store(self, view: RowView, early: Filter | None) -> StoreFilter | None:
+        """The part of the filter that an engine may test; it sees attributes, and none that the index lacks."""
+        parts = [part for part in conjuncts(early) if all(map(view.stores, part.properties))]
+        return store_filter(all_of(parts), lambda part: default_of(self._entity, part) is not None)
 
 
-def _left_of(read: RangeRead, walk: Walk, position: Position | None, *, may_tie: bool) -> RangeRead | None:
-    """What a shard still has to show."""
-    if position is not None:
-        return behind(read, position, may_tie=may_tie)
-    return None if walk.begins.of(read.ordinal) == walk.goal else read
-
-
-def _position(plan: SearchPlan, place: Place) -> Position | None:
-    """A token's place in this search; the hash key of its record is made anew, never taken from the token."""
-    if place.value is None:
+def _selected(entity: EntitySpec, request: SearchRequest) -> frozenset[str] | None:
+    if request.select is None:
         return None
-    if place.record is None:
-        return Position(place.value, place.ordinal, Key("", ""))
-    entity = plan.entity
-    own_hash = hash_key(entity.name, entity.space.text(place.record.ordinal), (), plan.tenant)
-    return Position(place.value, place.ordinal, Key(own_hash, place.record.range_key))
+    unknown = next((name for name in request.select if name not in entity.properties), None)
+    if unknown is not None:
+        raise UnknownArgument(
+            f"{entity.type_name} has no property {unknown!r} to select.{nearest(unknown, entity.properties)}",
+            argument="select",
+        )
+    return frozenset(request.select)
 
 
 def _is_partial(request: SearchRequest) -> bool:
@@ -113,12 +156,6 @@ def _is_partial(request: SearchRequest) -> bool:
         argument = request.dialect.word("on_shard_failure")
         raise InvalidValue(f"{argument} is FAIL or PARTIAL, not {request.on_shard_failure!r}.", argument=argument)
     return request.on_shard_failure == "PARTIAL"
-
-
-def _with_limit(read: RangeRead, limit: int, position: Position | None) -> RangeRead:
-    """Reading downwards an engine may have to read the place's own record once more to leave it out: one more there."""
-    again = position is not None and read.descending and read.start is None and read.ordinal == position.ordinal
-    return replace(read, limit=limit + again)
 
 
 def _longest_hash_argument(index: IndexSpec, conditions: Conditions, dialect: Dialect) -> str:
@@ -153,24 +190,43 @@ def _between(name: str, known: Mapping[str, Any], bounds: Mapping[str, tuple[Any
 
 
 def _binding(
-    dialect: Dialect, entity: EntitySpec, index: IndexSpec, conditions: Conditions, reverse: bool, now: float
+    request: SearchRequest,
+    entity: EntitySpec,
+    members: Sequence[Member],
+    filter: Filter | None,
+    *,
+    reverse: bool,
+    now: float,
 ) -> Binding:
     """The digests name what a place depends on, so that any other change of the catalog leaves tokens alone."""
-    columns = (index.sort[0].column,) if index.raw else index.columns
+    index = members[0].index
+    union = entity.unions.get(request.index)
+    words = [members[0].conditions] if members[0].conditions else []
+    words += [] if filter is None else [f"where {filter.words()}"]
+    called = union.name if union is not None else index.name
     return Binding(
-        where=dialect.index(entity, index),
-        index_digest=digest(
-            entity.name,
-            index.name,
-            index.raw,
-            (index.head, index.like_parent, index.space.function, index.space.width),
-            [part.stored for part in index.hash],
-            [(column.name, column.codec.name, column.descending) for column in columns],
+        where=request.dialect.index(entity, union or index),
+        index_digest=digest(*(_index_digest(member.index) for member in members)),
+        search_digest=digest(
+            *((member.hash_values, _bounds(member.range)) for member in members),
+            reverse,
+            () if filter is None else filter.identity(),
         ),
-        search_digest=digest(conditions.hash_values, _bounds(conditions.range), reverse),
-        words=f"{'reversed ' if reverse else ''}{conditions.words or f'every {entity.type_name} by {index.name}'}",
-        generations=len(index.space.generations),
+        words=f"{'reversed ' if reverse else ''}{' '.join(words) or f'every {entity.type_name} by {called}'}",
+        generations=max(len(member.index.space.generations) for member in members),
         hour=int(now // 3600),
+    )
+
+
+def _index_digest(index: IndexSpec) -> tuple[object, ...]:
+    columns = (index.sort[0].column,) if index.raw else index.columns
+    return (
+        index.entity,
+        index.name,
+        index.raw,
+        (index.head, index.like_parent, index.space.function, index.space.width),
+        [part.stored for part in index.hash],
+        [(column.name, column.codec.name, column.descending) for column in columns],
     )
 
 

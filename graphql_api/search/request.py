@@ -1,6 +1,6 @@
 """A search as it was asked for, and its paging arguments made one thing."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,9 @@ from graphql_api.search.dialect import PYTHON, Dialect
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
+
+READ_BUDGET = 10_000
+"""records that one page looks at before it ends early"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,13 @@ class SearchRequest:
     last: int | None = None
     before: str | None = None
     on_shard_failure: str = "FAIL"
+    filter: Any = None
+    """what else must hold, as `read_filter` takes it"""
+    order_by: Any = None
+    """of a union: the property that sorts the whole answer, or `desc()` of it"""
+    select: Collection[str] | None = None
+    """the properties that are needed, by Python names; None: all"""
+    budget: int = READ_BUDGET
     consistent: bool = False
     """of by_id: no read may lag behind writes"""
     tenant: str | None = None

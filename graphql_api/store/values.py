@@ -41,6 +41,34 @@ class StartKey:
 
 
 @dataclass(frozen=True, slots=True)
+class AttributeTest:
+    """A comparison of one attribute: eq, in, lt, le, gt, ge, between, prefix or contains (of texts)."""
+
+    attribute: str
+    operation: str
+    values: tuple[AttributeValue, ...]
+    or_missing: bool
+    """holds too where the attribute is not there"""
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Everything must hold."""
+
+    parts: "tuple[StoreFilter, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Something must hold."""
+
+    parts: "tuple[StoreFilter, ...]"
+
+
+StoreFilter = AttributeTest | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
 class RangeRead:
     """One closed look at one hash key: rows of `range` in order, at most about `limit` of them.
 
@@ -56,6 +84,8 @@ class RangeRead:
     start: StartKey | None = None
     consistent: bool = False
     """sees every acknowledged write; of the table only, an index may lag"""
+    filter: StoreFilter | None = None
+    """rows for which it does not hold may be left out: an engine tests what it can, the caller tests everything"""
 
 
 class Row:

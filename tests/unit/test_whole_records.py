@@ -109,6 +109,7 @@ async def test_entries_that_are_behind_show_nothing_that_does_not_match(tmp_path
         key: Id[str]
         state: str
         at: int
+        note: str = ""
 
         by_state = Index(hash="state", sort="at", projection="KEYS_ONLY")
 

@@ -1,0 +1,178 @@
+"""A page of an answer: index by index, rows that count, whole records where more is needed than an index carries."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from graphql_api.catalog.items import has_expired
+from graphql_api.errors import StoreError
+from graphql_api.fanout.run_search import Found, Work, run_search
+from graphql_api.search.filters import value_reader
+from graphql_api.search.page_token import Place
+from graphql_api.search.plan import Member, SearchPlan
+from graphql_api.search.standing import Standing
+from graphql_api.store.port import Store
+from graphql_api.store.values import Item, Row
+
+MOST_FETCHED = 500
+"""records that are fetched by key at once"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A row that counts, and where in the answer it stands."""
+
+    row: Row
+    member: Member
+
+    @property
+    def place(self) -> Place:
+        return self.member.place_of(self.row.position)
+
+
+@dataclass(slots=True)
+class PageFound:
+    """One page in walking order, and where to go on."""
+
+    hits: list[Hit]
+    standing: Standing
+    """where the shards stand behind these rows, whatever becomes of them"""
+    failures: Mapping[int, StoreError]
+    """by the shard's ordinal"""
+    work: Work
+    asked: int
+    """shards"""
+    stopped_by: Literal["BUDGET", "SHARDS"] | None
+    """why the page is shorter than asked for, when it is not the last"""
+
+
+async def find_page(store: Store, plan: SearchPlan) -> PageFound:
+    """The next page of whole records.
+
+    A record that expired, was deleted or has moved since its index entry was made is not where it was found; the page
+    is filled up with those behind it. One record more than the page has is looked for: it alone proves a next page.
+    """
+    finder = _Finder(store, plan)
+    await finder.run(plan.limit + 1)
+    return finder.page()
+
+
+@dataclass(slots=True)
+class _Finder:
+    """A walk through the indexes of a search until there are enough records, or the budget ends."""
+
+    store: Store
+    plan: SearchPlan
+    work: Work = field(default_factory=Work)
+    hits: list[Hit] = field(default_factory=list)
+    passed: Place | None = None
+    """the last place before the record that begins the next page, of those that were looked at and do not count"""
+    reached: Place | None = None
+    """everything up to here is known"""
+    failures: dict[int, StoreError] = field(default_factory=dict)
+    asked: int = 0
+    """shards, of the index that asked most"""
+    answered: bool = False
+    """at least one shard did"""
+    budget_ended: bool = False
+
+    async def run(self, wanted: int) -> None:
+        for number in self.plan.walk.members():
+            await self._member(self.plan.members[number], wanted)
+            if len(self.hits) >= wanted or self.budget_ended:
+                return
+        self.reached = self.plan.walk.goal
+
+    async def _member(self, member: Member, wanted: int) -> None:
+        plan, standing, begun = self.plan, self.plan.walk.begins, self.plan.walk.begin_of(member.number)
+        scale = 1 << plan.hint if member.late else 1
+        while True:
+            needed = wanted - len(self.hits)
+            count = min(needed * scale, max(needed, MOST_FETCHED))
+            found = await run_search(self.store, plan, member, standing, count, self.work, self.failures)
+            self._note(found)
+            kept = await self._whole(member, found.rows) if member.fetches else found.rows
+            self._take(member, found, kept, begun, wanted)
+            full = len(found.rows) >= count
+            last = found.rows[-1].position if full else found.edge
+            self.reached = plan.walk.end_of(member.number) if last is None else member.place_of(last)
+            if len(self.hits) >= wanted or (last is None and not full):
+                return
+            if self.work.records_read >= plan.budget:
+                self.budget_ended = True
+                return
+            if not member.fetches:
+                return
+            begun, standing = self.reached, self._standing(self.reached)
+            scale = min(MOST_FETCHED, max(2 * scale, len(found.rows) // max(1, len(kept))))
+
+    def _note(self, found: Found) -> None:
+        self.failures |= found.failures
+        self.asked = max(self.asked, found.asked)
+        self.answered |= found.asked > len(found.failures)
+        if found.failures and not self.answered:
+            raise next(iter(found.failures.values()))
+
+    def _take(self, member: Member, found: Found, kept: Sequence[Row], begun: Place, wanted: int) -> None:
+        """Adds rows that count, and remembers the last place before the one that begins the next page."""
+        self.hits += [Hit(row, member) for row in kept[: wanted - len(self.hits)]]
+        if len(self.hits) < wanted:
+            return
+        walk, next_place = self.plan.walk, self.hits[-1].place
+        self.passed = begun
+        for position in (*found.passed, *(row.position for row in found.rows)):
+            place = member.place_of(position)
+            if walk.comes_before(place, next_place):
+                self.passed = walk.further(place, self.passed)
+
+    async def _whole(self, member: Member, rows: Sequence[Row]) -> list[Row]:
+        """The records of these rows, without those that are not there any more."""
+        items = await self.store.get_many([row.key for row in rows], consistent=False) if rows else ()
+        self.work.fetched += len(rows)
+        hash_keys = {read.ordinal: read.hash_key for read in member.whole}
+        index = member.index
+        return [
+            Row(row.value, row.ordinal, row.key, item, _as_it_is)
+            for row, item in zip(rows, items, strict=True)
+            if item is not None
+            and item.get(index.hash_attribute) == hash_keys[row.ordinal]
+            and item.get(index.range_attribute) == row.value
+            and self._counts(item)
+        ]
+
+    def _counts(self, item: Item) -> bool:
+        plan = self.plan
+        if has_expired(plan.entity, item, plan.now):
+            return False
+        return plan.filter is None or plan.filter.matches(value_reader(plan.entity, item))
+
+    # --- the page ----------------------------------------------------------------------------------------------
+
+    def page(self) -> PageFound:
+        """What was found, cut to the size of a page."""
+        plan = self.plan
+        if len(self.hits) > plan.limit:
+            self.hits = self.hits[: plan.limit]
+            last = self.hits[-1].place
+            self.reached = last if self.passed is None else plan.walk.further(last, self.passed)
+            self.budget_ended = False
+        assert self.reached is not None, "a search has at least one index"
+        standing = self._standing(self.reached)
+        short = len(self.hits) < plan.limit and standing != Standing(plan.walk.goal)
+        stopped_by: Literal["BUDGET", "SHARDS"] | None = None
+        if short:
+            stopped_by = "BUDGET" if self.budget_ended else "SHARDS"
+        return PageFound(self.hits, standing, self.failures, self.work, self.asked, stopped_by)
+
+    def _standing(self, last: Place) -> Standing:
+        plan = self.plan
+        return plan.walk.after(places_of(self.hits), last, plan.ordinals, self.failures)
+
+
+def places_of(hits: Iterable[Hit]) -> dict[int, Place]:
+    """For each shard the place of its last row."""
+    return {hit.row.ordinal: hit.place for hit in hits}
+
+
+def _as_it_is(item: Item) -> Any:
+    return item
