@@ -521,9 +521,9 @@ async def test_size_over_150_shards(tmp_path: Path, title: int, most: int) -> No
     lines = [Line(line_id=f"c{at:04d}", title=f"{at:0{title - 14}d}", phone="+41791234567") for at in range(600)]
     assert await db.put_many(lines) == [None] * 600
     page = await db.search(Line.by_title, **{"from": "0" * 40}, limit=500)
-    values = [row.value for row in page._found.hits]
+    values = [hit.row.value for hit in page._found.hits]
     assert max(len(str(value).encode()) for value in values) == title - 14 + len("title#") + len("\x01|lineId#c0000")
-    assert len({row.ordinal for row in page._found.hits}) > 100
+    assert len({hit.row.ordinal for hit in page._found.hits}) > 100
     assert max(map(len, page.cursors)) <= most
     await store.close()
 
