@@ -12,21 +12,23 @@ from graphql_api.clock import Clock, system_clock
 from graphql_api.errors import (
     ConflictingArguments,
     EmptyKey,
+    InvalidLimit,
     MissingArgument,
     ShardQLError,
     UnknownArgument,
     about,
     nearest,
 )
-from graphql_api.fanout.find_page import find_page
+from graphql_api.fanout.find_page import Count, count_records, find_page
 from graphql_api.fanout.page import Page
+from graphql_api.keys.codec import shown
 from graphql_api.keys.outside import split_outside
 from graphql_api.keys.ranges import encode_tuple
 from graphql_api.mutations.apply import delete_record, get_record, put_records
 from graphql_api.search.conditions import searched_value
-from graphql_api.search.dialect import PAGING, PYTHON, Dialect
+from graphql_api.search.dialect import OPTIONS, PAGING, PYTHON, Dialect
 from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
+from graphql_api.search.request import COUNT_BUDGET, MOST_COUNTED, PAGE_WORDS, SearchRequest
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.store.tally import count_returned, count_search
@@ -55,11 +57,12 @@ class Database:
         """One page: `await db.search(User.by_first_name, prefix="j", limit=20)`.
 
         Takes the index's hash properties, `eq`, `prefix`, `from_` and `to` for its first sort property, conditions by
-        property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`.
+        property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`; `filter`,
+        as in `filter={"phone": {"exists": True}}`; `select`, the properties that are needed of each record.
         """
-        paging = {name: arguments.pop(name) for name in PAGING & arguments.keys()}
+        options = {name: arguments.pop(name) for name in (PAGING | OPTIONS) & arguments.keys()}
         entity = self.catalog.entity(index.entity)
-        return await self.page(SearchRequest(entity.name, index.attribute, arguments, **paging))
+        return await self.page(SearchRequest(entity.name, index.attribute, arguments, **options))
 
     async def page(self, request: SearchRequest) -> Page[Any]:
         """What a request asks for, as this tenant and principal may see it."""
@@ -69,6 +72,34 @@ class Database:
         count_search(found.asked)
         count_returned(len(found.hits))
         return Page(plan, found, self.seal)
+
+    async def count(self, index: IndexRef, /, *, at_most: int = MOST_COUNTED, **arguments: Any) -> Count:
+        """How many records a search has, counted up to `at_most`: `await db.count(User.by_name, prefix="j")`."""
+        filter = arguments.pop("filter", None)
+        entity = self.catalog.entity(index.entity)
+        return await self.count_of(SearchRequest(entity.name, index.attribute, arguments, filter=filter), at_most)
+
+    async def count_of(self, request: SearchRequest, at_most: Any = MOST_COUNTED) -> Count:
+        """How many records the whole answer has to which a page belongs."""
+        if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST_COUNTED:
+            argument = request.dialect.word("at_most")
+            raise InvalidLimit(
+                f"{argument} must be a whole number from 1 to {MOST_COUNTED:,}, not {shown(at_most)}.",
+                argument=argument,
+            )
+        pages: dict[str, Any] = dict.fromkeys(PAGE_WORDS)
+        whole = replace(
+            request,
+            **pages,
+            order_by=None,
+            select=(),
+            on_shard_failure="FAIL",
+            read_budget=COUNT_BUDGET,
+            tenant=self.tenant,
+            principal=self.principal,
+        )
+        plan = replace(plan_search(self.catalog, whole, self.clock(), self.seal), limit=at_most)
+        return await count_records(self.store, plan)
 
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
         """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.

@@ -9,6 +9,7 @@ from graphql_api.catalog.index_rules import index_violations
 from graphql_api.catalog.naming import NAME, camel_case
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.catalog.table_rules import table_violations
+from graphql_api.catalog.union_rules import union_violations
 from graphql_api.errors import Violation
 from graphql_api.keys import scalars
 
@@ -30,7 +31,7 @@ def violations_of(specs: Sequence[EntitySpec], namespace: str | None) -> list[Vi
     found = [
         Violation(spec.type_name, place, problem, remedy)
         for spec in specs
-        for rule in (_names, _stored_names, _primary_key, _creation, _expiry, _derived, index_violations)
+        for rule in (_names, _stored_names, _primary_key, _creation, _expiry, _derived, index_violations, union_violations)
         for place, problem, remedy in rule(spec)
     ]
     return [*found, *table_violations(specs, namespace)]

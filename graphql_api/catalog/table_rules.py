@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from graphql_api.catalog.naming import NAME, capitalized
-from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, UnionSpec
 from graphql_api.catalog.table import index_definition, raw_key_type
 from graphql_api.errors import Violation
 
@@ -67,7 +67,8 @@ def _field_names(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
     """The search fields of all entities stand side by side in GraphQL."""
     first: dict[str, str] = {}
     for spec in {spec.type_name: spec for spec in specs}.values():
-        fields = {spec.type_name: None} | {f"{spec.type_name}By{capitalized(i.name)}": i for i in spec.indexes.values()}
+        searches: list[IndexSpec | UnionSpec] = [*spec.indexes.values(), *spec.unions.values()]
+        fields = {spec.type_name: None} | {f"{spec.type_name}By{capitalized(each.name)}": each for each in searches}
         for field, index in fields.items():
             name = field[:1].lower() + field[1:]
             if name in first and first[name] != spec.type_name:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graphql_api.catalog.items import has_expired
-from graphql_api.errors import StoreError
+from graphql_api.catalog.specs import SortProperty
+from graphql_api.errors import StoreError, TooManyToSort
 from graphql_api.fanout.run_search import Found, Work, run_search
 from graphql_api.search.filters import value_reader
 from graphql_api.search.page_token import Place
@@ -54,7 +55,23 @@ async def find_page(store: Store, plan: SearchPlan) -> PageFound:
     """
     finder = _Finder(store, plan)
     await finder.run(plan.limit + 1)
-    return finder.page()
+    return finder.page() if plan.order_by is None else finder.sorted(plan.order_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many records an answer has; at least so many, if it is not exact."""
+
+    value: int
+    exact: bool
+
+
+async def count_records(store: Store, plan: SearchPlan) -> Count:
+    """Counts the records of an answer, up to the plan's limit."""
+    finder = _Finder(store, plan)
+    await finder.run(plan.limit + 1)
+    complete = len(finder.hits) <= plan.limit and not finder.budget_ended and not finder.failures
+    return Count(min(len(finder.hits), plan.limit), complete)
 
 
 @dataclass(slots=True)
@@ -163,6 +180,27 @@ class _Finder:
         if short:
             stopped_by = "BUDGET" if self.budget_ended else "SHARDS"
         return PageFound(self.hits, standing, self.failures, self.work, self.asked, stopped_by)
+
+    def sorted(self, order: SortProperty) -> PageFound:
+        """Everything that was found as one page, in another order."""
+        plan = self.plan
+        if len(self.hits) > plan.limit or self.budget_ended:
+            raise TooManyToSort(
+                f"More than {plan.limit:,} records match, or more than {plan.budget:,} had to be looked at, and so many "
+                "are not sorted at once: narrow the search, or take its pages in their own order."
+            )
+
+        def key(hit: Hit) -> tuple[bool, str]:
+            value = self._value(hit, order)
+            return value is not None, "" if value is None else order.property.column.encode(value)
+
+        self.hits.sort(key=key, reverse=order.descending)
+        return PageFound(self.hits, Standing(plan.walk.goal), {}, self.work, self.asked, None)
+
+    def _value(self, hit: Hit, order: SortProperty) -> Any:
+        row = hit.row
+        read = value_reader(self.plan.entity, row.item) if hit.member.fetches else hit.member.view.reader(row)
+        return read(order.property)
 
     def _standing(self, last: Place) -> Standing:
         plan = self.plan

@@ -11,7 +11,10 @@ PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", 
 FLAT = ("eq", "prefix", "from_", "to")
 """conditions on the first sort property"""
 
-FIXED = PAGING | {*FLAT, "from", "filter", "history", "order_by"}
+OPTIONS = frozenset({"filter", "order_by", "select", "read_budget"})
+"""further arguments of a search from Python"""
+
+FIXED = PAGING | OPTIONS | {*FLAT, "from", "history"}
 """Arguments that a search takes, now or later: a property of such a name is asked for with an underscore behind it."""
 
 

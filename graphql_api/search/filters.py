@@ -5,8 +5,9 @@ what `eq` is not, and `not` turns anything round.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from graphql_api.catalog.annotations import read_annotation
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
@@ -255,7 +256,10 @@ class _Reader:
                 raise InvalidValue(f"exists is true or false, not {shown(value)}.")
             return Test(part, operation, (value,))
         if operation == "contains" and part.codec is None:
-            return Test(part, operation, (_item_codec(self._entity, part).check(value),))
+            codec = item_codec(self._entity, part)
+            if codec is None:
+                raise InvalidValue("Only texts, and lists and sets of plain values, contain something.")
+            return Test(part, operation, (codec.store(codec.check(value)),))
         if part.codec is None:
             raise InvalidValue("Only exists, and contains on lists and sets, can be asked of it.")
         if operation in ("prefix", "contains") and not isinstance(part.codec, Text):
@@ -302,18 +306,13 @@ def _pair(value: Any) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
-def _item_codec(entity: EntitySpec, part: PropertySpec) -> Codec[Any]:
-    """The codec of what a list or set is made of."""
-    inside = {
-        inner
-        for kind in read_annotation(entity.model.model_fields[part.name].annotation).types
-        for inner in get_args(kind)
-        if inner is not Ellipsis
-    }
-    codec = read_annotation(inside.pop()).codec if len(inside) == 1 else None
-    if codec is None:
-        raise InvalidValue("Only texts, and lists and sets of plain values, contain something.")
-    return codec
+def item_codec(entity: EntitySpec, part: PropertySpec) -> Codec[Any] | None:
+    """The codec of what a list or set is made of, if it is made of one kind of plain values."""
+    kinds = read_annotation(entity.model.model_fields[part.name].annotation).types
+    if not all(issubclass(get_origin(kind) or object, list | tuple | AbstractSet) for kind in kinds):
+        return None
+    inside = {inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis}
+    return read_annotation(inside.pop()).codec if len(inside) == 1 else None
 
 
 # --- what an index can serve -----------------------------------------------------------------------------------

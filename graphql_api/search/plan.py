@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, SortProperty
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import AFTER, SEP
@@ -108,6 +108,8 @@ class SearchPlan:
     union: str | None
     """what the several indexes are called together"""
     filter: Filter | None
+    order_by: SortProperty | None
+    """what sorts the whole answer, which is then one page"""
     limit: int
     reverse: bool
     backward: bool
@@ -201,6 +203,9 @@ class SearchPlan:
                 "testedOnRows": [part.words() for part in rest if part in by_row],
                 "testedOnRecords": [part.words() for part in rest if part not in by_row],
             }
+        if self.order_by is not None:
+            column = self.order_by.column
+            told["sortedBy"] = f"{column.name}{' desc' if column.descending else ''}"
         if any(each.fetches for each in self.members):
             told["fetchesRecords"] = True
         return told

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.markers import IndexRef
-from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.catalog.markers import Descending, IndexRef
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, SortProperty
 from graphql_api.errors import (
+    ConflictingArguments,
     ExpiredToken,
     InvalidValue,
     TokenAhead,
@@ -15,6 +16,7 @@ from graphql_api.errors import (
     about,
     nearest,
 )
+from graphql_api.keys.codec import shown
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import join
@@ -23,7 +25,7 @@ from graphql_api.search.dialect import Dialect
 from graphql_api.search.filters import Filter, all_of, conjuncts, default_of, read_filter, store_filter
 from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
 from graphql_api.search.plan import Binding, Member, SearchPlan
-from graphql_api.search.request import Paging, SearchRequest, read_paging
+from graphql_api.search.request import MOST_SORTED, PAGE_WORDS, Paging, SearchRequest, read_paging
 from graphql_api.search.row_view import RowView
 from graphql_api.search.seal import Seal
 from graphql_api.search.standing import Standing, Walk
@@ -39,12 +41,13 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
     entity = catalog.entity(request.entity)
     union = entity.unions.get(request.index)
     indexes = union.members if union is not None else (catalog.index(IndexRef(entity.model, request.index)),)
+    order_by = _order_by(entity, request)
     paging = read_paging(request)
     filter = read_filter(entity, request.filter, request.dialect)
     selected = _selected(entity, request)
-    reads = _Reads(entity, request, filter, selected, descending=paging.reverse != paging.backward)
+    reads = _Reads(entity, request, filter, selected, order_by, descending=paging.reverse != paging.backward)
     members = tuple(reads.member(number, index) for number, index in enumerate(indexes))
-    binding = _binding(request, entity, members, filter, reverse=paging.reverse, now=now)
+    binding = _binding(request, entity, members, filter, order_by, reverse=paging.reverse, now=now)
     begins, hint = Standing(Place(len(members) if paging.backward else 0)), 0
     if paging.token is not None:
         token = unpack(seal.open(paging.token, request.tenant, request.principal, paging.argument), paging.argument)
@@ -57,13 +60,14 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         members=members,
         union=None if union is None else union.name,
         filter=filter,
-        limit=paging.limit,
+        order_by=order_by,
+        limit=paging.limit if order_by is None else MOST_SORTED,
         reverse=paging.reverse,
         backward=paging.backward,
         resumed=paging.token is not None,
         walk=Walk(paging.reverse, paging.backward, len(members), begins),
         partial=_is_partial(request),
-        budget=request.budget,
+        budget=request.read_budget,
         hint=hint,
         selected=selected,
         binding=binding,
@@ -80,6 +84,7 @@ class _Reads:
         request: SearchRequest,
         filter: Filter | None,
         selected: frozenset[str] | None,
+        order_by: SortProperty | None,
         *,
         descending: bool,
     ) -> None:
@@ -87,6 +92,7 @@ class _Reads:
         self._request = request
         self._filter = filter
         self._selected = selected
+        self._order_by = order_by
         self._descending = descending
 
     def member(self, number: int, index: IndexSpec) -> Member:
@@ -131,7 +137,8 @@ class _Reads:
         wanted = self._entity.properties.keys() if self._selected is None else self._selected
         tested = frozenset[str]() if self._filter is None else self._filter.properties
         expiry = (self._entity.ttl.name,) if self._entity.ttl is not None else ()
-        return (*wanted, *tested, *expiry)
+        order = (self._order_by.property.name,) if self._order_by is not None else ()
+        return (*wanted, *tested, *expiry, *order)
 
     def _in_store(self, view: RowView, early: Filter | None) -> StoreFilter | None:
         """The part of the filter that an engine may test; it sees attributes, and none that the index lacks."""
@@ -149,6 +156,34 @@ def _selected(entity: EntitySpec, request: SearchRequest) -> frozenset[str] | No
             argument="select",
         )
     return frozenset(request.select)
+
+
+def _order_by(entity: EntitySpec, request: SearchRequest) -> SortProperty | None:
+    """What sorts the answer of a union; it is one page then, so nothing about pages goes with it."""
+    if request.order_by is None:
+        return None
+    argument = request.dialect.word("order_by")
+    if request.index not in entity.unions:
+        raise UnknownArgument(
+            f"{argument} sorts what a union finds; an index has its own order, which reverse turns.", argument=argument
+        )
+    given = [name for name in PAGE_WORDS if getattr(request, name) is not None]
+    given += ["on_shard_failure"] if request.on_shard_failure != "FAIL" else []
+    if given:
+        raise ConflictingArguments(
+            f"{argument} gives the whole answer as one page: leave {request.dialect.word(given[0])} out.",
+            argument=argument,
+        )
+    descending = isinstance(request.order_by, Descending)
+    name = request.order_by.property if isinstance(request.order_by, Descending) else request.order_by
+    part = entity.properties.get(name) if isinstance(name, str) else None
+    if part is None or part.codec is None:
+        raise InvalidValue(
+            f"{argument}: {entity.type_name} is not sorted by {shown(name)}: name a plain property, or desc() of one."
+            f"{nearest(str(name), entity.properties)}",
+            argument=argument,
+        )
+    return SortProperty(part, descending)
 
 
 def _is_partial(request: SearchRequest) -> bool:
@@ -194,6 +229,7 @@ def _binding(
     entity: EntitySpec,
     members: Sequence[Member],
     filter: Filter | None,
+    order_by: SortProperty | None,
     *,
     reverse: bool,
     now: float,
@@ -211,6 +247,7 @@ def _binding(
             *((member.hash_values, _bounds(member.range)) for member in members),
             reverse,
             () if filter is None else filter.identity(),
+            () if order_by is None else (order_by.property.stored, order_by.descending),
         ),
         words=f"{'reversed ' if reverse else ''}{' '.join(words) or f'every {entity.type_name} by {called}'}",
         generations=max(len(member.index.space.generations) for member in members),

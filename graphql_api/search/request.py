@@ -14,6 +14,17 @@ MAX_LIMIT = 500
 READ_BUDGET = 10_000
 """records that one page looks at before it ends early"""
 
+MOST_SORTED = 1_000
+"""matches of a union that `order_by` sorts"""
+
+MOST_COUNTED = 10_000
+COUNT_BUDGET = 20_000
+"""records that one count looks at before it says so many, or more"""
+
+
+PAGE_WORDS = ("reverse", "limit", "next_token", "first", "after", "last", "before")
+"""arguments that choose a page of an answer"""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
@@ -40,7 +51,8 @@ class SearchRequest:
     """of a union: the property that sorts the whole answer, or `desc()` of it"""
     select: Collection[str] | None = None
     """the properties that are needed, by Python names; None: all"""
-    budget: int = READ_BUDGET
+    read_budget: int = READ_BUDGET
+    """records that the page looks at before it ends early"""
     consistent: bool = False
     """of by_id: no read may lag behind writes"""
     tenant: str | None = None

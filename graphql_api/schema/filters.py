@@ -1,0 +1,143 @@
+"""The input types of filters: one for each entity, made of one for each scalar."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import strawberry
+from strawberry.annotation import StrawberryAnnotation
+from strawberry.types.base import get_object_definition
+from strawberry.types.field import StrawberryField
+
+from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.keys.scalars import Boolean, Codec, Text
+from graphql_api.schema.names import Names, Register, at
+from graphql_api.schema.scalars import annotation_of, name_of, or_null
+from graphql_api.schema.types import RecordTypes, input_type, plain_field
+from graphql_api.search.filters import item_codec, property_in_filters
+
+_WORDS = {
+    "eq": "Exactly this value.",
+    "ne": "Any other value, or none.",
+    "in": "One of these values.",
+    "lt": "Less than this value.",
+    "le": "At most this value.",
+    "gt": "More than this value.",
+    "ge": "At least this value.",
+    "between": "From one value to another, both included.",
+    "prefix": "Texts that begin so.",
+    "contains": "Texts that hold this one.",
+    "exists": "Whether there is a value at all.",
+}
+
+
+class FilterTypes:
+    """Makes the input types of filters, each once."""
+
+    def __init__(self, names: Names, records: RecordTypes, register: Register) -> None:
+        self._names = names
+        self._records = records
+        self._register = register
+        self._made: dict[str, type] = {}
+
+    def of(self, entity: EntitySpec) -> type:
+        """The input type of filters of an entity."""
+        name = self._names.type(f"{entity.type_name}Filter")
+        if name not in self._made:
+            self._register.type(name, at(entity), f"the filter of {entity.type_name}")
+            self._made[name] = self._entity(entity, name)
+        return self._made[name]
+
+    def _entity(self, entity: EntitySpec, name: str) -> type:
+        fields = [
+            self._property(entity, part, property_in_filters(self._names.dialect, part.name))
+            for part in entity.properties.values()
+        ]
+        itself: dict[str, Any] = {}
+        fields += [
+            _joint("and", f"list[{name}]", itself, "All of these."),
+            _joint("or", f"list[{name}]", itself, "At least one of these."),
+            _joint("not", name, itself, "What this one leaves out."),
+        ]
+        made = input_type(name, fields, f"What must hold of a {entity.type_name}: everything that is said, together.")
+        itself[name] = made
+        return made
+
+    def _property(self, entity: EntitySpec, part: PropertySpec, name: str) -> StrawberryField:
+        description = part.description or f"The {part.stored}."
+        return _given(name, self._comparisons(entity, part), description)
+
+    def _comparisons(self, entity: EntitySpec, part: PropertySpec) -> type:
+        if part.codec is not None:
+            return self._of_scalar(entity, part)
+        codec = item_codec(entity, part)
+        return self._of_list(entity, part, codec) if codec is not None else self._of_anything(entity, part)
+
+    def _of_scalar(self, entity: EntitySpec, part: PropertySpec) -> type:
+        codec = part.column.codec
+        scalar, scalar_name = self._records.scalar(entity, part), name_of(codec, self._records.enum_name)
+        name = f"{scalar_name}Filter"
+        if name not in self._made:
+            self._register.type(name, at(entity, part.name), f"the comparisons of {scalar_name}")
+            operations: dict[str, Any] = {"eq": scalar, "ne": scalar, "in": list[scalar]}
+            if not isinstance(codec, Boolean):
+                operations |= dict.fromkeys(("lt", "le", "gt", "ge"), scalar)
+                operations["between"] = self._range(entity, part, scalar, scalar_name)
+            if isinstance(codec, Text):
+                operations |= {"prefix": str, "contains": str}
+            self._made[name] = _comparing(name, operations)
+        return self._made[name]
+
+    def _range(self, entity: EntitySpec, part: PropertySpec, scalar: Any, scalar_name: str) -> type:
+        return self._records.range_of(entity, part, scalar, scalar_name)
+
+    def _of_list(self, entity: EntitySpec, part: PropertySpec, codec: Codec[Any]) -> type:
+        item_name = name_of(codec, self._records.enum_name)
+        name = f"{item_name}ListFilter"
+        if name not in self._made:
+            self._register.type(name, at(entity, part.name), f"the comparisons of lists of {item_name}")
+            item = annotation_of(codec, self._records.enum_name)
+            self._made[name] = _comparing(name, {"contains": item}, words="Lists that hold this value.")
+        return self._made[name]
+
+    def _of_anything(self, entity: EntitySpec, part: PropertySpec) -> type:
+        if "ValueFilter" not in self._made:
+            self._register.type("ValueFilter", at(entity, part.name), "the comparisons of any value")
+            self._made["ValueFilter"] = _comparing("ValueFilter", {})
+        return self._made["ValueFilter"]
+
+
+def _comparing(name: str, operations: Mapping[str, Any], words: str | None = None) -> type:
+    fields = [
+        _given(operation, annotation, words if words and operation == "contains" else _WORDS[operation])
+        for operation, annotation in {**operations, "exists": bool}.items()
+    ]
+    return input_type(name, fields, "What must hold of a value: everything that is said, together.")
+
+
+def _given(name: str, annotation: Any, description: str) -> StrawberryField:
+    """A field that may be left out; a null is told to the search, which refuses it in words."""
+    return plain_field(f"{name}_", or_null(annotation), name=name, description=description, default=strawberry.UNSET)
+
+
+def _joint(name: str, annotation: str, space: dict[str, Any], description: str) -> StrawberryField:
+    made = _given(name, str, description)
+    made.type_annotation = StrawberryAnnotation(f"{annotation} | None", namespace=space)
+    return made
+
+
+def filter_of(given: Any) -> Any:
+    """What an input object says, as searches take it from Python."""
+    if isinstance(given, list):
+        return [filter_of(part) for part in given]
+    definition = get_object_definition(given)
+    if definition is None:
+        return given
+    said = {}
+    for field in definition.fields:
+        value = getattr(given, field.python_name)
+        if value is not strawberry.UNSET:
+            name = field.graphql_name or field.python_name
+            said[name] = filter_of(value)
+    return said
+
+
