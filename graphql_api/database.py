@@ -153,7 +153,7 @@ class Database:
 def _primary_values(spec: EntitySpec, id: Any, parts: Mapping[str, Any], dialect: Dialect) -> list[Any]:
     """The values of a primary key, out of an id and parts by argument; without its sub ids if none of them is given."""
     left = dict(parts)
-    known = [dialect.property(part.name) for part in spec.primary]
+    known = [dialect.key_part(part.name) for part in spec.primary]
     if id is None and "id" not in known:
         id = left.pop("id", None)
     values: list[Any] = []

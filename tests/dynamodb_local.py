@@ -5,9 +5,9 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -66,8 +66,37 @@ def find_local() -> Path:
     raise NoServer("scripts/dynamodb-local installs it")
 
 
+@dataclass
+class Shared:
+    """A server that runs as long as somebody uses it: it takes seconds to start, and as long again to be quick."""
+
+    start: Callable[[], AbstractContextManager[Server]]
+    users: int = 0
+    stack: ExitStack = field(default_factory=ExitStack)
+    server: Server | None = None
+
+    @contextmanager
+    def use(self) -> Iterator[Server]:
+        """The server; tables are told apart by their names."""
+        if self.server is None:
+            self.server = self.stack.enter_context(self.start())
+        self.users += 1
+        try:
+            yield self.server
+        finally:
+            self.users -= 1
+            if self.users == 0:
+                self.server = None
+                self.stack.close()
+
+
+def dynamodb_local() -> AbstractContextManager[Server]:
+    """DynamoDB Local; all who use it at the same time in one process share it."""
+    return _LOCAL.use()
+
+
 @contextmanager
-def dynamodb_local() -> Iterator[Server]:
+def _run_local() -> Iterator[Server]:
     """Runs DynamoDB Local, in memory, on a free port."""
     folder, port = find_local(), _free_port()
     command = [
@@ -89,6 +118,9 @@ def dynamodb_local() -> Iterator[Server]:
         finally:
             process.terminate()
             process.wait()
+
+
+_LOCAL = Shared(_run_local)
 
 
 @contextmanager

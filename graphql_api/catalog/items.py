@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.plain import from_plain, to_plain
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.errors import InvalidRecord, InvalidValue
@@ -36,7 +37,7 @@ def _add_attributes(
     attributes: dict[str, AttributeValue], spec: EntitySpec, record: Entity, parts: Iterable[PropertySpec]
 ) -> None:
     for part in parts:
-        value = getattr(record, part.name)
+        value = value_of(record, part.name)
         if value is not None:
             attributes[part.stored] = _stored_value(spec, part, value)
         elif not part.nullable:

@@ -69,6 +69,12 @@ def stored(name: str) -> Stored:
     return Stored(name)
 
 
+def value_of(record: Any, name: str) -> Any:
+    """The value of a property; that one is deprecated is told to clients, and no reason for a warning in here."""
+    values = vars(record)
+    return values[name] if name in values else getattr(record, name)
+
+
 # --- derived properties ----------------------------------------------------------------------------------------
 
 
@@ -86,7 +92,7 @@ class Derived:
 
     def of(self, record: Any) -> Any:
         """The value from the record's present properties; null as soon as one of them is."""
-        values = [getattr(record, source) for source in self.sources]
+        values = [value_of(record, source) for source in self.sources]
         return None if any(value is None for value in values) else self.function(*values)
 
 

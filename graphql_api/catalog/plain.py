@@ -15,7 +15,7 @@ from pydantic import BaseModel, RootModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from graphql_api.catalog.annotations import CODECS, read_annotation
-from graphql_api.catalog.markers import Stored
+from graphql_api.catalog.markers import Stored, value_of
 from graphql_api.catalog.naming import camel_case
 from graphql_api.errors import InvalidValue
 from graphql_api.store.values import AttributeValue
@@ -36,7 +36,7 @@ def to_plain(value: Any, depth: int = 0) -> AttributeValue:
     if isinstance(value, RootModel):
         return to_plain(value.root, depth)
     if isinstance(value, BaseModel):
-        names = {stored: getattr(value, name) for stored, name in _names(type(value)).items()}
+        names = {stored: value_of(value, name) for stored, name in _names(type(value)).items()}
         return {key: to_plain(item, depth + 1) for key, item in {**(value.model_extra or {}), **names}.items()}
     if isinstance(value, Mapping):
         return {_key_text(key): to_plain(item, depth + 1) for key, item in value.items()}

@@ -5,6 +5,7 @@ from typing import Any
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import to_attributes
+from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.errors import EmptyKey, KeyTooLong, about
 from graphql_api.keys.hash_keys import hash_key
@@ -19,7 +20,7 @@ WRITE_ID = "_w"
 def item_of(entity: EntitySpec, record: Entity, tenant: str | None, write_id: str) -> Item:
     """A record as it is stored: its attributes, its key, and what each of its indexes needs."""
     attributes = to_attributes(entity, record)
-    values = {part.name: getattr(record, part.name) for part in entity.properties.values()}
+    values = {part.name: value_of(record, part.name) for part in entity.properties.values()}
     created = values[entity.created.name] if entity.created is not None else None
     own_id = encoded_id(entity, [values[part.name] for part in entity.ids])
     for part in entity.sub_ids:

@@ -204,11 +204,8 @@ class Engine:
         return parsed
 
     def _far_too_deep(self) -> QueryTooDeep:
-        depth = self.limits.depth
         return QueryTooDeep(
-            f"The document is nested far deeper than the {depth} levels of fields that are allowed: ask for less at "
-            "once.",
-            limit=depth,
+            "The document is nested deeper than can be followed: ask for less at once.", limit=self.limits.depth
         )
 
     def _valid(self, parsed: DocumentNode) -> _Document:

@@ -21,7 +21,7 @@ from graphql_api.schema.connections import SHARED_TYPES, connection_type
 from graphql_api.schema.names import GENERATED_FIELDS, RESERVED_FIELDS, Names, Register
 from graphql_api.schema.scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.searches import Searches
-from graphql_api.schema.types import RecordTypes, fields_of, object_type
+from graphql_api.schema.types import RecordTypes, attribute_of, fields_of, object_type
 
 
 class Graph:
@@ -134,7 +134,9 @@ class Graph:
         query = object_type("Query", [*self._queries.values()])
         mutation = object_type("Mutation", [*mutations.values()]) if mutations else None
         try:
-            made = strawberry.Schema(query, mutation, config=StrawberryConfig(scalar_map=dict(SCALAR_MAP)))
+            made = strawberry.Schema(
+                query, mutation, config=StrawberryConfig(scalar_map=dict(SCALAR_MAP), default_resolver=attribute_of)
+            )
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
             raise InvalidCatalog([_two_types(problem.message)]) from problem
         _check_one_of_early(made)

@@ -22,7 +22,7 @@ class Names:
 
     def __init__(self, namespace: str | None) -> None:
         self._prefix = f"{namespace}_" if namespace else ""
-        self.dialect = Dialect(property=property_name, word=_word, index=self.search)
+        self.dialect = Dialect(property=property_name, word=_word, index=self.search, kept=frozenset({"info"}))
 
     def type(self, name: str) -> str:
         """A type of this catalog: `User`, `Plugin_User`."""
@@ -37,14 +37,16 @@ class Names:
         return f"{self.record(entity)}By{capitalized(index.name)}"
 
     def listed(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
-        """The field that lists an entity in any of the orders of some indexes: `users`, `usersByBeneficiaryId`."""
-        parts = "And".join(capitalized(camel_case(part.name)) for part in hash_properties)
-        return f"{self._field(plural(entity.type_name))}{'' if first else f'By{parts}'}"
+        """The field that lists an entity in any of the orders of some indexes: `users`, `usersByTown`, `allUsers`."""
+        if not first and not hash_properties:
+            return self._field(f"All{plural(entity.type_name)}")
+        return f"{self._field(plural(entity.type_name))}{'' if first else f'By{_joined(hash_properties)}'}"
 
     def order(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
         """The enum of those orders: `UserOrder`, `UserByBeneficiaryIdOrder`."""
-        parts = "And".join(capitalized(camel_case(part.name)) for part in hash_properties)
-        return self.type(f"{entity.type_name}{'' if first else f'By{parts}'}Order")
+        if not first and not hash_properties:
+            return self.type(f"All{plural(entity.type_name)}Order")
+        return self.type(f"{entity.type_name}{'' if first else f'By{_joined(hash_properties)}'}Order")
 
     def _field(self, type_name: str) -> str:
         return f"{self._prefix}{type_name}" if self._prefix else entity_name(type_name)
@@ -61,6 +63,10 @@ def plural(name: str) -> str:
     if name.endswith("y") and name[-2:-1] not in ("a", "e", "i", "o", "u", ""):
         return f"{name[:-1]}ies"
     return f"{name}es" if name.endswith(("s", "x", "z", "ch", "sh")) else f"{name}s"
+
+
+def _joined(hash_properties: Sequence[PropertySpec]) -> str:
+    return "And".join(capitalized(camel_case(part.name)) for part in hash_properties)
 
 
 def _word(name: str) -> str:

@@ -42,7 +42,7 @@ class Argument:
     def python_name(self) -> str:
         """A name that Python lets a parameter have."""
         word = self.name.rstrip("_")
-        return f"{self.name}_" if keyword.iskeyword(word) or word in ("info", "self", "root") else self.name
+        return f"{self.name}_" if keyword.iskeyword(word) or word in ("info", "self", "root", "source") else self.name
 
     def parameter(self) -> inspect.Parameter:
         """The parameter that Strawberry reads."""
@@ -133,7 +133,7 @@ class Searches:
         if entity.ids:
             arguments.append(Argument("id", strawberry.ID, _id_words(entity), required=True))
         arguments += [
-            Argument(self._names.dialect.property(part.name), self._records.scalar(entity, part), _of(part))
+            Argument(self._names.dialect.key_part(part.name), self._records.scalar(entity, part), _of(part))
             for part in entity.sub_ids
         ]
 
@@ -146,7 +146,7 @@ class Searches:
         self._register.field(name, at(entity), f"{entity.type_name} by id")
         words = f"The {entity.type_name} with this id, or null."
         if entity.sub_ids:
-            subs = " and ".join(self._names.dialect.property(part.name) for part in entity.sub_ids)
+            subs = " and ".join(self._names.dialect.key_part(part.name) for part in entity.sub_ids)
             words = f"The entry of {entity.type_name} with this {subs}; without it the last one. Null if there is none."
         elif not entity.ids:
             words = f"The one {entity.type_name}, or null."

@@ -14,6 +14,7 @@ from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from graphql_api.catalog.annotations import read_annotation
+from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.errors import Violation
@@ -66,6 +67,17 @@ def plain_field(
     made.python_name = python_name
     made.type_annotation = strawberry.annotation.StrawberryAnnotation(annotation)
     return made
+
+
+def attribute_of(record: Any, name: str) -> Any:
+    """What a plain field answers: sets have no order of their own, and come in the same one from every server."""
+    value = value_of(record, name) if isinstance(record, BaseModel) else getattr(record, name)
+    if not isinstance(value, AbstractSet):
+        return value
+    try:
+        return sorted(value)
+    except TypeError:
+        return sorted(value, key=repr)
 
 
 class RecordTypes:

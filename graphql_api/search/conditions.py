@@ -20,7 +20,7 @@ from graphql_api.keys.codec import Codec, shown
 from graphql_api.keys.outside import split_outside, split_outside_prefix, split_outside_start
 from graphql_api.keys.ranges import Between, Condition, Eq, KeyRange, Prefix, range_of, raw_range
 from graphql_api.keys.scalars import EnumCodec, Text
-from graphql_api.search.dialect import FIXED, FLAT, PYTHON, Dialect
+from graphql_api.search.dialect import FLAT, PAGING, PYTHON, Dialect
 from graphql_api.search.filters import Filter, Test, as_condition
 
 
@@ -85,7 +85,7 @@ def read_conditions(
 ) -> Conditions:
     """Checks every argument and turns them into one range of one hash key (per shard)."""
     left = dict(arguments)
-    if "from" in left:
+    if "from" in left and dialect.word("from_") == "from_":
         if "from_" in left:
             raise ConflictingArguments("from and from_ are one argument; give it once.", argument="from_")
         left["from_"] = left.pop("from")
@@ -93,14 +93,14 @@ def read_conditions(
     _spread_outside_id(reading)
     hash_values = tuple((part.stored, part.column.encode(_given_value(reading, part))) for part in index.hash)
     lead: list[Condition] = [Eq(_given_value(reading, part)) for part in index.lead]
-    flat = {name: value for name in FLAT if (value := reading.take(name)) is not None}
+    flat = {name: value for name in FLAT if (value := reading.take(dialect.word(name))) is not None}
     by_property = [(reading.name(part.property), part.property) for part in index.sort]
     own = {name: value for name, _ in by_property if (value := reading.take(name)) is not None}
     if reading.left:
         unknown = next(iter(reading.left))
         known_names = [reading.name(part) for part in (*index.hash, *index.lead)]
         known_names += [name for name, _ in by_property] + [*map(dialect.word, FLAT)]
-        hint = nearest(unknown, [*known_names, *map(dialect.word, sorted(FIXED - {"from"}))])
+        hint = nearest(unknown, [*known_names, *map(dialect.word, sorted(PAGING))])
         raise UnknownArgument(
             f"{reading.search} takes no argument {unknown!r}.{hint} It takes {', '.join(known_names)}.",
             argument=unknown,

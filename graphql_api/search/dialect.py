@@ -28,11 +28,18 @@ class Dialect:
     """of an argument that every search takes, from its name in Python"""
     index: Callable[[EntitySpec, IndexSpec | UnionSpec], str]
     """of a search"""
+    kept: frozenset[str] = frozenset()
+    """names that no argument can have, because whoever asks means something else by them"""
 
     def argument(self, property_name: str) -> str:
         """The argument of a search that asks for a property."""
-        name = self.property(property_name)
+        name = self.key_part(property_name)
         return f"{name}_" if name in map(self.word, FIXED) else name
+
+    def key_part(self, property_name: str) -> str:
+        """The argument that gives a part of one record's key."""
+        name = self.property(property_name)
+        return f"{name}_" if name in self.kept else name
 
 
 PYTHON = Dialect(

@@ -1,6 +1,9 @@
 """The Python blocks of the documents run as they stand."""
 
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from sybil import Sybil
@@ -11,12 +14,24 @@ from tests.docs.pages import PAGES, name
 SYBIL = Sybil(parsers=[PythonCodeBlockParser()])
 
 
+class _Module(ModuleType):
+    """What libraries find when they look up the module of a class that a page declares."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        super().__init__("__page__")
+        self.namespace = namespace
+
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__("namespace" if name == "__dict__" else name)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python blocks of a page run from top to bottom in one namespace, and print what the page says."""
     monkeypatch.chdir(tmp_path)
     document = SYBIL.parse(page)
     document.namespace["__name__"] = "__page__"
+    monkeypatch.setitem(sys.modules, "__page__", _Module(document.namespace))
     for example in document:
         example.evaluate()
 

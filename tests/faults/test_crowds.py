@@ -13,6 +13,7 @@ from tests.faults.conftest import Behind
 from tests.faults.faults import SERVER_ERROR, THROTTLE, BlackHole, Delay, Fault, Reset
 from tests.faults.proxy import no_fault
 from tests.faults.rules import always, now_and_then, of_shard, only_first
+from tests.faults.timing import best_of
 from tests.faults.troubles import CALM, HASTY
 from tests.faults.world import SHARDS, WIDE, Thing, Walk, Wide, database, records, shard_of, wide_answer
 from tests.stores import CountingStore
@@ -120,20 +121,27 @@ async def test_one_silent_shard_is_asked_less_and_less(behind: Behind) -> None:
 
 
 async def test_a_cancelled_search_leaves_nothing_in_flight(behind: Behind) -> None:
-    """Every call is dropped at once, none is made after, and the store answers the next search."""
+    """Every call is dropped within 200 ms, none is made after, and the store answers the next search."""
     proxy = behind.proxy
     db = await behind.database(CALM)
     for fault in (BlackHole(), Delay(60)):
-        proxy.rule = always(fault)
-        search = asyncio.ensure_future(db.search(Thing.by_place, limit=20))
-        await proxy.until(lambda: len(proxy.in_flight) == SHARDS)
-        asked = len(proxy.requests)
-        search.cancel()
-        await proxy.until(lambda: not proxy.in_flight, within=1.0)  # 0.2 s, and slack for a slow machine
-        with pytest.raises(asyncio.CancelledError):
-            await search
-        await asyncio.sleep(0.2)
-        assert len(proxy.requests) == asked
+
+        async def seconds_until_quiet(fault: Fault = fault) -> float:
+            proxy.rule = always(fault)
+            search = asyncio.ensure_future(db.search(Thing.by_place, limit=20))
+            await proxy.until(lambda: len(proxy.in_flight) == SHARDS)
+            asked = len(proxy.requests)
+            began = asyncio.get_running_loop().time()
+            search.cancel()
+            await proxy.until(lambda: not proxy.in_flight)
+            took = asyncio.get_running_loop().time() - began
+            with pytest.raises(asyncio.CancelledError):
+                await search
+            await asyncio.sleep(0.2)
+            assert len(proxy.requests) == asked
+            return took
+
+        assert await best_of(5, seconds_until_quiet, enough=0.2) <= 0.2
         proxy.rule = no_fault
         walk = Walk(db, Thing.by_place)
         await walk.on()
@@ -170,13 +178,13 @@ async def test_many_wide_searches_at_once_stay_within_the_pool(behind: Behind) -
 
     await asyncio.gather(*(search() for _ in range(2)))
     proxy.forget()
-    peaks = []
-    for crowd in (depth(3, 25), depth(6, 50)):
-        tracemalloc.start()
-        await asyncio.gather(*(search() for _ in range(crowd)))
-        peaks.append(tracemalloc.get_traced_memory()[1] / crowd)
-        tracemalloc.stop()
-    assert len(proxy.requests) >= WIDE * depth(9, 75)
+    traced, crowd = depth(5, 50), depth(20, 50)
+    tracemalloc.start()
+    await asyncio.gather(*(search() for _ in range(traced)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    await asyncio.gather(*(search() for _ in range(crowd)))
+    assert len(proxy.requests) >= WIDE * (traced + crowd)
     assert settings.in_flight_of_operation / 2 < proxy.most_in_flight <= settings.in_flight_of_operation
     assert proxy.most_connections <= settings.pool
-    assert max(peaks) < MOST_OCTETS_A_SEARCH
+    assert peak < traced * MOST_OCTETS_A_SEARCH

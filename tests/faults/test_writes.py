@@ -10,7 +10,7 @@ from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.errors import ConditionFailed, StoreError
 from graphql_api.store.values import Delete, Expect, Item, Key, Put
 from tests.faults.conftest import Behind
-from tests.faults.faults import AppliedThenReset, Duplicate
+from tests.faults.faults import AppliedThenReset
 from tests.faults.proxy import no_fault
 from tests.faults.requests import Request
 from tests.faults.rules import always, first_try
@@ -69,9 +69,9 @@ async def test_reads_by_key_survive_a_fault(behind: Behind, name: str) -> None:
     assert behind.proxy.spoiled
 
 
-@pytest.mark.parametrize("name", [name for name in TROUBLES if name != "duplicate"])
+@every_trouble
 async def test_a_create_is_never_a_false_failure(behind: Behind, name: str) -> None:
-    """A create whose answer was lost succeeds all the same, and another one at its key still does not."""
+    """A create whose answer was lost or whose request was doubled succeeds; another one at its key still does not."""
     store = await behind.store(settings_for(name, lasting=False))
     (item,) = _items(1)
     behind.proxy.rule = first_try(TROUBLES[name], _everything)
@@ -85,18 +85,6 @@ async def test_a_create_is_never_a_false_failure(behind: Behind, name: str) -> N
     assert isinstance(problem, ConditionFailed)
     assert problem.old == item
     behind.proxy.rule = no_fault
-    assert await _stored(store, [item]) == [item]
-
-
-async def test_a_doubled_create_tells_what_it_has_written(behind: Behind) -> None:
-    """Nobody can know that the network has doubled a request, but the record in the error is the caller's own."""
-    store = await behind.store(CALM)
-    (item,) = _items(1)
-    behind.proxy.rule = first_try(Duplicate(), _everything)
-    (problem,) = await store.write([Put(item, Expect(absent=True))])
-    behind.proxy.rule = no_fault
-    assert isinstance(problem, ConditionFailed)
-    assert problem.old == item
     assert await _stored(store, [item]) == [item]
 
 

@@ -1,0 +1,94 @@
+// Pages through lists as docs/clients.md says, and prints what they held.
+import { rmSync, writeFileSync } from "node:fs";
+import { filter, firstValueFrom } from "rxjs";
+import { client } from "./client.mjs";
+import { BY_FIRST_NAME, BY_LAST_NAME, following, next, preceding } from "./lists.mjs";
+
+const prefix = process.argv[2];
+const MOST_PAGES = 100;
+
+class List {
+  constructor(query, field, variables) {
+    this.field = field;
+    this.query = client.watchQuery({ query, variables: { prefix, ...variables } });
+    this.query.subscribe({ error() {} });
+  }
+
+  async page() {
+    const { data, error } = await firstValueFrom(this.query.pipe(filter(({ loading }) => !loading)));
+    if (error) throw error;
+    return data[this.field];
+  }
+
+  async ids() {
+    const page = await this.page();
+    return (page.items ?? page.edges.map(({ node }) => node)).map(({ userId }) => userId);
+  }
+
+  async walk(step, more, sizes) {
+    for (let at = 0; more(await this.page()); at += 1) {
+      if (at === MOST_PAGES) throw new Error(`${this.field} does not end.`);
+      await step(this.query, await this.page(), sizes[at % sizes.length]);
+    }
+    return this.ids();
+  }
+}
+
+const told = {};
+const anew = () => client.clearStore();
+const more = ({ nextToken }) => nextToken !== null;
+const after = ({ pageInfo }) => pageInfo.hasNextPage;
+const before = ({ pageInfo }) => pageInfo.hasPreviousPage;
+
+const forward = new List(BY_FIRST_NAME, "userByFirstName", { first: 20 });
+told.forward = await forward.walk(following, after, [20, 7, 33]);
+const other = new List(BY_FIRST_NAME, "userByFirstName", { prefix: "a", first: 20 });
+told.otherPrefix = await other.walk(following, after, [20]);
+const sameRecords = new List(BY_LAST_NAME, "userByLastName", { limit: 20 });
+await sameRecords.walk(next, more, [20]);
+told.forwardThen = await forward.ids();
+told.records = Object.keys(client.cache.extract()).filter((key) => key.startsWith("User:"));
+told.cached = client.cache.readQuery({ query: BY_FIRST_NAME, variables: { prefix, first: 20 } }).userByFirstName.edges.length;
+
+await anew();
+const backward = new List(BY_FIRST_NAME, "userByFirstName", { last: 20 });
+told.backward = await backward.walk(preceding, before, [20, 7, 33]);
+
+await anew();
+const tokens = new List(BY_LAST_NAME, "userByLastName", { limit: 20 });
+const first = await tokens.page();
+told.tokens = await tokens.walk(next, more, [20, 7]);
+await next(tokens.query, first, 5);
+told.tokensAfterAPageCameTwice = await tokens.ids();
+
+await anew();
+const failing = new List(BY_FIRST_NAME, "userByFirstName", { first: 20 });
+await failing.page();
+writeFileSync("failing", "2");
+await following(failing.query, await failing.page(), 20);
+told.afterTwoFailures = await failing.ids();
+
+await anew();
+for (const [name, query, field, size, step] of [
+  ["edges", BY_FIRST_NAME, "userByFirstName", { first: 20 }, following],
+  ["items", BY_LAST_NAME, "userByLastName", { limit: 20 }, next],
+]) {
+  const list = new List(query, field, size);
+  await step(list.query, await list.page(), 20);
+  const long = (await list.ids()).length;
+  writeFileSync("late", "");
+  await step(list.query, await list.page(), 20);
+  told[name] = { beforeExpiry: long, afterExpiry: await list.ids() };
+  told[name].all = await list.walk(step, name === "edges" ? after : more, [20]);
+  rmSync("late");
+}
+
+await anew();
+writeFileSync("failing", "2");
+const partial = new List(BY_LAST_NAME, "userByLastName", { limit: 20, onShardFailure: "PARTIAL" });
+told.complete = [(await partial.page()).complete];
+told.partial = await partial.walk(next, more, [20]);
+told.complete.push((await partial.page()).complete);
+
+process.stdout.write(JSON.stringify(told));
+process.exit();

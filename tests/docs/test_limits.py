@@ -1,0 +1,27 @@
+"""The table of limits and the limits say the same."""
+
+import re
+from dataclasses import fields
+
+from graphql_api.errors import DeadlineExceeded, LimitExceeded, ShardQLError
+from graphql_api.schema.execution import LONGEST_TEXT
+from graphql_api.schema.limits import Limits
+from tests.docs.pages import ROOT
+from tests.docs.test_errors import error_classes
+
+ROW = re.compile(r"^\| (`(\w+)`|characters)[^|]* \| ([\d,.]+) \| `([A-Z_]+)` \|$", re.MULTILINE)
+PAGE = (ROOT / "docs" / "graphql.md").read_text(encoding="utf-8")
+
+
+def test_limits_are_documented() -> None:
+    """The table lists exactly the limits that there are, each with its default."""
+    listed = {name or words: float(number.replace(",", "")) for words, name, number, _ in ROW.findall(PAGE)}
+    defaults = {field.name: float(getattr(Limits(), field.name)) for field in fields(Limits)}
+    assert listed == {**defaults, "characters": LONGEST_TEXT}
+
+
+def test_codes_of_limits_are_documented() -> None:
+    """The table names exactly the codes with which something is refused for its size or time."""
+    listed = {code for *_, code in ROW.findall(PAGE)}
+    kinds: tuple[type[ShardQLError], ...] = (LimitExceeded, DeadlineExceeded)
+    assert listed == {error.code for kind in kinds for error in error_classes(kind)}

@@ -1,0 +1,310 @@
+"""The laws of search, asked through GraphQL; and whatever is asked there, Python gives the same."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphql import GraphQLNonNull, get_named_type
+from hypothesis import assume, given, note
+from hypothesis import strategies as st
+
+from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.catalog.markers import IndexRef
+from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.database import Database
+from graphql_api.errors import InvalidValue, ShardQLError
+from graphql_api.keys.codec import Codec
+from graphql_api.schema.searches import groups_of, orders_of
+from graphql_api.search.dialect import FLAT, PAGING
+from tests.depth import examples
+from tests.laws.search_world import (
+    IDS,
+    NOW,
+    POOLS,
+    Case,
+    Record,
+    World,
+    build,
+    draw_case,
+    new_tenant,
+    records,
+    seen,
+    shapes,
+)
+from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches, put_plain
+from tests.schema.through_graphql import Refused, Schema, ThroughGraphQL, answered, schema_of
+from tests.schema.written import Bare, inline, selection_of, written
+
+ASKED = ["same page", "same error", "tokens", "both styles", "PARTIAL", "id"]
+"""classes of cases: a run that has not drawn one of them has shown nothing about it"""
+
+
+@dataclass
+class Engine:
+    """A store that outlives a case; each case has a tenant, and so hash keys, of its own."""
+
+    runner: asyncio.Runner
+    store: SqliteStore
+
+    def database(self, world: World) -> Database:
+        """An empty database for a catalog."""
+        self.runner.run(self.store.ensure_table(world.catalog.table_definition()))
+        return Database(world.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+
+    def through_graphql(self, world: World, *, literals: bool) -> ThroughGraphQL:
+        """The same, asked through GraphQL."""
+        db = self.database(world)
+        return ThroughGraphQL(db.catalog, db.store, db.seal, db.clock, db.tenant, literals=literals)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A store in which ties have the order of their keys, so that a case can be drawn again."""
+    path: Path = tmp_path_factory.mktemp("laws") / "x.db"
+    with asyncio.Runner() as runner:
+        store = runner.run(open_sqlite(path, switches=Switches(tie_order="key")))
+        yield Engine(runner, store)
+        runner.run(store.close())
+
+
+async def settled() -> None:
+    """Its indexes are never behind."""
+
+
+def draw_asked(data: st.DataObject) -> Case:
+    """A case that GraphQL can ask for: it has no ranges of booleans."""
+    case = draw_case(data)
+    name, kind, *_ = case.search.last or ("", "")
+    assume(kind != "between" or not any(column.name == name and column.type is bool for column in case.search.order))
+    return case
+
+
+def test_every_walk_is_a_slice_of_the_sorted_answer(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
+
+    @examples(20, deep=1_000)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        case = draw_asked(data)
+        db = engine.through_graphql(case.world, literals=data.draw(st.booleans(), label="literals"))
+        engine.runner.run(check_walks(data, db, settled, case))
+
+    in_batches(law, request)
+
+
+def test_changes_during_a_walk_never_touch_other_records(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
+
+    @examples(6, deep=500)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        case = draw_asked(data)
+        engine.runner.run(check_changes(data, engine.through_graphql(case.world, literals=False), settled, case))
+
+    in_batches(law, request)
+
+
+def test_graphql_and_python_give_the_same(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """Any arguments that a field takes, in any combination, give the page or the error that they give in Python."""
+
+    @examples(40, deep=4_000)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        world = build(data.draw(shapes(), label="shape"))
+        some = data.draw(records(world.shape), label="records")
+        engine.runner.run(_check_same(data, engine.database(world), world, some))
+
+    in_batches(law, request, ASKED)
+
+
+def test_lists_give_the_orders_of_their_indexes(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """Each order of a list field is the page that its index gives in Python, that way round."""
+
+    @examples(6, deep=500)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        world = build(data.draw(shapes(), label="shape"))
+        some = data.draw(records(world.shape), label="records")
+        engine.runner.run(_check_lists(data, engine.database(world), world, some))
+
+    in_batches(law, request)
+
+
+async def _check_same(data: st.DataObject, db: Database, world: World, some: list[Record]) -> None:
+    await put_plain(db, world, some)
+    schema, entity = schema_of(db.catalog), db.catalog.entity(world.thing)
+    index = data.draw(st.sampled_from([*entity.indexes.values()]), label="index")
+    ref, arguments = IndexRef(world.thing, index.attribute), data.draw(_Arguments(schema, entity, index, some).all())
+    for _ in range(data.draw(st.integers(1, 3), label="pages")):
+        note(repr(arguments))
+        expected = await _outcome(db, ref, {name: value for name, (value, _) in arguments.items()})
+        query = inline(
+            schema.graph.names.search(entity, index),
+            {_word(schema, name): text for name, (_, text) in arguments.items()},
+            selection_of([schema.graph.names.dialect.property(name) for name in entity.properties]),
+        )
+        if isinstance(expected, str):
+            with pytest.raises(Refused) as caught:
+                await answered(db, query)
+            assert caught.value.codes == [expected]
+            seen["same error"] += 1
+            return
+        page = (await answered(db, query))["answer"]
+        seen["same page"] += 1
+        assert [item["key"] for item in page["items"]] == [item.key for item in expected.items]
+        assert page["nextToken"] == expected.next_token
+        assert [edge["cursor"] for edge in page["edges"]] == expected.cursors
+        assert page["pageInfo"]["startCursor"] == expected.start_cursor
+        assert page["pageInfo"]["endCursor"] == expected.end_cursor
+        tokens = [token for token in (page["nextToken"], *(edge["cursor"] for edge in page["edges"])) if token]
+        if not tokens:
+            return
+        token = data.draw(st.sampled_from(tokens), label="token")
+        name = data.draw(st.sampled_from(["next_token", "after", "before"]), label="as")
+        sizes = {"next_token": ["limit"], "after": ["first"], "before": ["last"]}[name]
+        kept = {
+            key: value
+            for key, value in arguments.items()
+            if key not in {"limit", "first", "last", "after", "before", "next_token"} or key in sizes
+        }
+        arguments = {**kept, name: (token, token)}
+        seen["tokens"] += 1
+
+
+async def _outcome(db: Database, index: IndexRef, arguments: Mapping[str, Any]) -> Any:
+    """The page, or the code of the error."""
+    try:
+        return await db.search(index, **arguments)
+    except ShardQLError as problem:
+        return problem.code
+
+
+def _word(schema: Schema, name: str) -> str:
+    dialect = schema.graph.names.dialect
+    if name in PAGING or name in FLAT:
+        return dialect.word(name)
+    return name if name == "id" else dialect.argument(name)
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """Draws arguments, each as Python takes it and as GraphQL does."""
+
+    schema: Schema
+    entity: EntitySpec
+    index: IndexSpec
+    records: list[Record]
+
+    def all(self) -> st.SearchStrategy[dict[str, tuple[Any, Any]]]:
+        """Some arguments out of all that the field takes; those that it needs, always."""
+        types = self.schema.arguments_of(self.schema.graph.names.search(self.entity, self.index))
+        words = {_word(self.schema, name): name for name in (*PAGING, *FLAT, *self.entity.properties, "id")}
+        needed = {words[word]: self._one(words[word]) for word, of in types.items() if isinstance(of, GraphQLNonNull)}
+        rest = {words[word]: self._one(words[word]) for word in types if words[word] not in needed}
+        names = st.sets(st.sampled_from(sorted(rest)), max_size=3)
+        return names.flatmap(lambda some: st.fixed_dictionaries({**needed, **{name: rest[name] for name in some}}))
+
+    def _one(self, name: str) -> st.SearchStrategy[tuple[Any, Any]]:
+        if name in ("limit", "first", "last"):
+            return st.sampled_from([1, 2, 3, 50, 500, 501, 0, -1]).map(lambda size: (size, size))
+        if name in ("next_token", "after", "before"):
+            seen["both styles"] += 1
+            return st.sampled_from(["", "x", "A" * 90, "é"]).map(lambda token: (token, token))
+        if name == "reverse":
+            return st.booleans().map(lambda value: (value, value))
+        if name == "on_shard_failure":
+            seen["PARTIAL"] += 1
+            return st.sampled_from(["FAIL", "PARTIAL"]).map(lambda value: (value, Bare(value)))
+        if name == "id":
+            seen["id"] += 1
+            return self._ids().map(lambda value: (value, value))
+        if name in FLAT:
+            return self._flat(name)
+        if name in {part.name for part in self.index.hash}:
+            return self._value(name).map(lambda value: (value, self._written(name, value)))
+        return st.one_of(self._conditions(name))
+
+    def _ids(self) -> st.SearchStrategy[str]:
+        texts = st.sampled_from([*IDS, "", *(record["key"] for record in self.records)])
+        parts = len(self.entity.ids)
+        if parts == 1:
+            return texts
+        return st.tuples(texts, st.sampled_from(["0", "1", "-1", "x", ""])).map(
+            lambda both: "/".join((both[0].replace("%", "%25").replace("/", "%2F"), both[1]))
+        )
+
+    def _flat(self, name: str) -> st.SearchStrategy[tuple[Any, Any]]:
+        first = self.index.sort[0].property.name
+        if self.index.physical is None and len(self.index.sort) > 1:
+            return st.sampled_from(["", "a", "a/", "a/1", "ab/-10", "a/1/2", "/", "b%2F/0"]).map(
+                lambda text: (text, text)
+            )
+        if name == "prefix":
+            return st.sampled_from(["", "a", "ab", "\x00"]).map(lambda text: (text, text))
+        return self._value(first).map(lambda value: (value, self._written(first, value)))
+
+    def _conditions(self, name: str) -> list[st.SearchStrategy[tuple[Any, Any]]]:
+        value = self._value(name)
+
+        def one(kind: str) -> st.SearchStrategy[tuple[Any, Any]]:
+            return value.map(lambda found: ({kind: found}, {kind: self._written(name, found)}))
+
+        both = st.tuples(value, value).map(
+            lambda pair: (
+                {"from": pair[0], "to": pair[1]},
+                {"between": {"from": self._written(name, pair[0]), "to": self._written(name, pair[1])}},
+            )
+        )
+        kinds = get_named_type(
+            self.schema.arguments_of(self.schema.graph.names.search(self.entity, self.index))[_word(self.schema, name)]
+        ).fields
+        found = [one(kind) for kind in ("eq", "from", "to") if kind in kinds]
+        if "between" in kinds:
+            found.append(both)
+        if "prefix" in kinds:
+            found.append(st.sampled_from(["", "a", "an"]).map(lambda text: ({"prefix": text}, {"prefix": text})))
+        return found
+
+    def _value(self, name: str) -> st.SearchStrategy[Any]:
+        """A value that some record has, or any other of its type."""
+        codec = self.entity.properties[name].column.codec
+        stored = [record[name] for record in self.records if record.get(name) is not None]
+        return st.sampled_from([*stored, *(value for pool in POOLS.values() for value in pool if _fits(codec, value))])
+
+    def _written(self, name: str, value: Any) -> Any:
+        return written(self.entity.properties[name].column.codec, value)
+
+
+def _fits(codec: Codec[Any], value: Any) -> bool:
+    try:
+        return bool(codec.check(value) == value)
+    except InvalidValue:
+        return False
+
+
+async def _check_lists(data: st.DataObject, db: Database, world: World, some: list[Record]) -> None:
+    await put_plain(db, world, some)
+    names, entity = schema_of(db.catalog).graph.names, db.catalog.entity(world.thing)
+    groups = groups_of(entity)
+    number = data.draw(st.integers(0, len(groups) - 1), label="list")
+    group = groups[number]
+    orders = orders_of(group)
+    order = data.draw(st.sampled_from([*orders]), label="order")
+    index, reverse = orders[order]
+    exact = {part.name: data.draw(st.sampled_from(["g", "h|", "o", "o1"]), label=part.name) for part in group[0].hash}
+    limit = data.draw(st.sampled_from([1, 3, 500]), label="limit")
+    token, further = None, True
+    while further:
+        page = await db.search(
+            IndexRef(world.thing, index.attribute), **exact, reverse=reverse, limit=limit, next_token=token
+        )
+        given: dict[str, Any] = {names.dialect.argument(name): value for name, value in exact.items()}
+        given |= {"orderBy": Bare(order), "limit": limit} | ({"nextToken": token} if token else {})
+        field = names.listed(entity, group[0].hash, first=number == 0)
+        found = (await answered(db, inline(field, given, "{ items { key } nextToken }")))["answer"]
+        assert [item["key"] for item in found["items"]] == [item.key for item in page.items]
+        assert found["nextToken"] == page.next_token
+        token, further = page.next_token, page.next_token is not None

@@ -1,0 +1,55 @@
+"""What may differ between engines is told to readers as it is told to the tests."""
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT
+from tests.same_pages.waivers import WAIVERS, View, check_same
+
+ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+PAGE = {
+    "items": [{"key": "a"}, {"key": "b"}],
+    "values": [1, 1],
+    "cursors": ["x", "y"],
+    "start cursor": "x",
+    "end cursor": "y",
+    "next token": None,
+    "complete": True,
+    "explain": {"shards": 2, "read": {"rounds": 1, "returned": 2}},
+}
+TURNED = {**PAGE, "items": PAGE["items"][::-1], "cursors": ["z", "w"], "start cursor": "z", "end cursor": "w"}  # type: ignore[index]  # a list
+
+
+def test_waivers_are_documented() -> None:
+    """The table of what may differ lists exactly the waivers of the tests, each with its reason."""
+    page = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
+    section = page.partition("## What may differ\n")[2].partition("\n## ")[0]
+    _, *rows = ROW.findall(section)
+    assert rows == [(waiver.name, waiver.reason) for waiver in WAIVERS]
+
+
+@pytest.mark.parametrize(
+    ("other", "ties"),
+    [
+        ({**PAGE, "complete": False}, True),
+        ({**PAGE, "values": [1, 2]}, True),
+        ({**PAGE, "next token": "y"}, True),
+        ({**PAGE, "cursors": ["x"]}, True),
+        ({**PAGE, "explain": {"shards": 3, "read": {"rounds": 1, "returned": 2}}}, True),
+        ({**PAGE, "explain": {"shards": 2, "read": {"rounds": 1, "returned": 1}}}, True),
+        ({"error": {"code": "THROTTLED"}, "message": "no"}, True),
+        ({**PAGE, "end cursor": "z"}, False),
+        (TURNED, False),
+    ],
+)
+def test_what_is_not_waived_has_to_be_the_same(other: View, ties: bool) -> None:
+    """A page that differs in anything else is found out, and where nothing ties, in its order and tokens too."""
+    with pytest.raises(AssertionError):
+        check_same(PAGE, other, ties=ties)
+
+
+def test_what_is_waived_may_differ() -> None:
+    """A page may cost something else, and where records tie, they may come in another order."""
+    check_same(PAGE, {**PAGE, "explain": {"shards": 2, "read": {"rounds": 3, "returned": 2}}}, ties=False)
+    check_same(PAGE, TURNED, ties=True)

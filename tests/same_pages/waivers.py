@@ -1,0 +1,59 @@
+"""What may differ between a page of SQLite and the same page of DynamoDB, and why (docs/engines.md lists it too)."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+View = Mapping[str, Any]
+"""a page or an error as a caller sees it"""
+
+needed = Counter[str]()
+"""how often engines differed in what is waived: a waiver that nothing needs is to go"""
+
+TOKENS = ("start cursor", "end cursor", "next token")
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """One thing that may differ."""
+
+    name: str
+    reason: str
+    leave_out: Callable[[View], View]
+
+
+def _without_cost(view: View) -> View:
+    if "explain" not in view:
+        return view
+    cost = {"read": {"returned": view["explain"]["read"]["returned"]}}
+    return {**view, "explain": {**view["explain"], **cost}}
+
+
+def _without_order_of_ties(view: View) -> View:
+    if "items" not in view:
+        return view
+    tokens = {name: view[name] is not None for name in TOKENS}
+    return {**view, **tokens, "items": view["values"], "cursors": len(view["cursors"])}
+
+
+COST = Waiver(
+    "what a page cost",
+    "SQLite reads all shards by one ordered scan, which stops at the page; DynamoDB reads each shard up to its share.",
+    _without_cost,
+)
+ORDER_OF_TIES = Waiver(
+    "the order of ties",
+    "On a raw index records may tie, and each engine has an order of its own among them; tokens name one of them.",
+    _without_order_of_ties,
+)
+WAIVERS = (COST, ORDER_OF_TIES)
+
+
+def check_same(one: View, other: View, *, ties: bool) -> None:
+    """Two views are the same in everything that is not waived."""
+    for waiver in (COST, ORDER_OF_TIES) if ties else (COST,):
+        left, right = waiver.leave_out(one), waiver.leave_out(other)
+        needed[waiver.name] += one != other and (left != one or right != other) and left == right
+        one, other = left, right
+    assert one == other

@@ -1,0 +1,203 @@
+"""Own fields, queries and mutations on generated types, written as people write them."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import strawberry
+
+from graphql_api.schema.connections import Connection
+from graphql_api.schema.context import Caller
+from tests.schema.asking import LIMITS
+from tests.schema.staff import Info, Level, Person, asking, people
+
+# --- queries ---------------------------------------------------------------------------------------------------
+
+
+async def test_own_queries(tmp_path: Path) -> None:
+    """Own queries stand beside the generated ones, and may answer with their types and their pages."""
+    graph = people()
+    PersonType: Any = graph.record_type(Person)  # noqa: N806
+    PersonPage: Any = graph.page_type(Person)  # noqa: N806
+
+    @graph.query
+    @strawberry.type
+    class Queries:
+        @strawberry.field
+        def hello(self, name: str = "you") -> str:
+            return f"Hello {name}."
+
+        @strawberry.field
+        async def somebody(self, info: Info) -> PersonType:
+            return await info.context.database.get(Person, "p2")
+
+        @strawberry.field
+        async def romans(self, info: Info, limit: int = 1) -> PersonPage:
+            return Connection(await info.context.database.search(Person.by_town, town="Rom", limit=limit))
+
+        @strawberry.field
+        async def all_of_them(self, info: Info) -> list[PersonType]:
+            return [*(await info.context.database.search(Person.by_id)).items]
+
+    async with asking(graph, tmp_path) as ask:
+        found = await ask.data(
+            """{ hello somebody { name level } allOfThem { personId } person(id: "p1") { name }
+                 romans { items { name } nextToken edges { cursor } pageInfo { hasNextPage } } }"""
+        )
+        assert found["romans"].pop("nextToken") == found["romans"]["edges"][0].pop("cursor")
+        assert found == {
+            "hello": "Hello you.",
+            "somebody": {"name": "Bo", "level": "HIGH"},
+            "allOfThem": [{"personId": "p1"}, {"personId": "p2"}],
+            "person": {"name": "Ann"},
+            "romans": {"items": [{"name": "Ann"}], "edges": [{}], "pageInfo": {"hasNextPage": True}},
+        }
+
+
+async def test_own_pages_are_weighed(tmp_path: Path) -> None:
+    """A page that an own field answers with costs what a generated one costs, by its arguments or their defaults."""
+    graph = people()
+    PersonPage: Any = graph.page_type(Person)  # noqa: N806
+
+    @graph.query
+    @strawberry.type
+    class Queries:
+        @strawberry.field
+        async def romans(self, info: Info, limit: int = 70) -> PersonPage:
+            return Connection(await info.context.database.search(Person.by_town, town="Rom", limit=limit))
+
+    async with asking(graph, tmp_path, limits=replace(LIMITS, cost=10)) as ask:
+        for given, records in (("", 70), ("(limit: 5)", 5)):
+            error = await ask.error(f"{{ romans{given} {{ items {{ name }} }} }}")
+            assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": 10, "found": 2 + records * 2}
+
+
+async def test_plain_types_in_own_fields(tmp_path: Path) -> None:
+    """Plain types of Python in own fields are the scalars that generated fields have."""
+    graph = people()
+
+    @graph.query
+    @strawberry.type
+    class Queries:
+        @strawberry.field
+        def echo(self, at: datetime, day: date, amount: Decimal, uuid: UUID, span: timedelta, raw: bytes) -> str:
+            return " ".join(map(str, (at.astimezone(UTC), day, amount, uuid, span, raw)))
+
+        @strawberry.field
+        def size(self, raw: bytes) -> int:
+            return len(raw)
+
+        @strawberry.field
+        def at(self) -> datetime:
+            return datetime(2026, 1, 2, tzinfo=UTC)
+
+        @strawberry.field
+        def level(self, level: Level) -> Level:
+            return level
+
+        @strawberry.field
+        def anything(self, value: strawberry.scalars.JSON) -> strawberry.scalars.JSON:
+            return value
+
+    async with asking(graph, tmp_path) as ask:
+        found = await ask.data(
+            """{ at level(level: HIGH) anything(value: {a: [1, null]}) echo(
+                 at: "2026-01-01T00:00:00+02:00", day: "2026-02-03", amount: 1.5,
+                 uuid: "00000000-0000-0000-0000-000000000001", span: "P1D", raw: "AP8=") }"""
+        )
+        assert found == {
+            "at": "2026-01-02T00:00:00.000000Z",
+            "level": "HIGH",
+            "anything": {"a": [1, None]},
+            "echo": "2025-12-31 22:00:00+00:00 2026-02-03 1.5 "
+            "00000000-0000-0000-0000-000000000001 1 day, 0:00:00 b'\\x00\\xff'",
+        }
+        error = await ask.error('{ size(raw: "?") }')
+        assert "Bytes are a text in base64." in error["message"]
+
+
+async def test_the_context(tmp_path: Path) -> None:
+    """Resolvers see who asks, and the database as it is for the caller."""
+    graph = people()
+
+    @graph.query
+    @strawberry.type
+    class Queries:
+        @strawberry.field
+        def me(self, info: Info) -> str | None:
+            return (
+                f"{info.context.caller.principal} {info.context.database.tenant} {info.context.caller.correlation_id}"
+            )
+
+    async with asking(graph, tmp_path) as ask:
+        caller = Caller("c-9", tenant="t", principal="ann")
+        assert await ask.data('{ me person(id: "p1") { name } }', caller=caller) == {"me": "ann t c-9", "person": None}
+
+
+# --- fields of records -----------------------------------------------------------------------------------------
+
+
+async def test_own_fields_of_records(tmp_path: Path) -> None:
+    """Own fields of an entity get its record as their parent, wherever it comes from."""
+    graph = people("Staff")
+
+    @strawberry.type
+    class More:
+        @strawberry.field
+        def loud(self: Any) -> str:
+            return str(self.name.upper())
+
+        @strawberry.field
+        async def neighbours(self: Any, info: Info) -> int:
+            return len((await info.context.database.search(Person.by_town, town=self.town)).items)
+
+    assert graph.extend(Person, More) is More
+    async with asking(graph, tmp_path) as ask:
+        found = await ask.data(
+            """{ Staff_Person(id: "p1") { name loud neighbours }
+                 Staff_PersonById(reverse: true) { edges { node { loud } } } }"""
+        )
+        assert found == {
+            "Staff_Person": {"name": "Ann", "loud": "ANN", "neighbours": 2},
+            "Staff_PersonById": {"edges": [{"node": {"loud": "BO"}}, {"node": {"loud": "ANN"}}]},
+        }
+
+
+# --- mutations -------------------------------------------------------------------------------------------------
+
+
+async def test_own_mutations(tmp_path: Path) -> None:
+    """Own mutations write, answer with generated types, and are left out of the schema that only reads."""
+    graph = people()
+    PersonType: Any = graph.record_type(Person)  # noqa: N806
+
+    @strawberry.input
+    class NewPerson:
+        name: str
+        level: Level = Level.LOW
+
+    @strawberry.type
+    class Added:
+        person: PersonType
+
+    @graph.mutation
+    @strawberry.type
+    class Mutations:
+        @strawberry.mutation
+        async def add_person(self, info: Info, input: NewPerson) -> Added:
+            person = Person(person_id=f"p-{input.name}", name=input.name, level=input.level)
+            await info.context.database.put(person)
+            return Added(person=person)
+
+    query = 'mutation { addPerson(input: {name: "Cy", level: HIGH}) { person { personId level } } }'
+    async with asking(graph, tmp_path) as ask:
+        answer = await ask.answer(query, caller=Caller("c", read_only=True))
+        assert (answer.status, answer.codes, answer.executed) == (405, ("METHOD_NOT_ALLOWED",), False)
+        assert await ask.data('{ person(id: "p-Cy") { name } }') == {"person": None}
+        assert await ask.data(query) == {"addPerson": {"person": {"personId": "p-Cy", "level": "HIGH"}}}
+        assert await ask.data('{ person(id: "p-Cy") { name } }') == {"person": {"name": "Cy"}}
+    assert graph.schema._schema.mutation_type is not None
+    assert graph.read_only_schema._schema.mutation_type is None

@@ -1,0 +1,163 @@
+"""A database whose searches go through GraphQL and back, so that what holds for the one is asked of the other."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.markers import IndexRef
+from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.database import Database
+from graphql_api.keys.ranges import Between, Eq, Prefix
+from graphql_api.schema.context import Caller
+from graphql_api.schema.execution import Engine, Operation
+from graphql_api.schema.graph import Graph
+from graphql_api.schema.limits import Limits
+from graphql_api.search.dialect import FLAT, PAGING
+from tests.schema.written import Bare, document, inline, read, selection_of, written
+
+WIDE = Limits(cost=10**9, deadline=600.0)
+
+
+class Refused(Exception):
+    """The errors of an operation."""
+
+    def __init__(self, errors: list[dict[str, Any]]) -> None:
+        super().__init__(errors)
+        self.errors = errors
+
+    @property
+    def codes(self) -> list[str]:
+        """Their codes."""
+        return [error["extensions"]["code"] for error in self.errors]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a catalog becomes, and what runs operations over it."""
+
+    graph: Graph
+    engine: Engine
+
+    def arguments_of(self, field: str) -> Mapping[str, Any]:
+        """The arguments of a field of the query, with their types."""
+        query = self.engine.schema._schema.query_type
+        assert query is not None
+        return {name: argument.type for name, argument in query.fields[field].args.items()}
+
+
+@lru_cache(maxsize=8)
+def schema_of(catalog: Catalog) -> Schema:
+    """The schema of a catalog, made once."""
+    graph = Graph(catalog)
+    return Schema(graph, Engine(graph.schema, WIDE))
+
+
+async def answered(database: Database, query: str, variables: Mapping[str, Any] | None = None) -> Any:
+    """The data of an operation that must succeed, after a way through JSON."""
+    engine = schema_of(database.catalog).engine
+    caller = Caller("test", tenant=database.tenant, principal=database.principal)
+    answer = await engine.run(Operation(query, variables=json.loads(json.dumps(variables or {}))), database, caller)
+    body = json.loads(json.dumps(answer.body, allow_nan=False))
+    if "errors" in body:
+        raise Refused(body["errors"])
+    return body["data"]
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughGraphQL(Database):
+    """Writes as any database; its searches are operations."""
+
+    literals: bool = False
+    """arguments stand in the document, not in variables"""
+
+    async def search(self, index: IndexRef, /, **arguments: Any) -> Any:
+        """One page, under the names of `Page`."""
+        schema, entity = schema_of(self.catalog), self.catalog.entity(index.entity)
+        spec = self.catalog.index(index)
+        field = schema.graph.names.search(entity, spec)
+        given = arguments_in_graphql(schema, entity, spec, arguments)
+        fields = [schema.graph.names.dialect.property(name) for name in entity.properties]
+        query = (
+            inline(field, given, selection_of(fields))
+            if self.literals
+            else document(field, schema.arguments_of(field), given, selection_of(fields))
+        )
+        page = (await answered(self, query, {} if self.literals else given))["answer"]
+        assert [edge["node"] for edge in page["edges"]] == page["items"]
+        return SimpleNamespace(
+            items=[_record(schema, entity, item) for item in page["items"]],
+            next_token=page["nextToken"],
+            cursors=[edge["cursor"] for edge in page["edges"]],
+            has_next=page["pageInfo"]["hasNextPage"],
+            has_previous=page["pageInfo"]["hasPreviousPage"],
+            start_cursor=page["pageInfo"]["startCursor"],
+            end_cursor=page["pageInfo"]["endCursor"],
+            complete=page["complete"],
+            stopped_by=page["stoppedBy"],
+            shards=page["shards"],
+            explain={"read": {"returned": len(page["items"])}},
+        )
+
+
+def _record(schema: Schema, entity: EntitySpec, item: Mapping[str, Any]) -> SimpleNamespace:
+    name_of = schema.graph.names.dialect.property
+    return SimpleNamespace(
+        **{part.name: read(part.column.codec, item[name_of(part.name)]) for part in entity.properties.values()}
+    )
+
+
+def arguments_in_graphql(
+    schema: Schema, entity: EntitySpec, index: IndexSpec, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments of a search in Python as they are written in GraphQL; what is null is left out."""
+    dialect = schema.graph.names.dialect
+    given: dict[str, Any] = {}
+    of_python = {dialect.argument(name): name for name in entity.properties}
+    exact = {part.name for part in index.hash}
+    first = index.sort[0].property if index.sort else None
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        if name == "on_shard_failure":
+            given[dialect.word(name)] = Bare(value)
+        elif name in PAGING:
+            given[dialect.word(name)] = value
+        elif name in (*FLAT, "from"):
+            text = index.physical is None and len(index.sort) > 1
+            assert first is not None
+            given[dialect.word(name)] = value if text else written(first.column.codec, value)
+        elif index.physical is None and name in {part.name for part in index.lead}:
+            given["id"] = "/".join(_escaped(arguments[part.name]) for part in index.lead)
+        elif name in exact:
+            given[dialect.argument(name)] = written(entity.properties[name].column.codec, value)
+        elif name == "id" and "id" not in of_python:
+            given[name] = value
+        else:
+            given[dialect.argument(name)] = _condition(entity.properties[name].column.codec, value)
+    if index.physical is None and len(index.lead) == 1:
+        (part,) = index.lead
+        if part.name in arguments:
+            given["id"] = part.column.codec.format(arguments[part.name])
+    return given
+
+
+def _escaped(value: Any) -> str:
+    return str(value).replace("%", "%25").replace("/", "%2F")
+
+
+def _condition(codec: Any, given: Any) -> dict[str, Any]:
+    """A condition as exactly one of its kinds."""
+    if isinstance(given, Eq):
+        given = {"eq": given.value}
+    elif isinstance(given, Prefix):
+        given = {"prefix": given.text}
+    elif isinstance(given, Between):
+        given = {"from": given.low, "to": given.high}
+    elif not isinstance(given, Mapping):
+        given = {"eq": given}
+    values = {name: written(codec, value) for name, value in given.items() if value is not None}
+    return {"between": values} if values.keys() == {"from", "to"} else values
