@@ -71,7 +71,7 @@ class Database:
         found = await find_page(self.store, plan)
         count_search(found.asked)
         count_returned(len(found.hits))
-        return Page(plan, found, self.seal)
+        return Page(plan, found, self.seal, request)
 
     async def count(self, index: IndexRef, /, *, at_most: int = MOST_COUNTED, **arguments: Any) -> Count:
         """How many records a search has, counted up to `at_most`: `await db.count(User.by_name, prefix="j")`."""

@@ -31,7 +31,16 @@ def violations_of(specs: Sequence[EntitySpec], namespace: str | None) -> list[Vi
     found = [
         Violation(spec.type_name, place, problem, remedy)
         for spec in specs
-        for rule in (_names, _stored_names, _primary_key, _creation, _expiry, _derived, index_violations, union_violations)
+        for rule in (
+            _names,
+            _stored_names,
+            _primary_key,
+            _creation,
+            _expiry,
+            _derived,
+            index_violations,
+            union_violations,
+        )
         for place, problem, remedy in rule(spec)
     ]
     return [*found, *table_violations(specs, namespace)]

@@ -11,6 +11,7 @@ from graphql_api.errors import StoreUnavailable
 from graphql_api.fanout.find_page import Hit, PageFound, places_of
 from graphql_api.search.page_token import pack
 from graphql_api.search.plan import SearchPlan
+from graphql_api.search.request import SearchRequest
 from graphql_api.search.seal import Seal
 from graphql_api.search.standing import Standing
 
@@ -45,7 +46,9 @@ class Shards:
 class Page(Generic[E]):
     """Some records of an answer, in its order, and how to get the ones around them."""
 
-    def __init__(self, plan: SearchPlan, found: PageFound, seal: Seal) -> None:
+    def __init__(self, plan: SearchPlan, found: PageFound, seal: Seal, request: SearchRequest) -> None:
+        self.request = request
+        """what this is a page of"""
         self._plan = plan
         self._found = found
         self._seal = seal

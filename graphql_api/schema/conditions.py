@@ -32,21 +32,26 @@ class ConditionTypes:
             if isinstance(codec, Text):
                 fields.append(_optional("prefix", str, "Texts that begin so."))
             if not isinstance(codec, Boolean):
-                self._register.type(f"{name}Range", of, f"the range of {name}")
-                between = input_type(
-                    f"{name}Range",
-                    [
-                        plain_field("low", scalar, name="from", description="The first value that belongs to it."),
-                        plain_field("high", scalar, name="to", description="The last value that belongs to it."),
-                    ],
-                    "All values from one to another, both of them included.",
-                )
+                between = self.range_of(entity, part)
                 fields += [
                     _optional("low", scalar, "This value and all behind it.", name="from"),
                     _optional("high", scalar, "This value and all before it.", name="to"),
                     _optional("between", between, "From one value to another, both included."),
                 ]
             self._made[name] = input_type(f"{name}Condition", fields, "One condition on a property.", one_of=True)
+        return self._made[name]
+
+    def range_of(self, entity: EntitySpec, part: PropertySpec) -> type:
+        """The input type of ranges of a property's values."""
+        scalar, scalar_name = self._records.scalar(entity, part), name_of(part.column.codec, self._records.enum_name)
+        name = f"{scalar_name}Range"
+        if name not in self._made:
+            self._register.type(name, at(entity, part.name), f"the range of {scalar_name}")
+            bounds = [
+                plain_field("low", scalar, name="from", description="The first value that belongs to it."),
+                plain_field("high", scalar, name="to", description="The last value that belongs to it."),
+            ]
+            self._made[name] = input_type(name, bounds, "All values from one to another, both of them included.")
         return self._made[name]
 
 

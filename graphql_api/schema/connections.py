@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import strawberry
 from strawberry.types.field import StrawberryField
 
 from graphql_api.catalog.specs import EntitySpec
+from graphql_api.fanout.find_page import Count
 from graphql_api.fanout.page import Page
-from graphql_api.schema.cost import EACH, STORED
+from graphql_api.schema.context import Context
+from graphql_api.schema.cost import COUNTED, EACH, STORED
 from graphql_api.schema.names import Names, Register, at
 from graphql_api.schema.types import object_type, plain_field
+from graphql_api.search.request import MOST_COUNTED
 
 
 class _StoppedBy(Enum):
+    BUDGET = "BUDGET"
     SHARDS = "SHARDS"
 
 
@@ -37,7 +41,7 @@ OnShardFailure = Annotated[
     ),
 ]
 
-SHARED_TYPES = ("PageInfo", "SearchShards", "FailedShard", "StoppedBy", "OnShardFailure")
+SHARED_TYPES = ("PageInfo", "TotalCount", "SearchShards", "FailedShard", "StoppedBy", "OnShardFailure")
 """types that all catalogs have in common"""
 
 
@@ -73,6 +77,14 @@ class SearchShards:
     failed: list[FailedShard] = strawberry.field(
         description="Those that did not; their records come on later pages.", metadata={STORED: True}
     )
+
+
+@strawberry.type(description="How many records an answer has, as far as they were counted.")
+class TotalCount:
+    """A count."""
+
+    value: int = strawberry.field(description="So many.")
+    exact: bool = strawberry.field(description="Whether there are no more than these.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +185,32 @@ def connection_type(names: Names, register: Register, entity: EntitySpec, record
     return object_type(name, _fields(record, edge), f"A page of {entity.type_name}.")
 
 
+def _total_count() -> StrawberryField:
+    async def total_count(root: Connection, info: strawberry.Info[Context, None], at_most: int = MOST_COUNTED) -> Count:
+        return await info.context.database.count_of(root.page.request, at_most)
+
+    total_count.__annotations__ |= {
+        "root": strawberry.Parent[Connection],
+        "at_most": Annotated[
+            int, strawberry.argument(name="atMost", description=f"How far to count, 1 to {MOST_COUNTED:,}.")
+        ],
+        "return": TotalCount,
+    }
+    made: StrawberryField = strawberry.field(
+        resolver=cast(Any, total_count),
+        name="totalCount",
+        description="How many records the whole answer has.",
+        metadata={COUNTED: True},
+    )
+    return made
+
+
 def _fields(record: type, edge: type) -> list[StrawberryField]:
     return [
         plain_field("items", list[record], description="The records of this page, in order.", marks=[EACH]),  # type: ignore[valid-type]
         plain_field("next_token", str | None, description="Asks for the next page; null when nothing is left."),
         plain_field("edges", list[edge], description="The same records, each with its place.", marks=[EACH]),  # type: ignore[valid-type]
+        _total_count(),
         plain_field("page_info", PageInfo, description="Where this page stands in the whole answer."),
         plain_field("complete", bool, description="Whether every shard answered."),
         plain_field("stopped_by", StoppedBy | None, description="Why the page is short though more follows."),

@@ -1,6 +1,7 @@
 """What every resolver has at hand, as `info.context`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from graphql_api.database import Database
 
@@ -23,3 +24,10 @@ class Context:
 
     database: Database
     caller: Caller
+    explained: list[dict[str, Any]] = field(default_factory=list)
+    """of each search, where the caller asks for it"""
+
+    def explain(self, told: dict[str, Any]) -> None:
+        """Keeps what a search has done."""
+        if self.caller.explain:
+            self.explained.append(told)

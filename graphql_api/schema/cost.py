@@ -23,10 +23,16 @@ from graphql import (
     is_list_type,
 )
 
-from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT
+from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT, MOST_COUNTED, MOST_SORTED
 
 EACH = "shardql-each"
 """mark of the list inside a page that has an entry for each of its records"""
+
+SORTED = "shardql-sorted"
+"""mark of a field that gives its whole answer as one page where it is told to sort it"""
+
+COUNTED = "shardql-counted"
+"""mark of a field that counts records, and costs a tenth of one for each"""
 
 STORED = "shardql-stored"
 """mark of a list that is part of a record, and so costs as much as any other property"""
@@ -90,24 +96,30 @@ class _Cost:
         if definition is None or not is_composite_type(below):
             return 1
         marks = marks_of(definition)
-        inside = self.of(node.selection_set, below, self._page_size(node, definition) if _is_page(below) else 1)
+        inside = self.of(node.selection_set, below, self._page_size(node, definition, marks) if _is_page(below) else 1)
+        if COUNTED in marks:
+            counted = self._given(node, definition, "atMost")
+            inside += (min(counted, MOST_COUNTED) if isinstance(counted, int) else MOST_COUNTED) // 10
         return 1 + _times(marks, page, below) * (1 + inside) if _is_list(definition) else 1 + inside
 
-    def _page_size(self, node: FieldNode, definition: GraphQLField) -> int:
+    def _page_size(self, node: FieldNode, definition: GraphQLField, marks: Mapping[Any, Any]) -> int:
         """The size that the arguments ask for; one out of bounds is refused before anything is read."""
-        given = {argument.name.value: argument.value for argument in node.arguments or ()}
+        if SORTED in marks and any(argument.name.value == "orderBy" for argument in node.arguments or ()):
+            return MOST_SORTED
         for name in ("limit", "first", "last"):
-            size: Any = None
-            value = given.get(name)
-            if isinstance(value, IntValueNode):
-                size = int(value.value)
-            elif isinstance(value, VariableNode):
-                size = self.variables.get(value.name.value)
-            elif value is None and name in definition.args:
-                size = definition.args[name].default_value
+            size = self._given(node, definition, name)
             if isinstance(size, int):
                 return min(max(size, 0), MAX_LIMIT)
         return DEFAULT_LIMIT
+
+    def _given(self, node: FieldNode, definition: GraphQLField, name: str) -> Any:
+        """The value of an argument that is a whole number."""
+        value = next((one.value for one in node.arguments or () if one.name.value == name), None)
+        if isinstance(value, IntValueNode):
+            return int(value.value)
+        if isinstance(value, VariableNode):
+            return self.variables.get(value.name.value)
+        return definition.args[name].default_value if value is None and name in definition.args else None
 
 
 def _is_page(kind: GraphQLCompositeType) -> bool:

@@ -264,6 +264,8 @@ class Engine:
         result = cast(ExecutionResult, result)
         errors = told_all(result.errors or (), context.caller.correlation_id, details=self._details)
         body: dict[str, Any] = {"errors": errors} if errors else {}
+        if context.caller.explain:
+            body["extensions"] = {"explain": sorted(context.explained, key=_place)}
         return Answer({**body, "data": result.data}, executed=True, status=200, codes=_codes(errors))
 
 
@@ -272,6 +274,10 @@ def _scoped(database: Database, caller: Caller) -> Database:
     if (caller.tenant, caller.principal) == (database.tenant, database.principal):
         return database
     return database.scoped(tenant=caller.tenant, principal=caller.principal)
+
+
+def _place(explained: Mapping[str, Any]) -> list[str]:
+    return [str(part) for part in explained["path"]]
 
 
 def _chosen(document: _Document, name: str | None) -> OperationDefinitionNode:

@@ -10,6 +10,7 @@ from strawberry.types.field import StrawberryField
 
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.keys.scalars import Boolean, Codec, Text
+from graphql_api.schema.conditions import ConditionTypes
 from graphql_api.schema.names import Names, Register, at
 from graphql_api.schema.scalars import annotation_of, name_of, or_null
 from graphql_api.schema.types import RecordTypes, input_type, plain_field
@@ -28,14 +29,16 @@ _WORDS = {
     "contains": "Texts that hold this one.",
     "exists": "Whether there is a value at all.",
 }
+_JOINTS = {"and": "All of these.", "or": "At least one of these.", "not": "What this one leaves out."}
 
 
 class FilterTypes:
     """Makes the input types of filters, each once."""
 
-    def __init__(self, names: Names, records: RecordTypes, register: Register) -> None:
+    def __init__(self, names: Names, records: RecordTypes, conditions: ConditionTypes, register: Register) -> None:
         self._names = names
         self._records = records
+        self._conditions = conditions
         self._register = register
         self._made: dict[str, type] = {}
 
@@ -52,14 +55,13 @@ class FilterTypes:
             self._property(entity, part, property_in_filters(self._names.dialect, part.name))
             for part in entity.properties.values()
         ]
-        itself: dict[str, Any] = {}
-        fields += [
-            _joint("and", f"list[{name}]", itself, "All of these."),
-            _joint("or", f"list[{name}]", itself, "At least one of these."),
-            _joint("not", name, itself, "What this one leaves out."),
-        ]
+        fields += [_given(name, str, words) for name, words in _JOINTS.items()]
         made = input_type(name, fields, f"What must hold of a {entity.type_name}: everything that is said, together.")
-        itself[name] = made
+        several: Any = list
+        for field in get_object_definition(made, strict=True).fields:
+            if field.graphql_name in _JOINTS:  # They join filters of the type that is only there now.
+                itself = made if field.graphql_name == "not" else several[made]
+                field.type_annotation = StrawberryAnnotation(or_null(itself))
         return made
 
     def _property(self, entity: EntitySpec, part: PropertySpec, name: str) -> StrawberryField:
@@ -78,17 +80,15 @@ class FilterTypes:
         name = f"{scalar_name}Filter"
         if name not in self._made:
             self._register.type(name, at(entity, part.name), f"the comparisons of {scalar_name}")
-            operations: dict[str, Any] = {"eq": scalar, "ne": scalar, "in": list[scalar]}
+            several: Any = list
+            operations: dict[str, Any] = {"eq": scalar, "ne": scalar, "in": several[scalar]}
             if not isinstance(codec, Boolean):
                 operations |= dict.fromkeys(("lt", "le", "gt", "ge"), scalar)
-                operations["between"] = self._range(entity, part, scalar, scalar_name)
+                operations["between"] = self._conditions.range_of(entity, part)
             if isinstance(codec, Text):
                 operations |= {"prefix": str, "contains": str}
             self._made[name] = _comparing(name, operations)
         return self._made[name]
-
-    def _range(self, entity: EntitySpec, part: PropertySpec, scalar: Any, scalar_name: str) -> type:
-        return self._records.range_of(entity, part, scalar, scalar_name)
 
     def _of_list(self, entity: EntitySpec, part: PropertySpec, codec: Codec[Any]) -> type:
         item_name = name_of(codec, self._records.enum_name)
@@ -119,12 +119,6 @@ def _given(name: str, annotation: Any, description: str) -> StrawberryField:
     return plain_field(f"{name}_", or_null(annotation), name=name, description=description, default=strawberry.UNSET)
 
 
-def _joint(name: str, annotation: str, space: dict[str, Any], description: str) -> StrawberryField:
-    made = _given(name, str, description)
-    made.type_annotation = StrawberryAnnotation(f"{annotation} | None", namespace=space)
-    return made
-
-
 def filter_of(given: Any) -> Any:
     """What an input object says, as searches take it from Python."""
     if isinstance(given, list):
@@ -139,5 +133,3 @@ def filter_of(given: Any) -> Any:
             name = field.graphql_name or field.python_name
             said[name] = filter_of(value)
     return said
-
-

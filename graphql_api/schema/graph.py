@@ -37,7 +37,9 @@ class Graph:
         for name in (*SHARED_TYPES, *(definition.name for definition in SCALARS.values())):
             self._register.type(name, Violation("Catalog", None, "", ""), f"the {name} of every catalog")
         records = RecordTypes(self.names, self._register)
-        searches = Searches(self.names, self._register, records, ConditionTypes(records, self._register))
+        searches = self._searches = Searches(
+            self.names, self._register, records, ConditionTypes(records, self._register)
+        )
         self._records: dict[str, type] = {}
         self._connections: dict[str, type] = {}
         self._queries: dict[str, StrawberryField] = {}
@@ -91,6 +93,8 @@ class Graph:
         if name not in known:
             raise InvalidValue(f"There is no field {field!r} to hook.{nearest(name, known)}", argument="field")
         known[name].extensions = [*known[name].extensions, *extensions]
+        if type_name:
+            self._searches.reads_more |= {entity for entity, made in self._records.items() if made is types[type_name]}
 
     @property
     def queries(self) -> Sequence[str]:

@@ -1,9 +1,6 @@
 """The fields of the query that a catalog gives: one record by id, a search for each index, a list in any order."""
 
-import inspect
-import keyword
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any
 
@@ -11,100 +8,25 @@ import strawberry
 from strawberry.types.base import has_object_definition
 from strawberry.types.field import StrawberryField
 
-from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty
+from graphql_api.catalog.markers import Descending, desc
+from graphql_api.catalog.naming import capitalized
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty, UnionSpec
 from graphql_api.errors import Violation
 from graphql_api.keys.scalars import Boolean, Text
+from graphql_api.schema.arguments import PAGE_ARGUMENTS, Argument, Given, Info, resolved_field
 from graphql_api.schema.conditions import ConditionTypes, condition_of
-from graphql_api.schema.connections import Connection, OnShardFailure
-from graphql_api.schema.context import Context
+from graphql_api.schema.connections import Connection
+from graphql_api.schema.cost import SORTED
+from graphql_api.schema.filters import FilterTypes, filter_of
 from graphql_api.schema.names import Names, Register, at
-from graphql_api.schema.scalars import or_null
+from graphql_api.schema.selection import selected_properties
 from graphql_api.schema.types import RecordTypes
 from graphql_api.search.dialect import PAGING
-from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest
-
-Info = strawberry.Info[Context, None]
-Given = Mapping[str, Any]
-"""arguments that a client gave, by their GraphQL names"""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a generated field."""
-
-    name: str
-    annotation: Any
-    description: str
-    required: bool = False
-    default: Any = strawberry.UNSET
-
-    @property
-    def python_name(self) -> str:
-        """A name that Python lets a parameter have."""
-        word = self.name.rstrip("_")
-        return f"{self.name}_" if keyword.iskeyword(word) or word in ("info", "self", "root", "source") else self.name
-
-    def parameter(self) -> inspect.Parameter:
-        """The parameter that Strawberry reads."""
-        annotation = (
-            self.annotation if self.required or self.default is not strawberry.UNSET else or_null(self.annotation)
-        )
-        return inspect.Parameter(
-            self.python_name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[annotation, strawberry.argument(name=self.name, description=self.description)],
-            default=inspect.Parameter.empty if self.required else self.default,
-        )
-
-
-def resolved_field(
-    name: str,
-    answer: Any,
-    description: str,
-    arguments: Sequence[Argument],
-    resolve: Callable[[Info, Given], Awaitable[Any]],
-) -> StrawberryField:
-    """A field of the query; what is null or left out does not reach its resolver."""
-    names = {argument.python_name: argument.name for argument in arguments}
-
-    async def resolver(info: Info, **given: Any) -> Any:
-        return await resolve(
-            info,
-            {names[key]: value for key, value in given.items() if value is not None and value is not strawberry.UNSET},
-        )
-
-    info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=strawberry.Info)
-    resolver.__name__ = name
-    resolver.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [info, *(argument.parameter() for argument in arguments)], return_annotation=answer
-    )
-    resolver.__annotations__ = {"info": strawberry.Info, "return": answer}
-    made: StrawberryField = strawberry.field(resolver=resolver, name=name, description=description)
-    made.python_name = name
-    return made
-
+from graphql_api.search.request import MOST_SORTED, SearchRequest
 
 ENUM: Any = Enum
 ANNOTATED: Any = Annotated
 """Type checkers read an enum where it is made; these are made of indexes."""
-
-PAGE_ARGUMENTS = (
-    Argument(
-        "limit",
-        int,
-        f"How many records a page has, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} if nothing is said. Goes with nextToken.",
-    ),
-    Argument("nextToken", str, "Asks for what follows the page that gave this token."),
-    Argument("first", int, "How many records a page has, walking forward. Goes with after."),
-    Argument("after", str, "The place behind which the page begins: a cursor or nextToken."),
-    Argument("last", int, "How many records a page has, walking backward from the end. Goes with before."),
-    Argument("before", str, "The place before which the page ends: a cursor or nextToken."),
-    Argument(
-        "onShardFailure",
-        OnShardFailure,
-        "What becomes of the page when a shard does not answer; FAIL if nothing is said.",
-    ),
-)
 
 
 class Searches:
@@ -112,6 +34,9 @@ class Searches:
 
     def __init__(self, names: Names, register: Register, records: RecordTypes, conditions: ConditionTypes) -> None:
         self._names = names
+        self._filters = FilterTypes(names, records, conditions, register)
+        self.reads_more = set[str]()
+        """entities whose fields may read properties that nobody selected, since something of the developer's is there"""
         self._register = register
         self._records = records
         self._conditions = conditions
@@ -123,6 +48,8 @@ class Searches:
         for index in entity.indexes.values():
             if index.physical is not None or entity.ids or entity.sub_ids:
                 yield self._index(entity, index, connection)
+        for union in entity.unions.values():
+            yield self._union(entity, union, connection)
         for number, group in enumerate(groups_of(entity)):
             yield self._list(entity, group, connection, first=number == 0)
 
@@ -140,6 +67,9 @@ class Searches:
         async def resolve(info: Info, given: Given) -> Any:
             parts = dict(given)
             id = parts.pop("id", None)
+            info.context.explain(
+                {"path": info.path.as_list(), "why": f"{name} reads one record by its key.", "entity": entity.type_name}
+            )
             return await info.context.database.record(entity, id, parts, dialect=self._names.dialect)
 
         name = self._names.record(entity)
@@ -156,12 +86,12 @@ class Searches:
 
     def _index(self, entity: EntitySpec, index: IndexSpec, connection: type) -> StrawberryField:
         arguments = [*self._needed(entity, index), *self._flat(entity, index), *self._own(entity, index)]
-        arguments += [Argument("reverse", bool, "The other way round."), *PAGE_ARGUMENTS]
+        arguments += [self._filter(entity), Argument("reverse", bool, "The other way round."), *PAGE_ARGUMENTS]
+        name = self._names.search(entity, index)
 
         async def resolve(info: Info, given: Given) -> Connection:
-            return await self._search(info, entity, index, given)
+            return await self._search(info, entity, index, given, f"{name} names the index {index.name}.")
 
-        name = self._names.search(entity, index)
         self._register.field(name, at(entity, index.attribute), f"{entity.type_name}.{index.attribute}")
         return resolved_field(name, connection | None, _index_words(entity, index), arguments, resolve)
 
@@ -201,15 +131,76 @@ class Searches:
             words += f", behind exact ones on {' and '.join(behind)}." if behind else "."
             yield Argument(name, self._conditions.of(entity, sort.property), words)
 
-    async def _search(self, info: Info, entity: EntitySpec, index: IndexSpec, given: Given) -> Connection:
-        paging = {self._paging[name]: _plain(value) for name, value in given.items() if name in self._paging}
-        conditions = {
-            name: condition_of(value) if has_object_definition(value) else value
-            for name, value in given.items()
-            if name not in self._paging
+    def _filter(self, entity: EntitySpec) -> Argument:
+        return Argument("filter", self._filters.of(entity), "What else must hold of the records.")
+
+    async def _search(
+        self,
+        info: Info,
+        entity: EntitySpec,
+        search: IndexSpec | UnionSpec,
+        given: Given,
+        why: str,
+        order_by: str | Descending | None = None,
+    ) -> Connection:
+        left = dict(given)
+        filter = filter_of(left.pop("filter", None))
+        paging = {self._paging[name]: _plain(left.pop(name)) for name in given if name in self._paging}
+        indexes = search.members if isinstance(search, UnionSpec) else (search,)
+        needs_all = all(index.projection == "ALL" for index in indexes) or entity.name in self.reads_more
+        request = SearchRequest(
+            entity.name,
+            search.attribute,
+            {name: condition_of(value) if has_object_definition(value) else value for name, value in left.items()},
+            **paging,
+            filter=filter,
+            order_by=order_by,
+            select=None if needs_all else selected_properties(entity, info._raw_info),  # noqa: SLF001 - its only way
+            dialect=self._names.dialect,
+        )
+        page = await info.context.database.page(request)
+        info.context.explain({"path": info.path.as_list(), "why": why, **page.explain})
+        return Connection(page)
+
+    # --- several indexes ---------------------------------------------------------------------------------------
+
+    def _union(self, entity: EntitySpec, union: UnionSpec, connection: type) -> StrawberryField:
+        first = union.members[0]
+        orders = {
+            f"{name.strip('_').upper()}_{way}": desc(name) if way == "DESC" else name
+            for name, part in entity.properties.items()
+            if part.codec is not None
+            for way in ("ASC", "DESC")
         }
-        request = SearchRequest(entity.name, index.attribute, conditions, **paging, dialect=self._names.dialect)
-        return Connection(await info.context.database.page(request))
+        sort_name = self._names.type(f"{entity.type_name}By{capitalized(union.name)}Sort")
+        self._register.type(
+            sort_name, at(entity, union.attribute), f"the orders of {entity.type_name}.{union.attribute}"
+        )
+        order: Any = ANNOTATED[
+            ENUM(sort_name, {name: name for name in orders}),
+            strawberry.enum(name=sort_name, description=f"What sorts all that {union.name} finds."),
+        ]
+        arguments = [*self._needed(entity, first), *self._flat(entity, first), self._filter(entity)]
+        arguments += [
+            Argument(
+                "orderBy",
+                order,
+                f"Sorts the whole answer, up to {MOST_SORTED:,} records, and gives it as one page. Not with arguments of "
+                "pages.",
+            ),
+            Argument("reverse", bool, "Each index the other way round."),
+            *PAGE_ARGUMENTS,
+        ]
+        name, members = self._names.search(entity, union), ", then ".join(index.name for index in union.members)
+
+        async def resolve(info: Info, given: Given) -> Connection:
+            left = dict(given)
+            order_by = orders[_plain(left.pop("orderBy"))] if "orderBy" in left else None
+            return await self._search(info, entity, union, left, f"{name} searches {members}.", order_by)
+
+        self._register.field(name, at(entity, union.attribute), f"{entity.type_name}.{union.attribute}")
+        words = f"{entity.type_name} found by {members}: index by index, each in its own order, none of them twice."
+        return resolved_field(name, connection | None, words, arguments, resolve, [SORTED])
 
     # --- a list in any order -----------------------------------------------------------------------------------
 
@@ -234,13 +225,16 @@ class Searches:
             )
             for part in hash_properties
         ]
+        arguments.append(self._filter(entity))
         arguments += [Argument("orderBy", order, "The order; the first of them if nothing is said.", default=default)]
         arguments += PAGE_ARGUMENTS
 
         async def resolve(info: Info, given: Given) -> Connection:
             left = dict(given)
-            index, reverse = orders[_plain(left.pop("orderBy", default))]
-            return await self._search(info, entity, index, {**left, "reverse": reverse})
+            order_name = _plain(left.pop("orderBy", default))
+            index, reverse = orders[order_name]
+            why = f"{order_name} is {'the reversed order' if reverse else 'the order'} of the index {index.name}."
+            return await self._search(info, entity, index, {**left, "reverse": reverse}, why)
 
         name = self._names.listed(entity, hash_properties, first=first)
         self._register.field(name, at(entity, group[0].attribute), f"the list of {entity.type_name}")

@@ -1,0 +1,97 @@
+"""Arguments of generated fields, and fields that are resolved with what a client gave."""
+
+import inspect
+import keyword
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import strawberry
+from strawberry.types.field import StrawberryField
+
+from graphql_api.schema.connections import OnShardFailure
+from graphql_api.schema.context import Context
+from graphql_api.schema.scalars import or_null
+from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT
+
+Info = strawberry.Info[Context, None]
+Given = Mapping[str, Any]
+"""arguments that a client gave, by their GraphQL names"""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a generated field."""
+
+    name: str
+    annotation: Any
+    description: str
+    required: bool = False
+    default: Any = strawberry.UNSET
+
+    @property
+    def python_name(self) -> str:
+        """A name that Python lets a parameter have."""
+        word = self.name.rstrip("_")
+        return f"{self.name}_" if keyword.iskeyword(word) or word in ("info", "self", "root", "source") else self.name
+
+    def parameter(self) -> inspect.Parameter:
+        """The parameter that Strawberry reads."""
+        annotation = (
+            self.annotation if self.required or self.default is not strawberry.UNSET else or_null(self.annotation)
+        )
+        return inspect.Parameter(
+            self.python_name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[annotation, strawberry.argument(name=self.name, description=self.description)],
+            default=inspect.Parameter.empty if self.required else self.default,
+        )
+
+
+def resolved_field(
+    name: str,
+    answer: Any,
+    description: str,
+    arguments: Sequence[Argument],
+    resolve: Callable[[Info, Given], Awaitable[Any]],
+    marks: Sequence[str] = (),
+) -> StrawberryField:
+    """A field of the query; what is null or left out does not reach its resolver."""
+    names = {argument.python_name: argument.name for argument in arguments}
+
+    async def resolver(info: Info, **given: Any) -> Any:
+        return await resolve(
+            info,
+            {names[key]: value for key, value in given.items() if value is not None and value is not strawberry.UNSET},
+        )
+
+    info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=strawberry.Info)
+    resolver.__name__ = name
+    resolver.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [info, *(argument.parameter() for argument in arguments)], return_annotation=answer
+    )
+    resolver.__annotations__ = {"info": strawberry.Info, "return": answer}
+    made: StrawberryField = strawberry.field(
+        resolver=resolver, name=name, description=description, metadata=dict.fromkeys(marks, True)
+    )
+    made.python_name = name
+    return made
+
+
+PAGE_ARGUMENTS = (
+    Argument(
+        "limit",
+        int,
+        f"How many records a page has, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} if nothing is said. Goes with nextToken.",
+    ),
+    Argument("nextToken", str, "Asks for what follows the page that gave this token."),
+    Argument("first", int, "How many records a page has, walking forward. Goes with after."),
+    Argument("after", str, "The place behind which the page begins: a cursor or nextToken."),
+    Argument("last", int, "How many records a page has, walking backward from the end. Goes with before."),
+    Argument("before", str, "The place before which the page ends: a cursor or nextToken."),
+    Argument(
+        "onShardFailure",
+        OnShardFailure,
+        "What becomes of the page when a shard does not answer; FAIL if nothing is said.",
+    ),
+)

@@ -1,0 +1,570 @@
+"""Random catalogs with unions and narrow indexes, random filters, and what they must find: plain predicates, `sorted`.
+
+Nothing here imports from keys, search or fanout; the declaration words are all that it shares with what it checks.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from types import new_class
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from hypothesis import strategies as st
+from pydantic import Field
+
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    Id,
+    Index,
+    Shards,
+    SubId,
+    Timestamp,
+    Ttl,
+    Union,
+    canonical,
+    derived,
+    desc,
+    stored,
+)
+from tests.laws.search_world import IDS, KEYS, NOW, POOLS, ColumnShape, Drawn, Record, State, rank, seen
+
+
+def double(number: int) -> int:
+    """Derived from a number, and one itself: what is asked for is doubled too."""
+    return 2 * number
+
+
+def shouted(number: int) -> str:
+    """A text derived from a number: texts that are asked for are no numbers, and stay."""
+    return f"{number}!"
+
+
+PLAIN: dict[str, Any] = {
+    "text": str | None,
+    "number": int,
+    "amount": Annotated[Decimal | None, stored("amt")],
+    "flag": bool | None,
+    "state": State | None,
+    "moment": datetime | None,
+    "day": date | None,
+    "span": timedelta | None,
+    "real": float | None,
+    "uuid": UUID | None,
+    "tags": list[str],
+    "codes": set[int] | None,
+    "states": list[State] | None,
+    "days": list[date] | None,
+    "expires": Ttl[Timestamp] | None,
+}
+"""properties that every record was written with"""
+
+LATER: dict[str, Any] = {
+    "late_number": int,
+    "late_text": str | None,
+    "late_none": str | None,
+    "late_tags": list[str],
+    "late_folded": str | None,
+}
+"""properties that were declared when some of the records had been written"""
+
+DEFAULTS: dict[str, Any] = {"late_number": 5, "late_text": "new", "late_none": None, "late_tags": ["x"]}
+DERIVED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "folded": ("text", canonical),
+    "twice": ("number", double),
+    "length": ("text", len),
+    "shout": ("number", shouted),
+    "late_folded": ("text", canonical),
+}
+SAME_KIND = ("folded", "twice", "late_folded")
+"""derived properties whose function is applied to what is asked for"""
+
+SCALARS: dict[str, Any] = {
+    **{"key": str, "created": int, "group": str, "text": str, "number": int, "amount": Decimal, "flag": bool},
+    **{"state": State, "moment": datetime, "day": date, "span": timedelta, "real": float, "uuid": UUID},
+    **{"folded": str, "twice": int, "length": int, "shout": str, "late_number": int, "late_text": str},
+    **{"late_none": str, "late_folded": str},
+}
+LISTS: dict[str, Any] = {"tags": str, "codes": int, "states": State, "days": date, "late_tags": str}
+NUMBERS = [-10, -1, 0, 1, 5, 9, 10]
+CARRIED = {
+    "SOME": ["number", "text", "folded", "tags"],
+    "OTHERS": ["state", "late_text", "late_number", "late_folded", "expires"],
+}
+ORDERED = ("lt", "le", "gt", "ge")
+
+Projection = Literal["ALL", "KEYS_ONLY", "SOME", "OTHERS"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """An index of the drawn entity, alone or as part of a union."""
+
+    name: str
+    raw: bool
+    descending: bool
+    second: bool
+    """sorted by number, too"""
+    projection: Projection
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a drawn entity looks like."""
+
+    kind: Any
+    """of what its indexes are sorted by"""
+    members: tuple[Member, ...]
+    union: bool
+    composite: bool
+    sub: bool
+    hash: str
+    sharded: bool | str
+    sizes: tuple[int, ...]
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """An entity with one to three indexes, all of one kind, joined or not."""
+    kind = draw(st.sampled_from([str, str, str, int, Decimal, State]))
+    joined = draw(st.sampled_from([1, 2, 2, 3]))
+    members = []
+    for number, name in enumerate(("alpha", "beta", "gamma")[:joined]):
+        raw = kind in (str, Decimal) and draw(st.sampled_from([False, False, False, True]))
+        narrow: list[Projection] = ["KEYS_ONLY", "SOME", "OTHERS"]
+        members.append(
+            Member(
+                name,
+                raw,
+                descending=kind is not str and not raw and draw(st.booleans()),
+                second=not raw and draw(st.booleans()),
+                projection=draw(st.sampled_from(["ALL", *narrow])) if number == 0 else "ALL",
+            )
+        )
+    hashed, sharded = draw(
+        st.sampled_from([("", True), ("", True), ("group", True), ("group", False), ("owner_id", "Owner"), ("", False)])
+    )
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 16, 150]), min_size=1, max_size=2))
+    shape = Shape(kind, tuple(members), joined > 1, draw(st.booleans()), draw(st.booleans()), hashed, sharded, tuple(sizes))
+    seen[f"union of {joined}"] += 1
+    seen[f"projection {members[0].projection}"] += 1
+    seen["raw member"] += any(member.raw for member in members)
+    seen["several generations"] += len(sizes) > 1
+    seen[f"hashed {hashed or 'by nothing'}"] += 1
+    return shape
+
+
+@dataclass(frozen=True)
+class World:
+    """A drawn catalog, and the one that its oldest records were written under."""
+
+    shape: Shape
+    catalog: Catalog
+    thing: type[Entity]
+    older: Catalog
+    old_thing: type[Entity]
+
+    @property
+    def primary(self) -> list[str]:
+        return ["key", *(["part"] if self.shape.composite else []), *(["sub_a"] if self.shape.sub else [])]
+
+    @property
+    def properties(self) -> list[str]:
+        return [*self.thing.model_fields]
+
+
+def build(shape: Shape) -> World:
+    """The catalogs of a shape."""
+    catalog, thing = _build(shape, later=True)
+    older, old_thing = _build(shape, later=False)
+    return World(shape, catalog, thing, older, old_thing)
+
+
+def _build(shape: Shape, *, later: bool) -> tuple[Catalog, type[Entity]]:
+    def shards(extra: int) -> Shards:
+        found = Shards(shape.sizes[0] + extra)
+        for number, size in enumerate(shape.sizes[1:], 1):
+            found = found.then(size + extra, since=number * 100)
+        return found
+
+    tail: dict[str, Any] = {"part": Id[int]} if shape.composite else {}
+    tail |= {"sub_a": SubId[str]} if shape.sub else {}
+    kind = shape.kind.__name__
+    annotations: dict[str, Any] = {"key": Id[str], **tail, "created": Created[Timestamp], "group": str | None}
+    annotations |= {"owner_id": str | None}
+    annotations |= {
+        # In one table an attribute has one type.
+        member.name: Annotated[shape.kind | None, stored(f"{member.name}{kind.capitalize()}")]
+        for member in shape.members
+    }
+    annotations |= PLAIN | {"folded": str | None, "twice": int, "length": int | None, "shout": str}
+    body: dict[str, Any] = {name: derived(function, source) for name, (source, function) in DERIVED.items()}
+    if later:
+        annotations |= LATER
+        body |= {name: default for name, default in DEFAULTS.items() if name != "late_tags"}
+        body["late_tags"] = Field(default_factory=lambda: ["x"])
+    else:
+        del body["late_folded"]
+    for member in shape.members:
+        body[f"by_{member.name}"] = _index(shape, member, [name for name in annotations if name in annotations])
+    body["by_expires"] = Index(sort="expires", projection="KEYS_ONLY", name="expiring", range_key="expiringRangeKey")
+    if shape.union:
+        body["by_any"] = Union(*(f"by_{member.name}" for member in shape.members))
+    body |= {"__annotations__": annotations, "__module__": __name__, "__doc__": "A drawn entity."}
+    thing = new_class("Thing", (Entity,), {"shards": shards(0)}, lambda names: names.update(body))
+    owner_body = {
+        "__annotations__": {"owner_key": Id[str], "created": Created[Timestamp]},
+        "__module__": __name__,
+        "__doc__": "A drawn parent.",
+    }
+    owner = new_class("Owner", (Entity,), {"shards": shards(1)}, lambda names: names.update(owner_body))
+    return Catalog(thing, owner), thing
+
+
+def _index(shape: Shape, member: Member, declared: Sequence[str]) -> Index:
+    narrow = member.projection in CARRIED
+    physical = f"{member.name}{shape.kind.__name__}{member.projection}{'raw' * member.raw}"
+    return Index(
+        hash=shape.hash or None,
+        sort=[desc(member.name) if member.descending else member.name, *(["number"] if member.second else [])],
+        sharded=shape.sharded,
+        raw=member.raw,
+        name=physical,
+        hash_key=f"{physical}HashKey",
+        range_key=None if member.raw else f"{physical}RangeKey",
+        projection=[name for name in CARRIED[member.projection] if name in declared] if narrow else _whole(member),
+    )
+
+
+def _whole(member: Member) -> Literal["ALL", "KEYS_ONLY"]:
+    return "KEYS_ONLY" if member.projection == "KEYS_ONLY" else "ALL"
+
+
+# --- records ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """A record as a reader has to see it, and whether it was written before the later properties were declared."""
+
+    record: Record
+    is_old: bool
+
+    @property
+    def given(self) -> Record:
+        """What its writer gave."""
+        left_out = [*DERIVED, *(LATER if self.is_old else ())]
+        return {name: value for name, value in self.record.items() if name not in left_out}
+
+
+@st.composite
+def records(draw: st.DrawFn, shape: Shape, most: int = 30) -> list[Written]:
+    """Records with distinct primary keys; the creation value is one an id."""
+    created_of: dict[tuple[Any, ...], int] = {}
+    found: dict[tuple[Any, ...], Written] = {}
+    for _ in range(draw(st.integers(0, most))):
+        written = draw(_one(shape))
+        record = written.record
+        record["created"] = created_of.setdefault((record["key"], record.get("part")), record["created"])
+        found[tuple(record[name] for name in KEYS if name in record)] = written
+    return list(found.values())
+
+
+@st.composite
+def _one(draw: st.DrawFn, shape: Shape) -> Written:
+    def one_of(values: Sequence[Any]) -> Any:
+        return draw(st.sampled_from([*values]))
+
+    record: Record = {"key": one_of(IDS) + one_of(["", "1", "2", "12"])}
+    if shape.composite:
+        record["part"] = one_of([-1, 0, 1])
+    if shape.sub:
+        record["sub_a"] = one_of(IDS[:8])
+    record["created"] = one_of([0, 1, 99, 100, 101, 200])
+    record["group"] = one_of(["g", "g", "g", "h|", None])
+    record["owner_id"] = one_of(["o", "o", "o1", None])
+    for member in shape.members:
+        pool = [value for value in POOLS[shape.kind] if value != "" or not member.raw]
+        record[member.name] = one_of([*pool, *pool[:2], *pool[:2], None, None, None])
+    record |= {"text": one_of([*POOLS[str], "Zoë", "zoe", None]), "number": one_of(NUMBERS)}
+    for name, kind in SCALARS.items():
+        if name in PLAIN and name not in record:
+            record[name] = one_of([*POOLS[kind], None])
+    record["tags"] = draw(st.lists(st.sampled_from(["", "a", "b", "1"]), max_size=2))
+    record["codes"] = draw(st.none() | st.sets(st.sampled_from([0, 1, 2]), max_size=2))
+    record["states"] = draw(st.none() | st.lists(st.sampled_from(State), max_size=2))
+    record["days"] = draw(st.none() | st.lists(st.sampled_from(POOLS[date]), max_size=2))
+    record["expires"] = one_of([None, None, None, None, NOW - 1, NOW, NOW + 1])
+    is_old = one_of([False, False, True])
+    later: Record = {
+        "late_number": one_of([5, 6]),
+        "late_text": one_of(["new", "newer", None]),
+        "late_none": one_of([None, "a", "ab"]),
+        "late_tags": one_of([["x"], ["y"], []]),
+    }
+    record |= DEFAULTS if is_old else later
+    seen["written before a declaration"] += is_old
+    return Written(with_derived(record), is_old)
+
+
+def with_derived(record: Record) -> Record:
+    """The record with what is computed from its properties."""
+    for name, (source, function) in DERIVED.items():
+        record[name] = None if record[source] is None else function(record[source])
+    return record
+
+
+# --- filters ---------------------------------------------------------------------------------------------------
+
+Predicate = Callable[[Record], bool]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter as its caller writes it, and what it means in plain Python."""
+
+    given: Any
+    holds: Predicate
+
+
+@st.composite
+def filters(draw: st.DrawFn, known: Sequence[Record], depth: int = 2) -> Filter:
+    """A filter with parts that often meet something."""
+    joint = draw(st.sampled_from(["test", "test", "test", "several", "and", "or", "not"])) if depth else "test"
+    if joint == "test":
+        return draw(_tests(known))
+    seen[f"filter {joint}"] += 1
+    if joint == "not":
+        inner = draw(filters(known, depth - 1))
+        return Filter({"not": inner.given}, lambda record: not inner.holds(record))
+    parts = draw(st.lists(filters(known, depth - 1), max_size=3))
+    if joint == "several":  # side by side in one mapping; of one name the last one counts
+        by_name = {name: (asked, part) for part in parts if len(part.given) == 1 for name, asked in part.given.items()}
+        kept = [part for _, part in by_name.values()]
+        return Filter({name: asked for name, (asked, _) in by_name.items()}, lambda record: all_hold(kept, record))
+    if joint == "and":
+        return Filter({"and": [part.given for part in parts]}, lambda record: all_hold(parts, record))
+    return Filter({"or": [part.given for part in parts]}, lambda record: any(part.holds(record) for part in parts))
+
+
+def all_hold(parts: Sequence[Filter], record: Record) -> bool:
+    """Whether every filter holds."""
+    return all(part.holds(record) for part in parts)
+
+
+@st.composite
+def _tests(draw: st.DrawFn, known: Sequence[Record]) -> Filter:
+    names = [*SCALARS, *LISTS, *(name for name in ("alpha", "beta", "gamma") for _ in range(4))]
+    name = draw(st.sampled_from([name for name in names if not known or name in known[0]]))
+    if name in LISTS:
+        operations = ["contains", "contains", "exists"]
+    else:
+        operations = ["eq", "eq", "ne", "in", *ORDERED, "between", "exists"]
+    values = [record[name] for record in known if record[name] is not None] if name not in LISTS else []
+    if name in LISTS:
+        values = [item for record in known for item in record[name] or ()] or POOLS[LISTS[name]]
+    if not values:
+        kind = SCALARS.get(name)
+        values = [value for value in POOLS[kind]] if kind else []
+    if not values:
+        operations = ["exists"]
+    elif isinstance(values[0], str) and name not in LISTS:
+        operations += ["prefix", "prefix", "contains"]
+    operation = draw(st.sampled_from(operations))
+    seen[f"test {operation}"] += 1
+    one = partial(draw, st.sampled_from(values)) if values else None
+    if operation == "exists" or one is None:
+        wanted = draw(st.booleans())
+        return Filter({name: {"exists": wanted}}, lambda record: (record[name] is not None) is wanted)
+    if operation == "in":
+        many = [one() for _ in range(draw(st.integers(0, 3)))]
+        return Filter({name: {"in": many}}, lambda record: any(_equal(record[name], _asked(name, v)) for v in many))
+    if operation == "between":
+        low, high = one(), one()
+        given = draw(st.sampled_from([[low, high], {"from": low, "to": high}]))
+        return Filter({name: {"between": given}}, lambda record: _compares(name, "ge", record, low) and _compares(name, "le", record, high))
+    value = one()
+    if operation in ("prefix", "contains") and name not in LISTS:
+        begin = draw(st.integers(0, len(value))) if operation == "contains" else 0
+        value = value[begin : draw(st.integers(begin, len(value)))]
+    bare = operation == "eq" and draw(st.booleans())
+    seen["bare value"] += bare
+    given = {name: value} if bare else {name: {operation: value}}
+    return Filter(given, partial(_holds, name, operation, value))
+
+
+def _asked(name: str, value: Any) -> Any:
+    """What was derived on write is derived of what is asked for, too."""
+    return DERIVED[name][1](value) if name in SAME_KIND else value
+
+
+def _holds(name: str, operation: str, value: Any, record: Record) -> bool:
+    found = record[name]
+    if name in LISTS:
+        return found is not None and value in found
+    if operation in ORDERED:
+        return _compares(name, operation, record, value)
+    value = _asked(name, value)
+    if operation == "ne":
+        return not _equal(found, value)
+    if operation == "eq":
+        return _equal(found, value)
+    if found is None:
+        return False
+    return bool(found.startswith(value) if operation == "prefix" else value in found)
+
+
+def _equal(found: Any, value: Any) -> bool:
+    return found is not None and bool(found == value)
+
+
+def _compares(name: str, operation: str, record: Record, value: Any) -> bool:
+    if record[name] is None:
+        return False
+    found, other = rank(record[name], raw=False), rank(_asked(name, value), raw=False)
+    results = {"lt": found < other, "le": found <= other, "gt": found > other, "ge": found >= other}
+    return bool(results[operation])
+
+
+# --- searches --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search with a filter: of one index, or of several one after the other."""
+
+    index: str
+    arguments: dict[str, Any]
+    parts: tuple[Drawn, ...]
+    filter: Filter | None
+    select: tuple[str, ...] | None
+    reverse: bool
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What goes with every page."""
+        found = {"filter": None if self.filter is None else self.filter.given, "select": self.select}
+        return {**self.arguments, **found, "reverse": self.reverse}
+
+    def segments(self, everything: Sequence[Record]) -> list[list[Record]]:
+        """The whole answer index by index; a record comes in the first that has it."""
+        found: list[list[Record]] = []
+        left = list(everything)
+        for part in self.parts:
+            there = part.answer(left)
+            seen["left out of a later index"] += len(part.answer(everything)) > len(there)
+            left = [record for record in left if record not in there]
+            kept = [record for record in there if self.filter is None or self.filter.holds(record)]
+            seen["filtered out"] += len(kept) < len(there)
+            found.append(kept[::-1] if self.reverse else kept)
+        return found
+
+    def is_tied(self, segment: int) -> bool:
+        """Whether the order within equal values is the engine's."""
+        return self.parts[segment].raw
+
+
+@st.composite
+def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Search:
+    """A search of an index or a union, with a filter and a selection."""
+    shape = world.shape
+    kind = "union" if shape.union and draw(st.integers(0, 3)) else draw(st.sampled_from(["single", "single", "id", "expires"]))
+    tail = tuple(ColumnShape(name, None, nullable=False, descending=False) for name in world.primary)
+    hashed = shape.hash if kind in ("union", "single") else ""
+    arguments: dict[str, Any] = {hashed: draw(st.sampled_from(["g", "h|"] if hashed == "group" else ["o", "o1"]))} if hashed else {}
+    exact = dict(arguments)
+    seen[f"search {kind}"] += 1
+    if kind == "id":
+        index, orders = "by_id", [(tail, False)]
+        if shape.sub:
+            exact = arguments = {name: draw(st.sampled_from([record[name] for record in known] or [IDS[0] if name == "key" else 0])) for name in world.primary[:-1]}
+            orders = [(tail[-1:], False)]
+        last = None
+    elif kind == "expires":
+        index = "by_expires"
+        orders = [((ColumnShape("expires", int, nullable=True, descending=False), *tail), False)]
+        last = None
+    else:
+        members = list(shape.members) if kind == "union" else [draw(st.sampled_from(shape.members))]
+        index = "by_any" if kind == "union" else f"by_{members[0].name}"
+        orders = [(_order(shape, member, tail), member.raw) for member in members]
+        last = draw(_condition(shape, [member.name for member in members], known, raw=any(m.raw for m in members)))
+        arguments |= _written(last)
+    parts = tuple(
+        Drawn(index, {}, exact, None if last is None else (order[0].name, *last), order, raw) for order, raw in orders
+    )
+    filter = draw(st.none() | filters(known) | filters(known)) if kind in ("union", "single") else draw(filters(known))
+    names = draw(st.none() | st.sets(st.sampled_from(world.properties), max_size=3))
+    select = None if names is None else tuple(sorted({*names, *world.primary}))
+    seen["select"] += select is not None
+    reverse = draw(st.booleans())
+    seen["reverse"] += reverse
+    return Search(index, arguments, parts, filter, select, reverse)
+
+
+def _order(shape: Shape, member: Member, tail: tuple[ColumnShape, ...]) -> tuple[ColumnShape, ...]:
+    first = ColumnShape(member.name, shape.kind, nullable=True, descending=member.descending)
+    if member.raw:
+        return (first,)
+    second = (ColumnShape("number", int, nullable=False, descending=False),) if member.second else ()
+    return (first, *second, *tail)
+
+
+@st.composite
+def _condition(
+    draw: st.DrawFn, shape: Shape, names: Sequence[str], known: Sequence[Record], *, raw: bool
+) -> tuple[str, Any, Any] | None:
+    values = [record[name] for record in known for name in names if record[name] is not None] or POOLS[shape.kind]
+    if raw:
+        values = [value for value in values if value != ""] or [value for value in POOLS[shape.kind] if value != ""]
+    one = partial(draw, st.sampled_from(values))
+    kinds = ["none", "none", "eq", "between", "between"] + (["prefix", "prefix"] if shape.kind is str else [])
+    kind = draw(st.sampled_from(kinds))
+    seen[f"condition {kind}"] += 1
+    if kind == "none":
+        return None
+    if kind == "eq":
+        return kind, one(), None
+    if kind == "prefix":
+        value = one()
+        return kind, value[: draw(st.integers(0, len(value)))], None
+    low, high = sorted((one(), one()), key=partial(rank, raw=False))
+    sides = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
+    return kind, low if sides[0] else None, high if sides[1] else None
+
+
+def _written(condition: tuple[str, Any, Any] | None) -> dict[str, Any]:
+    if condition is None:
+        return {}
+    kind, one, other = condition
+    if kind == "between":
+        return {name: value for name, value in (("from_", one), ("to", other)) if value is not None}
+    return {kind: one}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A drawn catalog with records, and a search of them."""
+
+    world: World
+    written: list[Written]
+    search: Search
+
+    @property
+    def index(self) -> Any:
+        return getattr(self.world.thing, self.search.index)
+
+    @property
+    def records(self) -> list[Record]:
+        return [written.record for written in self.written]
+
+
+def draw_case(data: st.DataObject) -> Case:
+    """A catalog, records and a search, drawn one after the other."""
+    world = build(data.draw(shapes(), label="shape"))
+    written = data.draw(records(world.shape), label="records")
+    return Case(world, written, data.draw(searches(world, [one.record for one in written]), label="search"))
