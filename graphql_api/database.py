@@ -21,17 +21,22 @@ from graphql_api.errors import (
 )
 from graphql_api.fanout.find_page import Count, count_records, find_page
 from graphql_api.fanout.page import Page
+from graphql_api.fanout.run_search import Work
 from graphql_api.keys.codec import shown
 from graphql_api.keys.outside import split_outside
 from graphql_api.keys.ranges import encode_tuple
+from graphql_api.keys.segments import readable
 from graphql_api.mutations.apply import delete_record, get_record, put_records
-from graphql_api.search.conditions import searched_value
+from graphql_api.mutations.item_keys import keys_of
 from graphql_api.search.dialect import OPTIONS, PAGING, PYTHON, Dialect
 from graphql_api.search.planner import plan_search
 from graphql_api.search.request import COUNT_BUDGET, MOST_COUNTED, PAGE_WORDS, SearchRequest
 from graphql_api.search.seal import Seal
+from graphql_api.search.searched import searched_value
+from graphql_api.store.bill import itemised
 from graphql_api.store.port import Store
 from graphql_api.store.tally import count_returned, count_search
+from graphql_api.store.values import Key
 
 E = TypeVar("E", bound=Entity)
 
@@ -57,8 +62,9 @@ class Database:
         """One page: `await db.search(User.by_first_name, prefix="j", limit=20)`.
 
         Takes the index's hash properties, `eq`, `prefix`, `from_` and `to` for its first sort property, conditions by
-        property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`; `filter`,
-        as in `filter={"phone": {"exists": True}}`; `select`, the properties that are needed of each record.
+        property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`;
+        `filter`, as in `filter={"phone": {"exists": True}}`; `select`, the properties that are needed of each record;
+        of a union `order_by`, the property that sorts the whole answer.
         """
         options = {name: arguments.pop(name) for name in (PAGING | OPTIONS) & arguments.keys()}
         entity = self.catalog.entity(index.entity)
@@ -67,8 +73,11 @@ class Database:
     async def page(self, request: SearchRequest) -> Page[Any]:
         """What a request asks for, as this tenant and principal may see it."""
         request = replace(request, tenant=self.tenant, principal=self.principal)
-        plan = plan_search(self.catalog, request, self.clock(), self.seal)
-        found = await find_page(self.store, plan)
+        now = self.clock()
+        plan = plan_search(self.catalog, request, now, self.seal)
+        with itemised() as bill:
+            found = await find_page(self.store, plan)
+        found.work.took(self.clock() - now, bill)
         count_search(found.asked)
         count_returned(len(found.hits))
         return Page(plan, found, self.seal, request)
@@ -99,7 +108,10 @@ class Database:
             principal=self.principal,
         )
         plan = replace(plan_search(self.catalog, whole, self.clock(), self.seal), limit=at_most)
-        return await count_records(self.store, plan)
+        with itemised() as bill:
+            counted = await count_records(self.store, plan)
+        counted.work.took(self.clock() - plan.now, bill)
+        return counted
 
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
         """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.
@@ -113,17 +125,39 @@ class Database:
         self, spec: EntitySpec, id: Any, parts: Mapping[str, Any], *, consistent: bool = True, dialect: Dialect = PYTHON
     ) -> Entity | None:
         """The record with this id, given as one or part by part; without its sub id the last one of the id."""
+        return (await self.find_record(spec, id, parts, consistent=consistent, dialect=dialect)).record
+
+    async def find_record(
+        self,
+        spec: EntitySpec,
+        id: Any,
+        parts: Mapping[str, Any],
+        *,
+        consistent: bool = True,
+        dialect: Dialect = PYTHON,
+        why: str | None = None,
+    ) -> "RecordFound":
+        """The same, and what finding it took."""
         values = _primary_values(spec, id, parts, dialect)
         if spec.sub_ids and len(values) == len(spec.ids):
             by_id = {dialect.argument(part.name): value for part, value in zip(spec.ids, values, strict=True)}
             request = SearchRequest(
-                spec.name, "by_id", by_id, reverse=True, limit=1, consistent=consistent, dialect=dialect
+                spec.name, "by_id", by_id, reverse=True, limit=1, consistent=consistent, why=why, dialect=dialect
             )
             last = await self.page(request)
-            return last.items[0] if last.items else None
-        record = await get_record(self.store, spec, values, self.tenant, now=self.clock(), consistent=consistent)
+            return RecordFound(last.items[0] if last.items else None, last.explain)
+        return await self.read_record(RecordRead(spec, keys_of(spec, values, self.tenant), consistent, why))
+
+    async def read_record(self, read: "RecordRead") -> "RecordFound":
+        """The record that a read by key finds."""
+        now = self.clock()
+        with itemised() as bill:
+            record = await get_record(self.store, read.entity, read.keys, now=now, consistent=read.consistent)
         count_returned(record is not None)
-        return record
+        work = Work(fetched=len(read.keys))
+        work.took(self.clock() - now, bill)
+        cost = {**work.describe(), "returned": int(record is not None)}
+        return RecordFound(record, {**read.describe(), "read": cost})
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -148,6 +182,34 @@ class Database:
             missing = spec.sub_ids[0].name
             raise MissingArgument(f"{spec.type_name} has several records an id: give {missing} too.", argument=missing)
         await delete_record(self.store, spec, values, self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRead:
+    """A read of one record by every key that it can have: one for each generation of shards."""
+
+    entity: EntitySpec
+    keys: Sequence[Key]
+    consistent: bool
+    why: str | None
+    """in words, why it is read by key"""
+
+    def describe(self) -> dict[str, Any]:
+        """The read in words, in the shape of a plan."""
+        return {
+            **({} if self.why is None else {"why": self.why}),
+            "entity": self.entity.type_name,
+            "keys": [{"hashKey": key.hash, "rangeKey": readable(key.range)} for key in self.keys],
+            "consistent": self.consistent,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFound:
+    """A record, if it is there, and what finding it took."""
+
+    record: Entity | None
+    explain: Mapping[str, Any]
 
 
 def _primary_values(spec: EntitySpec, id: Any, parts: Mapping[str, Any], dialect: Dialect) -> list[Any]:

@@ -80,6 +80,7 @@ def application(
         details=not settings.production,
         documents=read_documents(settings.documents) if settings.documents is not None else None,
         only_documents=settings.only_documents,
+        read_unit_price=settings.read_unit_price,
     )
     options = WebOptions(
         path=settings.path,

@@ -123,8 +123,11 @@ class Settings(BaseSettings):
     explain: bool = _by_mode(
         _in_development,
         "yes or no",
-        "Whether the header `x-explain: 1` is heard.",
+        "Whether the header `x-explain: 1` is heard; never in production.",
         said=ON_IN_DEVELOPMENT,
+    )
+    read_unit_price: float = _plain(
+        0.125, "per million", "What a million read units cost, in any currency: explain tells what pages cost.", ge=0
     )
     documents: Path | None = _plain(
         None, "file", "Trusted documents: a JSON object of queries by their ids, which clients may send instead."
@@ -265,6 +268,11 @@ def unfit(settings: Settings) -> Iterator[str]:
         yield (
             f"Production needs a key that page tokens are sealed with, the same on every server: set "
             f"{variable('token_keys')} or {variable('token_keys_file')}. `openssl rand -base64 32` makes one."
+        )
+    if settings.production and settings.explain:
+        yield (
+            f"Production explains nothing, since everybody who may ask would be told of tables and keys: turn "
+            f"{variable('explain')} off. In the log, {variable('log_level')}=debug tells the same."
         )
     if settings.production and settings.store is None:
         yield f"Production needs a store: give --store or set {variable('store')}."

@@ -9,7 +9,7 @@ from graphql_api.cli.outcome import FINDINGS, exit_code
 from graphql_api.errors import InvalidCatalog, ShardQLError
 from graphql_api.settings import Listed
 
-Standing: TypeAlias = Literal["fine", "finding", "wrong"]
+Standing: TypeAlias = Literal["fine", "note", "finding", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ class Examination:
     def fine(self, about: str, told: str) -> None:
         """Says what is well."""
         self.checks.append(Check(about, "fine", told))
+
+    def note(self, about: str, told: str, remedy: str | None = None) -> None:
+        """Says what has a price that is worth knowing, and may be meant so."""
+        self.checks.append(Check(about, "note", told, remedy))
 
     def finding(self, about: str, told: str, remedy: str | None = None) -> None:
         """Says what should be otherwise."""

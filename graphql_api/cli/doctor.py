@@ -9,7 +9,12 @@ import typer
 
 from graphql_api.cli.outcome import errors_told, print_anywhere
 
-MARKS = {"fine": ("✓", typer.colors.GREEN), "finding": ("!", typer.colors.YELLOW), "wrong": ("✗", typer.colors.RED)}
+MARKS = {
+    "fine": ("✓", typer.colors.GREEN),
+    "note": ("·", typer.colors.BLUE),
+    "finding": ("!", typer.colors.YELLOW),
+    "wrong": ("✗", typer.colors.RED),
+}
 
 
 def doctor(
@@ -25,7 +30,8 @@ def doctor(
 ) -> None:
     """Looks over catalog, GraphQL schema, settings, token key, store and table. Changes nothing.
 
-    Each line is a thing that is well (✓), that should be otherwise (!), or that cannot work (✗), with what to do.
+    Each line is a thing that is well (✓), that has a price worth knowing (·), that should be otherwise (!), or that
+    cannot work (✗), with what to do.
 
     Exit codes: 0 all is well, 1 findings, 2 settings, 3 store, 4 catalog.
 

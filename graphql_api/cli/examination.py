@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from graphql_api.catalog.advice import advice
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.load import load_catalog
@@ -21,6 +20,7 @@ from graphql_api.search.seal import Seal
 from graphql_api.serving import load_graph
 from graphql_api.settings import Settings, read_settings, unfit, variable
 from graphql_api.token_key import known_secrets
+from graphql_api.upkeep.advice import advice
 from graphql_api.upkeep.table_differences import MAKE_IT, RENAME_IT, conflicts, missing
 from graphql_api.upkeep.table_state import TableState, differences, index_states, read_state
 from graphql_api.wiring import makes_tables, open_store
@@ -42,7 +42,8 @@ async def examine(address: str, store: str | None) -> Examination:
     if catalog is not None:
         records = records or await _samples(found, catalog, address)
         for one in advice(catalog, records):
-            found.finding("catalog", f"{one.entity}.{one.property}: {one.problem}", one.remedy)
+            tell = found.finding if one.hurts else found.note
+            tell("catalog", str(one), one.remedy)
     return found
 
 

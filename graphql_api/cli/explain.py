@@ -103,4 +103,5 @@ def _search_facts(plan: Mapping[str, Any]) -> dict[str, str]:
 
 def _key_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     keys = "; ".join(f"{key['hashKey']} {key['rangeKey']}" for key in plan["keys"])
-    return {"key": keys, "reads": f"{len(plan['keys'])} by key{', consistently' if plan['consistent'] else ''}"}
+    why = {"why": plan["why"]} if "why" in plan else {}
+    return {**why, "key": keys, "reads": f"{len(plan['keys'])} by key{', consistently' if plan['consistent'] else ''}"}

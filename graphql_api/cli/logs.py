@@ -69,5 +69,7 @@ def _facts(record: logging.LogRecord) -> Mapping[str, Any]:
 def _word(value: object) -> str:
     if isinstance(value, tuple | list):
         return ",".join(map(_word, value))
+    if isinstance(value, Mapping):
+        return json.dumps(value, default=str)
     text = str(value)
     return text if text.isprintable() and " " not in text else json.dumps(text)

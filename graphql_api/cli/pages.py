@@ -53,20 +53,36 @@ def _facts(explain: Mapping[str, Any]) -> dict[str, str]:
     return {
         **plan_facts(explain),
         "work": f"rounds {read['rounds']}, reads {read['reads']}, records read {read['recordsRead']}, "
-        f"returned {read['returned']}",
+        f"fetched {read['fetched']}, returned {read['returned']}",
     }
 
 
 def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     """What a plan says of where a search looks, line by line."""
-    bounds = plan["range"]
-    physical = plan["physicalIndex"] or "the table itself"
-    return {
-        "index": f"{plan['index']} ({physical}), by {', '.join(plan['order'])}"
-        + (", reversed" if plan["reverse"] else ""),
-        "range": f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}",
-        "shards": f"{plan['shards']}: {_listed(plan['hashKeys'])}",
-    }
+    facts = {"why": plan["why"]} if "why" in plan else {}
+    members = plan.get("indexes", [plan])
+    for number, member in enumerate(members, 1):
+        which = f" {number}" if len(members) > 1 else ""
+        bounds, physical = member["range"], member["physicalIndex"] or "the table itself"
+        direction = ", reversed" if plan["reverse"] else ""
+        facts[f"index{which}"] = f"{member['index']} ({physical}), by {', '.join(member['order'])}{direction}"
+        facts[f"range{which}"] = f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}"
+    facts["shards"] = f"{plan['shards']}: {_listed(plan['hashKeys'])}"
+    return {**facts, **_further_facts(plan)}
+
+
+def _further_facts(plan: Mapping[str, Any]) -> dict[str, str]:
+    """What becomes of the rows that are found."""
+    facts = {}
+    if "filter" in plan:
+        tested = plan["filter"]
+        late = f"; on whole records: {'; '.join(tested['testedOnRecords'])}" if tested["testedOnRecords"] else ""
+        facts["filter"] = f"{tested['conditions']}{late}"
+    if "sortedBy" in plan:
+        facts["sorted by"] = plan["sortedBy"]
+    if "fetchesRecords" in plan:
+        facts["fetches"] = "the records by key, since the index does not carry all that is needed"
+    return facts
 
 
 def print_facts(console: Console, title: str, facts: Mapping[str, str]) -> None:

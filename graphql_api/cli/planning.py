@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from graphql_api.database import Database
+from graphql_api.database import Database, RecordFound, RecordRead
 from graphql_api.errors import InvalidToken, ShardQLError
 from graphql_api.fanout.page import Page
-from graphql_api.keys.segments import AFTER, SEP
 from graphql_api.schema.context import Caller
 from graphql_api.schema.execution import Engine, Operation
 from graphql_api.schema.graph import Graph
@@ -22,7 +21,6 @@ from graphql_api.search.request import SearchRequest
 from graphql_api.search.seal import Seal
 from graphql_api.settings import read_settings
 from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key
 from graphql_api.token_key import known_secrets
 
 _NO_KEY = " No key is known: name the store that the token is from by --store, or set SHARDQL_TOKEN_KEYS."
@@ -71,7 +69,7 @@ def planned(graph: Graph, query: str, operation: str | None, variables: Mapping[
 
 async def _plans(graph: Graph, operation: Operation, seal: Seal, limits: Limits) -> Plans:
     engine = Engine(graph.schema, limits)
-    database = _PlanningDatabase(graph.catalog, cast(Store, _PlanningStore()), seal)
+    database = _PlanningDatabase(graph.catalog, cast(Store, None), seal)
     answer = await engine.run(operation, database, Caller("explain", read_only=True))
     plans: list[Mapping[str, Any]] = []
     problems: list[Problem] = []
@@ -98,7 +96,7 @@ class _Planned(ShardQLError):
 
 
 class _PlanningDatabase(Database):
-    """Plans each search."""
+    """Plans each search and each read of a record; nothing reaches its store."""
 
     __slots__ = ()
 
@@ -106,15 +104,8 @@ class _PlanningDatabase(Database):
         request = replace(request, tenant=self.tenant, principal=self.principal)
         raise _Planned(plan_search(self.catalog, request, self.clock(), self.seal).describe())
 
-
-class _PlanningStore:
-    """Tells the keys that it is asked for. Nothing else reaches it, since searches end before."""
-
-    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        shown = [
-            {"hashKey": key.hash, "rangeKey": key.range.replace(SEP, SEP[1]).replace(AFTER, AFTER[1])} for key in keys
-        ]
-        raise _Planned({"keys": shown, "consistent": consistent})
+    async def read_record(self, read: RecordRead) -> RecordFound:
+        raise _Planned(read.describe())
 
 
 def _place(error: Mapping[str, Any]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, canonical, derived
+from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, Union, canonical, derived
 
 
 class User(Entity, shards=Shards(1).then(16, since="2026-01-01")):
@@ -32,6 +32,8 @@ class User(Entity, shards=Shards(1).then(16, since="2026-01-01")):
     by_phone = Index(sort="phone")
     by_first_name = Index(sort=["first_name_canonical", "last_name_canonical", "created"])
     by_last_name = Index(sort=["last_name_canonical", "first_name_canonical", "created"])
+
+    by_name = Union("by_first_name", "by_last_name")
 
     # What has the same order has the same range key, so the record holds it once for both indexes.
     by_beneficiary_created = Index(

@@ -64,6 +64,13 @@ class Count:
 
     value: int
     exact: bool
+    plan: SearchPlan = field(repr=False, compare=False)
+    work: Work = field(repr=False, compare=False)
+
+    @property
+    def explain(self) -> Mapping[str, Any]:
+        """The plan, and what counting really cost."""
+        return {**self.plan.describe(), "read": {**self.work.describe(), "returned": 0}}
 
 
 async def count_records(store: Store, plan: SearchPlan) -> Count:
@@ -71,7 +78,7 @@ async def count_records(store: Store, plan: SearchPlan) -> Count:
     finder = _Finder(store, plan)
     await finder.run(plan.limit + 1)
     complete = len(finder.hits) <= plan.limit and not finder.budget_ended and not finder.failures
-    return Count(min(len(finder.hits), plan.limit), complete)
+    return Count(min(len(finder.hits), plan.limit), complete, plan, finder.work)
 
 
 @dataclass(slots=True)
@@ -97,6 +104,9 @@ class _Finder:
         for number in self.plan.walk.members():
             await self._member(self.plan.members[number], wanted)
             if len(self.hits) >= wanted or self.budget_ended:
+                return
+            if self.work.records_read >= self.plan.budget and self.reached != self.plan.walk.goal:
+                self.budget_ended = True
                 return
         self.reached = self.plan.walk.goal
 
@@ -132,6 +142,9 @@ class _Finder:
 
     def _take(self, member: Member, found: Found, kept: Sequence[Row], begun: Place, wanted: int) -> None:
         """Adds rows that count, and remembers the last place before the one that begins the next page."""
+        if self.hits:
+            there = {hit.row.key for hit in self.hits}
+            kept = [row for row in kept if row.key not in there]  # A record that moved comes once on a page.
         self.hits += [Hit(row, member) for row in kept[: wanted - len(self.hits)]]
         if len(self.hits) < wanted:
             return
@@ -186,8 +199,8 @@ class _Finder:
         plan = self.plan
         if len(self.hits) > plan.limit or self.budget_ended:
             raise TooManyToSort(
-                f"More than {plan.limit:,} records match, or more than {plan.budget:,} had to be looked at, and so many "
-                "are not sorted at once: narrow the search, or take its pages in their own order."
+                f"More than {plan.limit:,} records match, or more than {plan.budget:,} had to be looked at, and so "
+                "many are not sorted at once: narrow the search, or take its pages in their own order."
             )
 
         def key(hit: Hit) -> tuple[bool, str]:

@@ -65,7 +65,8 @@ class Page(Generic[E]):
         """About how many records a filter looks at for each of the page, as a power of two: the next page begins so."""
         if self._plan.filter is None:
             return 0
-        return min(MOST_HINT, (self._found.work.records_read // max(1, len(self._found.hits))).bit_length() - 1)
+        each = self._found.work.records_read // max(1, len(self._found.hits))
+        return min(MOST_HINT, max(1, each).bit_length() - 1)
 
     @property
     def shards(self) -> Shards:

@@ -11,6 +11,7 @@ from graphql_api.fanout.shard_stream import ShardStream
 from graphql_api.search.how_much import next_limit
 from graphql_api.search.plan import Member, SearchPlan
 from graphql_api.search.standing import Standing
+from graphql_api.store.bill import Bill
 from graphql_api.store.port import Store
 from graphql_api.store.values import Position, RangeRead, Row, RowPage
 
@@ -23,14 +24,26 @@ class Work:
     reads: int = 0
     records_read: int = 0
     fetched: int = 0
+    seconds: float = 0.0
+    bill: Bill | None = None
+    """in capacity units, where somebody asked for it"""
+
+    def took(self, seconds: float, bill: Bill | None) -> None:
+        """Notes the time and the capacity of all of it; a clock that was set back counts for none."""
+        self.seconds, self.bill = max(0.0, seconds), bill
 
     def describe(self) -> dict[str, Any]:
-        return {
+        """The cost in numbers, as explain shows it."""
+        told = {
             "rounds": self.rounds,
             "reads": self.reads,
             "recordsRead": self.records_read,
             "fetched": self.fetched,
+            "milliseconds": round(self.seconds * 1000, 1),
         }
+        if self.bill is not None and self.bill.units is not None:
+            told |= {"capacityUnits": self.bill.units, "estimated": self.bill.estimated}
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +75,7 @@ async def run_search(
     The budget is looked at only after a whole round, in which every shard got beyond its place: each page gets on.
     """
     begun = work.rounds
-    reads: Sequence[RangeRead] = plan.reads_of(member, standing, wanted - 1, without)
+    reads = _within(plan.reads_of(member, standing, wanted - 1, without), plan.budget - work.records_read)
     streams = {read.ordinal: ShardStream(read, plan, member) for read in reads}
     known: list[Row] = []
     safe, scanned = 0, work.records_read
@@ -70,8 +83,9 @@ async def run_search(
     while reads:
         # An engine that stops at `want` must get on as fast as one that reads shard by shard.
         asked = sum(read.limit for read in reads)
-        want = asked if work.rounds > begun else min((wanted - safe) << (0 if member.late else plan.hint), plan.budget)
-        await _round(store, streams, reads, max(want, wanted - safe), plan, work)
+        want = asked if work.rounds > begun else (wanted - safe) << (0 if member.late else plan.hint)
+        left = max(1, plan.budget - work.records_read)
+        await _round(store, streams, reads, min(left, max(want, wanted - safe)), plan, work)
         known = merged(streams.values(), descending=plan.descending)
         edge = frontier(streams.values(), descending=plan.descending)
         safe = count_safe(known, edge, descending=plan.descending)
@@ -92,12 +106,12 @@ def _scale(scanned: int, matches: int, plan: SearchPlan) -> float:
     return max(1, scanned / matches if matches else 2 * scanned)
 
 
-def _within(reads: Sequence[RangeRead], budget: int) -> Sequence[RangeRead]:
-    """As much of each read as the budget has room for, and at least one record of each."""
+def _within(reads: Sequence[RangeRead], left: int) -> Sequence[RangeRead]:
+    """As much of each read as is left of the budget, and at least one record of each."""
     asked = sum(read.limit for read in reads)
-    if asked <= budget:
+    if asked <= left:
         return reads
-    return tuple(replace(read, limit=max(1, read.limit * budget // asked)) for read in reads)
+    return tuple(replace(read, limit=max(1, read.limit * left // asked)) for read in reads)
 
 
 async def _round(

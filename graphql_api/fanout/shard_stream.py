@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from graphql_api.catalog.items import has_expired
 from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.search.plan import Member, SearchPlan
 from graphql_api.store.resume import behind
@@ -47,7 +46,7 @@ class ShardStream:
     def _counts(self, row: Row) -> bool:
         """Whether a row is part of the answer, as far as it tells itself."""
         plan, member = self._plan, self._member
-        if plan.entity.ttl and has_expired(plan.entity, row.item, plan.now):
+        if member.view.has_expired(row, plan.now):
             return False
         if member.early is not None and not member.early.matches(member.view.reader(row)):
             return False

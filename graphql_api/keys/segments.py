@@ -36,6 +36,11 @@ def enc(text: str) -> str:
     return text if text.isprintable() else well_formed(text).translate(_ESCAPES)
 
 
+def readable(key: str) -> str:
+    """A key as people read it: the separators stand for themselves, without their control character."""
+    return key.replace(SEP, SEP[1]).replace(AFTER, AFTER[1])
+
+
 def dec(text: str) -> str:
     """The inverse of `enc`."""
     plain = _ESCAPE.sub(lambda escape: _PLAIN[escape[0]], text)

@@ -12,7 +12,7 @@ from graphql_api.keys.ranges import Eq, range_of
 from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, item_of, keys_of
 from graphql_api.store.port import Store
 from graphql_api.store.resume import behind
-from graphql_api.store.values import Delete, Item, Put, RangeRead
+from graphql_api.store.values import Delete, Item, Key, Put, RangeRead
 
 
 def new_write_id() -> str:
@@ -49,10 +49,10 @@ async def put_records(
 
 
 async def get_record(
-    store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None, *, now: float, consistent: bool
+    store: Store, entity: EntitySpec, keys: Sequence[Key], *, now: float, consistent: bool
 ) -> Entity | None:
-    """The record with these values of its primary key, wherever growth has put it."""
-    items = await store.get_many(keys_of(entity, values, tenant), consistent)
+    """The record at one of these keys, which are all that it can have."""
+    items = await store.get_many(keys, consistent)
     living = (item for item in items if item is not None and not has_expired(entity, item, now))
     return next((from_item(entity, item) for item in living), None)
 

@@ -187,7 +187,10 @@ def connection_type(names: Names, register: Register, entity: EntitySpec, record
 
 def _total_count() -> StrawberryField:
     async def total_count(root: Connection, info: strawberry.Info[Context, None], at_most: int = MOST_COUNTED) -> Count:
-        return await info.context.database.count_of(root.page.request, at_most)
+        found = await info.context.database.count_of(root.page.request, at_most)
+        if info.context.explains:
+            info.context.explain(info.path.as_list(), found.explain)
+        return found
 
     total_count.__annotations__ |= {
         "root": strawberry.Parent[Connection],

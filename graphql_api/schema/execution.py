@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -44,6 +45,7 @@ from graphql_api.schema.context import Caller, Context
 from graphql_api.schema.cost import cost_of
 from graphql_api.schema.limits import Limits, check_shape
 from graphql_api.schema.problems import told, told_all, without_hints
+from graphql_api.store.bill import billed
 
 KEPT_CHARACTERS = 500_000
 """of documents that stay parsed, all together: in memory each of them is about a hundred times its text"""
@@ -75,6 +77,8 @@ class Answer:
     status: int
     codes: tuple[str, ...]
     """of its errors"""
+    explained: tuple[Mapping[str, Any], ...] = ()
+    """what its searches have done, where anybody wants to know"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class Engine:
         details: bool = True,
         documents: Mapping[str, str] | None = None,
         only_documents: bool = False,
+        read_unit_price: float | None = None,
     ) -> None:
         self.schema = schema
         self.limits = limits
@@ -115,6 +120,7 @@ class Engine:
         self._details = details
         self._documents = documents or {}
         self._only_documents = only_documents
+        self._read_unit_price = read_unit_price
         self._rules = [*specified_rules, *([] if introspection else [NoSchemaIntrospectionCustomRule])]
         self._seen: OrderedDict[str, _Document] = OrderedDict()
         self._kept = 0
@@ -143,7 +149,9 @@ class Engine:
                     limit=self.limits.cost,
                     found=cost,
                 )
-            return await self._executed(document, operation, Context(_scoped(database, caller), caller))
+            context = Context(_scoped(database, caller), caller, self._read_unit_price)
+            with billed() if context.explains else nullcontext():
+                return await self._executed(document, operation, context)
         except _Refused as refused:
             return refused.answer
         except ShardQLError as problem:
@@ -264,9 +272,12 @@ class Engine:
         result = cast(ExecutionResult, result)
         errors = told_all(result.errors or (), context.caller.correlation_id, details=self._details)
         body: dict[str, Any] = {"errors": errors} if errors else {}
+        explained = tuple(sorted(context.explained, key=_place))
         if context.caller.explain:
-            body["extensions"] = {"explain": sorted(context.explained, key=_place)}
-        return Answer({**body, "data": result.data}, executed=True, status=200, codes=_codes(errors))
+            body["extensions"] = {"explain": [*explained]}
+        return Answer(
+            {**body, "data": result.data}, executed=True, status=200, codes=_codes(errors), explained=explained
+        )
 
 
 def _scoped(database: Database, caller: Caller) -> Database:

@@ -40,15 +40,17 @@ class FilterTypes:
         self._records = records
         self._conditions = conditions
         self._register = register
+        self._entities: dict[str, type] = {}
         self._made: dict[str, type] = {}
+        """the comparisons of single values"""
 
     def of(self, entity: EntitySpec) -> type:
         """The input type of filters of an entity."""
         name = self._names.type(f"{entity.type_name}Filter")
-        if name not in self._made:
+        if name not in self._entities:
             self._register.type(name, at(entity), f"the filter of {entity.type_name}")
-            self._made[name] = self._entity(entity, name)
-        return self._made[name]
+            self._entities[name] = self._entity(entity, name)
+        return self._entities[name]
 
     def _entity(self, entity: EntitySpec, name: str) -> type:
         fields = [

@@ -93,7 +93,9 @@ class Graph:
         if name not in known:
             raise InvalidValue(f"There is no field {field!r} to hook.{nearest(name, known)}", argument="field")
         known[name].extensions = [*known[name].extensions, *extensions]
-        if type_name:
+        if not type_name:
+            self._searches.hooked.add(name)
+        else:
             self._searches.reads_more |= {entity for entity, made in self._records.items() if made is types[type_name]}
 
     @property

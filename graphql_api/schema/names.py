@@ -108,9 +108,9 @@ class Register:
         self.violations.append(Violation(of.entity, of.property, problem, of.remedy or "Rename one of the two."))
 
     def check(self) -> None:
-        """Raises everything that was refused."""
+        """Raises everything that was refused, once however often it came up."""
         if self.violations:
-            raise InvalidCatalog(self.violations)
+            raise InvalidCatalog([*dict.fromkeys(self.violations)])
 
 
 def _called(owner: object) -> str:

@@ -36,7 +36,9 @@ class Searches:
         self._names = names
         self._filters = FilterTypes(names, records, conditions, register)
         self.reads_more = set[str]()
-        """entities whose fields may read properties that nobody selected, since something of the developer's is there"""
+        """entities whose fields may read properties that nobody selected, since the developer's own code is there"""
+        self.hooked = set[str]()
+        """fields of the query whose answers the developer's own code sees whole"""
         self._register = register
         self._records = records
         self._conditions = conditions
@@ -67,10 +69,11 @@ class Searches:
         async def resolve(info: Info, given: Given) -> Any:
             parts = dict(given)
             id = parts.pop("id", None)
-            info.context.explain(
-                {"path": info.path.as_list(), "why": f"{name} reads one record by its key.", "entity": entity.type_name}
-            )
-            return await info.context.database.record(entity, id, parts, dialect=self._names.dialect)
+            why = f"{name} reads one record by its key."
+            found = await info.context.database.find_record(entity, id, parts, dialect=self._names.dialect, why=why)
+            if info.context.explains:
+                info.context.explain(info.path.as_list(), found.explain)
+            return found.record
 
         name = self._names.record(entity)
         self._register.field(name, at(entity), f"{entity.type_name} by id")
@@ -147,7 +150,8 @@ class Searches:
         filter = filter_of(left.pop("filter", None))
         paging = {self._paging[name]: _plain(left.pop(name)) for name in given if name in self._paging}
         indexes = search.members if isinstance(search, UnionSpec) else (search,)
-        needs_all = all(index.projection == "ALL" for index in indexes) or entity.name in self.reads_more
+        read_by_others = entity.name in self.reads_more or info.field_name in self.hooked
+        needs_all = read_by_others or all(index.projection == "ALL" for index in indexes)
         request = SearchRequest(
             entity.name,
             search.attribute,
@@ -155,11 +159,13 @@ class Searches:
             **paging,
             filter=filter,
             order_by=order_by,
+            why=why,
             select=None if needs_all else selected_properties(entity, info._raw_info),  # noqa: SLF001 - its only way
             dialect=self._names.dialect,
         )
         page = await info.context.database.page(request)
-        info.context.explain({"path": info.path.as_list(), "why": why, **page.explain})
+        if info.context.explains:
+            info.context.explain(info.path.as_list(), page.explain)
         return Connection(page)
 
     # --- several indexes ---------------------------------------------------------------------------------------
@@ -185,8 +191,8 @@ class Searches:
             Argument(
                 "orderBy",
                 order,
-                f"Sorts the whole answer, up to {MOST_SORTED:,} records, and gives it as one page. Not with arguments of "
-                "pages.",
+                f"Sorts the whole answer, up to {MOST_SORTED:,} records, and gives it as one page. Not with arguments "
+                "of pages.",
             ),
             Argument("reverse", bool, "Each index the other way round."),
             *PAGE_ARGUMENTS,

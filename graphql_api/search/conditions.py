@@ -16,12 +16,13 @@ from graphql_api.errors import (
     about,
     nearest,
 )
-from graphql_api.keys.codec import Codec, shown
+from graphql_api.keys.codec import shown
 from graphql_api.keys.outside import split_outside, split_outside_prefix, split_outside_start
 from graphql_api.keys.ranges import Between, Condition, Eq, KeyRange, Prefix, range_of, raw_range
 from graphql_api.keys.scalars import EnumCodec, Text
 from graphql_api.search.dialect import FLAT, PAGING, PYTHON, Dialect
 from graphql_api.search.filters import Filter, Test, as_condition
+from graphql_api.search.searched import searched_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,39 +339,6 @@ def _checked_condition(reading: _Reading, part: PropertySpec, asked: _Asked) -> 
 def _checked(reading: _Reading, argument: str, part: PropertySpec, value: Any) -> Any:
     with about(argument):
         return searched_value(reading.entity, part, value)
-
-
-def searched_value(entity: EntitySpec, part: PropertySpec, value: Any) -> Any:
-    """A value of the property's type; what was derived on write is derived here too.
-
-    Where the property is of another type than its source, its own values may be asked for as well.
-    """
-    if part.searched is not None:
-        source, own = entity.properties[part.sources[0]].codec, part.column.codec
-        if source is None:
-            value = _derived(part, value) if _if_fitting(own, value) is None else value
-        elif source == own:
-            value = _derived(part, source.check(value))
-        elif (of_source := _if_fitting(source, value)) is not None:
-            value = _derived(part, of_source)
-    return part.column.codec.check(value)
-
-
-def _if_fitting(codec: Codec[Any], value: Any) -> Any | None:
-    try:
-        return codec.check(value)
-    except InvalidValue:
-        return None
-
-
-def _derived(part: PropertySpec, value: Any) -> Any:
-    assert part.searched is not None
-    try:
-        return part.searched(value)
-    except Exception as problem:
-        raise InvalidValue(
-            f"{part.name} cannot be derived from {shown(value)} ({problem}): give one that {part.sources[0]} can hold."
-        ) from problem
 
 
 def _range_of(

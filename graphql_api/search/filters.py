@@ -7,6 +7,7 @@ what `eq` is not, and `not` turns anything round.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 from graphql_api.catalog.annotations import read_annotation
@@ -16,6 +17,7 @@ from graphql_api.keys.codec import Codec, shown
 from graphql_api.keys.ranges import Between, Condition, Eq, Prefix
 from graphql_api.keys.scalars import EnumCodec, Text
 from graphql_api.search.dialect import PYTHON, Dialect
+from graphql_api.search.searched import searched_value
 from graphql_api.store.values import AllOf, AnyOf, AttributeTest, Item, StoreFilter
 
 MOST_TESTS = 100
@@ -92,6 +94,8 @@ class Test:
         return self.part.stored, self.operation, tuple(values)
 
     def words(self) -> str:
+        if self.operation == "exists":
+            return f"{self.part.stored} {'exists' if self.values[0] else 'does not exist'}"
         told = ", ".join(shown(_plain(value)) for value in self.values)
         return f"{self.part.stored} {self.operation} {told}"
 
@@ -197,7 +201,7 @@ def read_filter(entity: EntitySpec, given: Any, dialect: Dialect = PYTHON) -> Fi
                 f"The filter has {reader.tests} comparisons, and at most {MOST_TESTS} are tested: ask for fewer.",
                 argument=word,
             )
-    return found
+    return found if conjuncts(found) else None
 
 
 def property_in_filters(dialect: Dialect, python_name: str) -> str:
@@ -217,7 +221,8 @@ class _Reader:
             raise FilterTooLarge(f"and, or and not stand more than {DEEPEST} levels inside one another: flatten them.")
         if not isinstance(given, Mapping):
             raise InvalidValue(f"A filter names properties and what must hold of them, it is not {shown(given)}.")
-        return And(tuple(self._each(given, depth)))
+        parts = tuple(self._each(given, depth))
+        return parts[0] if len(parts) == 1 else And(conjuncts(And(parts)))
 
     def _each(self, given: Mapping[str, Any], depth: int) -> Iterator[Filter]:
         for name, asked in given.items():
@@ -264,34 +269,21 @@ class _Reader:
             raise InvalidValue("Only exists, and contains on lists and sets, can be asked of it.")
         if operation in ("prefix", "contains") and not isinstance(part.codec, Text):
             raise InvalidValue(f"Only texts have parts, and this is {part.codec.name}.")
-        return Test(part, operation, _checked(part, operation, value))
+        return Test(part, operation, _checked(self._entity, part, operation, value))
 
 
-def _checked(part: PropertySpec, operation: str, value: Any) -> tuple[Any, ...]:
-    codec = part.column.codec
+def _checked(entity: EntitySpec, part: PropertySpec, operation: str, value: Any) -> tuple[Any, ...]:
+    """The values to compare with; what was derived on write is derived here too."""
+    given: Sequence[Any] = (value,)
     if operation == "in":
         if isinstance(value, str | Mapping) or not isinstance(value, Sequence | frozenset | set):
             raise InvalidValue(f"in takes a list of values, not {shown(value)}.")
         if len(value) > MOST_VALUES:
             raise FilterTooLarge(f"in has {len(value)} values, and at most {MOST_VALUES} are looked at: give fewer.")
-        return tuple(_prepared(part, codec.check(each)) for each in value)
-    if operation == "between":
-        low, high = _pair(value)
-        return codec.check(low), codec.check(high)
-    if operation in ("eq", "ne", "prefix", "contains"):
-        return (_prepared(part, codec.check(value)),)
-    return (codec.check(value),)
-
-
-def _prepared(part: PropertySpec, value: Any) -> Any:
-    """What was derived on write is derived here too, where source and property are of one kind."""
-    if part.searched is None:
-        return value
-    try:
-        derived = part.searched(value)
-        return part.column.codec.check(derived)
-    except Exception:  # noqa: BLE001 - the function is the developer's; what it refuses is compared as it is
-        return value
+        given = tuple(value)
+    elif operation == "between":
+        given = _pair(value)
+    return tuple(searched_value(entity, part, each) for each in given)
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
@@ -364,10 +356,15 @@ def _orders_as_stored(codec: Codec[Any]) -> bool:
     return isinstance(codec, Text) or (codec.number and not isinstance(codec, EnumCodec))
 
 
-def value_reader(entity: EntitySpec, item: Item) -> Values:
-    """Reads the properties of a stored item; one that it lacks has its default, a derived one is computed."""
+def value_reader(entity: EntitySpec, item: Item, told: Mapping[str, Any] = MappingProxyType({})) -> Values:
+    """Reads the properties of a stored item; one that it lacks has its default, a derived one is computed.
+
+    `told` are values that are known without it.
+    """
 
     def value_of(part: PropertySpec) -> Any:
+        if part.name in told:
+            return told[part.name]
         stored = item.get(part.stored)
         if stored is not None:
             return stored if part.codec is None else part.codec.load(stored)

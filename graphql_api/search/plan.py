@@ -7,7 +7,7 @@ from typing import Any
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, SortProperty
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import KeyRange, RangeValue
-from graphql_api.keys.segments import AFTER, SEP
+from graphql_api.keys.segments import readable
 from graphql_api.search.filters import Filter, conjuncts
 from graphql_api.search.how_much import first_limit
 from graphql_api.search.page_token import PageToken, Place, RecordPlace, short_words
@@ -125,6 +125,8 @@ class SearchPlan:
     """the properties that are needed of a record; None: all"""
     binding: Binding
     now: float
+    why: str | None = None
+    """in words, why it is this index"""
 
     @property
     def descending(self) -> bool:
@@ -148,8 +150,11 @@ class SearchPlan:
             for position in [self._position(member, place)]
             if (read := self._left_of(member, whole, place, position)) is not None
         ]
-        each = first_limit(count, len(left), hint=0 if member.late else self.hint, one_id=member.one_id) if left else 1
-        return [_with_limit(read, min(each, self.budget), position) for read, position in left]
+        if not left:
+            return []
+        each = first_limit(count, len(left), hint=0 if member.late else self.hint, one_id=member.one_id)
+        each = max(1, min(each, self.budget // len(left)))
+        return [_with_limit(read, each, position) for read, position in left]
 
     def _left_of(self, member: Member, read: RangeRead, place: Place, position: Position | None) -> RangeRead | None:
         """What a shard still has to show of an index."""
@@ -184,6 +189,7 @@ class SearchPlan:
         """The plan in words: one shape for tests, `explain` and logs."""
         member, reads = self._begin()
         told = {
+            **({} if self.why is None else {"why": self.why}),
             "entity": self.entity.type_name,
             **member.describe(),
             "reverse": self.reverse,
@@ -229,12 +235,11 @@ def _with_limit(read: RangeRead, limit: int, position: Position | None) -> Range
 
 def _range_in_words(key_range: KeyRange) -> dict[str, Any]:
     return {
-        "from": _readable(key_range.low),
-        "to": _readable(key_range.high),
+        "from": _bound_in_words(key_range.low),
+        "to": _bound_in_words(key_range.high),
         "open": [name for name, is_open in (("from", key_range.low_open), ("to", key_range.high_open)) if is_open],
     }
 
 
-def _readable(bound: RangeValue | None) -> str | None:
-    """A bound as people read it: the separators stand for themselves, without their control character."""
-    return None if bound is None else str(bound).replace(SEP, SEP[1]).replace(AFTER, AFTER[1])
+def _bound_in_words(bound: RangeValue | None) -> str | None:
+    return None if bound is None else readable(str(bound))

@@ -72,6 +72,7 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         selected=selected,
         binding=binding,
         now=now,
+        why=request.why,
     )
 
 
@@ -104,6 +105,7 @@ class _Reads:
         view = RowView(entity, index, given.known)
         tests = conjuncts(self._filter)
         early = all_of([part for part in tests if all(map(view.tells, part.properties))])
+        in_store = self._in_store(view, early)
         with about(_longest_hash_argument(index, conditions, request.dialect)):
             whole = tuple(
                 RangeRead(
@@ -114,7 +116,7 @@ class _Reads:
                     limit=1,
                     consistent=request.consistent and index.physical is None,
                     descending=self._descending,
-                    filter=self._in_store(view, early),
+                    filter=in_store,
                 )
                 for ordinal in (() if conditions.range.is_empty else ordinals)
             )

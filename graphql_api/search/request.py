@@ -55,6 +55,8 @@ class SearchRequest:
     """records that the page looks at before it ends early"""
     consistent: bool = False
     """of by_id: no read may lag behind writes"""
+    why: str | None = None
+    """in words, why it is this index, where the asker did not name it"""
     tenant: str | None = None
     principal: str | None = None
     dialect: Dialect = PYTHON

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.specs import EntitySpec, IndexSpec
 from graphql_api.keys.ranges import decode_tuple
 from graphql_api.search.filters import Values, value_reader
@@ -25,11 +26,16 @@ class RowView:
         return self.index.projection == "ALL"
 
     def tells(self, name: str) -> bool:
-        """Whether every row tells the value of a property."""
-        if self.is_whole or name in self.known:
+        """Whether every row tells the value of a property.
+
+        A derived one that a record was written without is computed, so what it is computed from must be told as well.
+        """
+        if self.is_whole or name in self.known or name in self._decoded:
             return True
         part = self.entity.properties[name]
-        return part.stored in self._attributes or name in self._decoded
+        if self.index.raw and part == self.index.sort[0].property:
+            return True
+        return part.stored in self._attributes and (part.function is None or all(map(self.tells, part.sources)))
 
     def stores(self, name: str) -> bool:
         """Whether every row has the attribute of a property, if its record has."""
@@ -37,19 +43,23 @@ class RowView:
 
     def values(self, row: Row) -> Mapping[str, Any]:
         """The values of all properties that a row tells, where it is not the whole record."""
-        read = value_reader(self.entity, row.item)
-        found = dict(self.known) | self._decoded_values(row)
-        for part in self.entity.properties.values():
-            if part.name not in found and part.stored in self._attributes:
-                found[part.name] = read(part)
-        return found
+        read = self.reader(row)
+        return {name: read(part) for name, part in self.entity.properties.items() if self.tells(name)}
 
     def reader(self, row: Row) -> Values:
         """Reads single properties of a row; what it does not tell must not be asked for."""
-        if self.is_whole:
-            return value_reader(self.entity, row.item)
-        values = self.values(row)
-        return lambda part: values[part.name]
+        told = {} if self.is_whole else {**self.known, **self._decoded_values(row)}
+        return value_reader(self.entity, row.item, told)
+
+    def has_expired(self, row: Row, now: float) -> bool:
+        """Whether a row says that its record only waits to be removed; one that does not say is still to be asked."""
+        ttl = self.entity.ttl
+        if ttl is None or not self.tells(ttl.name):
+            return False
+        if self.stores(ttl.name):
+            return has_expired(self.entity, row.item, now)
+        expires = self.reader(row)(ttl)
+        return expires is not None and bool(expires <= now)
 
     @property
     def _attributes(self) -> frozenset[str]:

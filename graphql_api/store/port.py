@@ -25,7 +25,8 @@ class Store(Protocol):
         """Answers several reads of one index at once, in their order.
 
         `want` is how many rows the caller can use at all: an engine that orders all shards at once may stop there, and
-        then gives every read the same `scanned_to`; another one gives each read up to its own `limit`.
+        then gives every read the same `scanned_to`; another one gives each read up to its own `limit`. Rows that a
+        filter leaves out count in both, so that a call never looks at more than it was asked to.
         """
         ...
 

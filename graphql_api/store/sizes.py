@@ -5,6 +5,9 @@ from decimal import Decimal
 
 from graphql_api.store.values import AttributeValue, Item
 
+READ_BYTES = 4096
+"""of a read unit"""
+
 
 def record_size(item: Item) -> int:
     """The bytes of a record: what its limit of 400 KB and its capacity units are counted by."""
@@ -33,6 +36,12 @@ def value_size(value: AttributeValue) -> int:
             return 3 + sum(map(value_size, value)) + len(value)
         case _:
             return sum(map(value_size, value))
+
+
+def read_units(size: int, *, consistent: bool = False) -> float:
+    """The capacity units of reading so many bytes at once: half a unit for each 4 KB that is begun, never none."""
+    begun = max(1, -(-size // READ_BYTES))
+    return float(begun) if consistent else begun / 2
 
 
 def _number_size(number: Decimal) -> int:

@@ -42,7 +42,7 @@ class StartKey:
 
 @dataclass(frozen=True, slots=True)
 class AttributeTest:
-    """A comparison of one attribute: eq, in, lt, le, gt, ge, between, prefix or contains (of texts)."""
+    """A comparison of one attribute: eq, in, lt, le, gt, ge, between, prefix or contains (`store/filters.py`)."""
 
     attribute: str
     operation: str
@@ -72,7 +72,8 @@ StoreFilter = AttributeTest | AllOf | AnyOf
 class RangeRead:
     """One closed look at one hash key: rows of `range` in order, at most about `limit` of them.
 
-    `ordinal` places the shard among equal range values; within one call it is unique and grows with the shard's text.
+    Rows that a filter leaves out count too, in `limit` as in `records_read`: both say how much is looked at. `ordinal`
+    places the shard among equal range values; within one call it is unique and grows with the shard's text.
     """
 
     index: str | None
@@ -86,6 +87,8 @@ class RangeRead:
     """sees every acknowledged write; of the table only, an index may lag"""
     filter: StoreFilter | None = None
     """rows for which it does not hold may be left out: an engine tests what it can, the caller tests everything"""
+    attributes: frozenset[str] | None = None
+    """rows need no others besides their keys, and may lack them; None: all that the index carries"""
 
 
 class Row:

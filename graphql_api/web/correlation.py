@@ -1,7 +1,9 @@
 """The notes of one request: the id that finds it again in logs, and what became of it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 from starlette.datastructures import Headers
@@ -19,6 +21,8 @@ class Notes:
     correlation_id: str
     codes: tuple[str, ...] = ()
     """of the errors in the answer"""
+    explained: tuple[Mapping[str, Any], ...] = ()
+    """what its searches have done, where anybody wants to know"""
     left: bool = False
     """whether the client went away before the answer"""
 

@@ -20,6 +20,7 @@ from graphql_api.web.observed import Runs
 from graphql_api.web.opened import Opened
 from graphql_api.web.parameters import operation_in_address, operation_in_body
 from graphql_api.web.problems import json_answer
+from graphql_api.web.request_log import logs_explain
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 MOST_ADDRESS = 16 << 10
@@ -56,9 +57,9 @@ class GraphQLEndpoint:
         operation = self._from_address(request) if reads_only else await self._from_body(headers, receive)
         notes = notes_of(request.scope)
         explain = self.explains and headers.get("x-explain", "").strip() == "1"
-        caller = Caller(notes.correlation_id, read_only=reads_only, explain=explain)
+        caller = Caller(notes.correlation_id, read_only=reads_only, explain=explain, logs_explain=logs_explain())
         answer = await while_connected(self._run(operation, caller), receive)
-        notes.codes = answer.codes
+        notes.codes, notes.explained = answer.codes, answer.explained
         return _reply(answer, form)
 
     def _from_address(self, request: Request) -> Operation:

@@ -1,6 +1,7 @@
 """One line of log, and the counts, for each request.
 
-Neither variables nor tokens nor what stands behind the path of an address get into them.
+Neither variables nor tokens nor what stands behind the path of an address get into them. At the level `debug` alone
+a line tells what each search has done, and so what was searched for.
 """
 
 import time
@@ -58,6 +59,11 @@ def note_operation(**facts: str | None) -> None:
     noted = _operation.get()
     if noted is not None:
         noted.facts |= {name: value[:MOST_CHARACTERS] for name, value in facts.items() if value is not None}
+
+
+def logs_explain() -> bool:
+    """Whether lines tell what searches have done."""
+    return log.isEnabledFor(DEBUG)
 
 
 class LogRequests:
@@ -136,6 +142,7 @@ class LogRequests:
             **operation,
             **({"codes": tuple(dict.fromkeys(notes.codes))} if notes.codes else {}),
             **({name: count for name, count in in_log(tally).items() if count} if tally.store_calls else {}),
+            **({"explain": notes.explained} if notes.explained and logs_explain() else {}),
         }
         log.log(level, "%s %s %s", method, path, status, extra={"facts": facts})
 

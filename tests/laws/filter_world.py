@@ -83,12 +83,15 @@ DERIVED: dict[str, tuple[str, Callable[[Any], Any]]] = {
 SAME_KIND = ("folded", "twice", "late_folded")
 """derived properties whose function is applied to what is asked for"""
 
-SCALARS: dict[str, Any] = {
-    **{"key": str, "created": int, "group": str, "text": str, "number": int, "amount": Decimal, "flag": bool},
-    **{"state": State, "moment": datetime, "day": date, "span": timedelta, "real": float, "uuid": UUID},
-    **{"folded": str, "twice": int, "length": int, "shout": str, "late_number": int, "late_text": str},
-    **{"late_none": str, "late_folded": str},
-}
+SCALARS: dict[str, Any] = dict(
+    [
+        *(("key", str), ("part", int), ("sub_a", str), ("created", int), ("group", str), ("text", str)),
+        *(("number", int), ("amount", Decimal), ("flag", bool), ("state", State), ("moment", datetime)),
+        *(("day", date), ("span", timedelta), ("real", float), ("uuid", UUID), ("folded", str), ("twice", int)),
+        *(("length", int), ("shout", str), ("late_number", int), ("late_text", str), ("late_none", str)),
+        ("late_folded", str),
+    ]
+)
 LISTS: dict[str, Any] = {"tags": str, "codes": int, "states": State, "days": date, "late_tags": str}
 NUMBERS = [-10, -1, 0, 1, 5, 9, 10]
 CARRIED = {
@@ -96,6 +99,16 @@ CARRIED = {
     "OTHERS": ["state", "late_text", "late_number", "late_folded", "expires"],
 }
 ORDERED = ("lt", "le", "gt", "ge")
+
+HASHED: list[tuple[str, bool | str]] = [
+    ("", True),
+    ("", True),
+    ("group", True),
+    ("group", False),
+    ("owner_id", "Owner"),
+    ("", False),
+]
+"""what an index is hashed by, and how it is sharded"""
 
 Projection = Literal["ALL", "KEYS_ONLY", "SOME", "OTHERS"]
 
@@ -145,11 +158,18 @@ def shapes(draw: st.DrawFn) -> Shape:
                 projection=draw(st.sampled_from(["ALL", *narrow])) if number == 0 else "ALL",
             )
         )
-    hashed, sharded = draw(
-        st.sampled_from([("", True), ("", True), ("group", True), ("group", False), ("owner_id", "Owner"), ("", False)])
-    )
+    hashed, sharded = draw(st.sampled_from(HASHED))
     sizes = draw(st.lists(st.sampled_from([1, 2, 3, 16, 150]), min_size=1, max_size=2))
-    shape = Shape(kind, tuple(members), joined > 1, draw(st.booleans()), draw(st.booleans()), hashed, sharded, tuple(sizes))
+    shape = Shape(
+        kind,
+        tuple(members),
+        union=joined > 1,
+        composite=draw(st.booleans()),
+        sub=draw(st.booleans()),
+        hash=hashed,
+        sharded=sharded,
+        sizes=tuple(sizes),
+    )
     seen[f"union of {joined}"] += 1
     seen[f"projection {members[0].projection}"] += 1
     seen["raw member"] += any(member.raw for member in members)
@@ -197,8 +217,8 @@ def _build(shape: Shape, *, later: bool) -> tuple[Catalog, type[Entity]]:
     annotations: dict[str, Any] = {"key": Id[str], **tail, "created": Created[Timestamp], "group": str | None}
     annotations |= {"owner_id": str | None}
     annotations |= {
-        # In one table an attribute has one type.
-        member.name: Annotated[shape.kind | None, stored(f"{member.name}{kind.capitalize()}")]
+        # In one table an attribute has one type, and as a plain key it is never empty.
+        member.name: Annotated[shape.kind | None, stored(f"{member.name}{kind.capitalize()}{'Raw' * member.raw}")]
         for member in shape.members
     }
     annotations |= PLAIN | {"folded": str | None, "twice": int, "length": int | None, "shout": str}
@@ -210,7 +230,7 @@ def _build(shape: Shape, *, later: bool) -> tuple[Catalog, type[Entity]]:
     else:
         del body["late_folded"]
     for member in shape.members:
-        body[f"by_{member.name}"] = _index(shape, member, [name for name in annotations if name in annotations])
+        body[f"by_{member.name}"] = _index(shape, member, [*annotations])
     body["by_expires"] = Index(sort="expires", projection="KEYS_ONLY", name="expiring", range_key="expiringRangeKey")
     if shape.union:
         body["by_any"] = Union(*(f"by_{member.name}" for member in shape.members))
@@ -227,7 +247,7 @@ def _build(shape: Shape, *, later: bool) -> tuple[Catalog, type[Entity]]:
 
 def _index(shape: Shape, member: Member, declared: Sequence[str]) -> Index:
     narrow = member.projection in CARRIED
-    physical = f"{member.name}{shape.kind.__name__}{member.projection}{'raw' * member.raw}"
+    physical = f"{member.name}{shape.kind.__name__}{member.projection}{'Raw' * member.raw}"
     return Index(
         hash=shape.hash or None,
         sort=[desc(member.name) if member.descending else member.name, *(["number"] if member.second else [])],
@@ -332,16 +352,16 @@ class Filter:
 
 
 @st.composite
-def filters(draw: st.DrawFn, known: Sequence[Record], depth: int = 2) -> Filter:
+def filters(draw: st.DrawFn, world: World, known: Sequence[Record], depth: int = 2) -> Filter:
     """A filter with parts that often meet something."""
     joint = draw(st.sampled_from(["test", "test", "test", "several", "and", "or", "not"])) if depth else "test"
     if joint == "test":
-        return draw(_tests(known))
+        return draw(_tests(world, known))
     seen[f"filter {joint}"] += 1
     if joint == "not":
-        inner = draw(filters(known, depth - 1))
+        inner = draw(filters(world, known, depth - 1))
         return Filter({"not": inner.given}, lambda record: not inner.holds(record))
-    parts = draw(st.lists(filters(known, depth - 1), max_size=3))
+    parts = draw(st.lists(filters(world, known, depth - 1), max_size=3))
     if joint == "several":  # side by side in one mapping; of one name the last one counts
         by_name = {name: (asked, part) for part in parts if len(part.given) == 1 for name, asked in part.given.items()}
         kept = [part for _, part in by_name.values()]
@@ -357,19 +377,20 @@ def all_hold(parts: Sequence[Filter], record: Record) -> bool:
 
 
 @st.composite
-def _tests(draw: st.DrawFn, known: Sequence[Record]) -> Filter:
-    names = [*SCALARS, *LISTS, *(name for name in ("alpha", "beta", "gamma") for _ in range(4))]
-    name = draw(st.sampled_from([name for name in names if not known or name in known[0]]))
+def _tests(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Filter:
+    names = [*SCALARS, *LISTS, *(member.name for member in world.shape.members for _ in range(4))]
+    name = draw(st.sampled_from([name for name in names if name in world.properties]))
     if name in LISTS:
         operations = ["contains", "contains", "exists"]
     else:
         operations = ["eq", "eq", "ne", "in", *ORDERED, "between", "exists"]
-    values = [record[name] for record in known if record[name] is not None] if name not in LISTS else []
+    source = DERIVED[name][0] if name in SAME_KIND else name
+    values = [record[source] for record in known if record[source] is not None] if name not in LISTS else []
     if name in LISTS:
         values = [item for record in known for item in record[name] or ()] or POOLS[LISTS[name]]
     if not values:
         kind = SCALARS.get(name)
-        values = [value for value in POOLS[kind]] if kind else []
+        values = NUMBERS if kind is int else POOLS.get(kind, [])
     if not values:
         operations = ["exists"]
     elif isinstance(values[0], str) and name not in LISTS:
@@ -386,7 +407,10 @@ def _tests(draw: st.DrawFn, known: Sequence[Record]) -> Filter:
     if operation == "between":
         low, high = one(), one()
         given = draw(st.sampled_from([[low, high], {"from": low, "to": high}]))
-        return Filter({name: {"between": given}}, lambda record: _compares(name, "ge", record, low) and _compares(name, "le", record, high))
+        return Filter(
+            {name: {"between": given}},
+            lambda record: _compares(name, "ge", record, low) and _compares(name, "le", record, high),
+        )
     value = one()
     if operation in ("prefix", "contains") and name not in LISTS:
         begin = draw(st.integers(0, len(value))) if operation == "contains" else 0
@@ -472,16 +496,25 @@ class Search:
 def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Search:
     """A search of an index or a union, with a filter and a selection."""
     shape = world.shape
-    kind = "union" if shape.union and draw(st.integers(0, 3)) else draw(st.sampled_from(["single", "single", "id", "expires"]))
+    kind = (
+        "union"
+        if shape.union and draw(st.integers(0, 3))
+        else draw(st.sampled_from(["single", "single", "id", "expires"]))
+    )
     tail = tuple(ColumnShape(name, None, nullable=False, descending=False) for name in world.primary)
     hashed = shape.hash if kind in ("union", "single") else ""
-    arguments: dict[str, Any] = {hashed: draw(st.sampled_from(["g", "h|"] if hashed == "group" else ["o", "o1"]))} if hashed else {}
+    arguments: dict[str, Any] = (
+        {hashed: draw(st.sampled_from(["g", "h|"] if hashed == "group" else ["o", "o1"]))} if hashed else {}
+    )
     exact = dict(arguments)
     seen[f"search {kind}"] += 1
     if kind == "id":
         index, orders = "by_id", [(tail, False)]
         if shape.sub:
-            exact = arguments = {name: draw(st.sampled_from([record[name] for record in known] or [IDS[0] if name == "key" else 0])) for name in world.primary[:-1]}
+            exact = arguments = {
+                name: draw(st.sampled_from([record[name] for record in known] or [IDS[0] if name == "key" else 0]))
+                for name in world.primary[:-1]
+            }
             orders = [(tail[-1:], False)]
         last = None
     elif kind == "expires":
@@ -497,7 +530,11 @@ def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Search:
     parts = tuple(
         Drawn(index, {}, exact, None if last is None else (order[0].name, *last), order, raw) for order, raw in orders
     )
-    filter = draw(st.none() | filters(known) | filters(known)) if kind in ("union", "single") else draw(filters(known))
+    filter = (
+        draw(st.none() | filters(world, known) | filters(world, known))
+        if kind in ("union", "single")
+        else draw(filters(world, known))
+    )
     names = draw(st.none() | st.sets(st.sampled_from(world.properties), max_size=3))
     select = None if names is None else tuple(sorted({*names, *world.primary}))
     seen["select"] += select is not None

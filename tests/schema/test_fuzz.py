@@ -4,10 +4,11 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
-from graphql import GraphQLEnumType, GraphQLInputObjectType, GraphQLNonNull, get_named_type
+from graphql import GraphQLEnumType, GraphQLInputObjectType, GraphQLList, GraphQLNonNull
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_graphql import Mode, nodes, queries
@@ -92,15 +93,34 @@ PAGE = "{ items { __typename } nextToken edges { cursor } pageInfo { startCursor
 
 def right(of: Any) -> st.SearchStrategy[Any]:
     """Values of a type, as a client writes them."""
-    named = get_named_type(of)
-    if isinstance(named, GraphQLEnumType):
-        return st.sampled_from([Bare(name) for name in named.values])
-    if isinstance(named, GraphQLInputObjectType):
-        fields = {name: right(field.type) for name, field in named.fields.items()}
-        if not named.is_one_of:
-            return st.fixed_dictionaries(fields)
+    kind = of.of_type if isinstance(of, GraphQLNonNull) else of
+    if isinstance(kind, GraphQLList):
+        return st.lists(right(kind.of_type), max_size=2)
+    if isinstance(kind, GraphQLEnumType):
+        return st.sampled_from([Bare(name) for name in kind.values])
+    return _input(kind) if isinstance(kind, GraphQLInputObjectType) else DRAWN[kind.name]
+
+
+def _later(of: Any) -> st.SearchStrategy[Any]:
+    return st.deferred(lambda: right(of))
+
+
+@cache
+def _input(kind: GraphQLInputObjectType) -> st.SearchStrategy[Any]:
+    """Input objects of a type, with all that they need and little more, since they may hold others of their type."""
+    fields = {name: _later(field.type) for name, field in kind.fields.items()}
+    if kind.is_one_of:
         return st.one_of([st.fixed_dictionaries({name: values}) for name, values in fields.items()])
-    return DRAWN[named.name]
+    needed = {name for name, field in kind.fields.items() if isinstance(field.type, GraphQLNonNull)}
+    further = {name: values | st.none() for name, values in fields.items() if name not in needed}
+    if not further:
+        return st.fixed_dictionaries(fields)
+    chosen = st.lists(st.sampled_from([*further]), max_size=2, unique=True)
+    return chosen.flatmap(
+        lambda names: st.fixed_dictionaries(
+            {name: values for name, values in {**fields, **further}.items() if name in needed or name in names}
+        )
+    )
 
 
 @st.composite

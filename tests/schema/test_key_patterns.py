@@ -63,6 +63,7 @@ class Log(Entity):
 
 CATALOG = Catalog(Totals, Product, OrderTracking, Component, Log)
 PAGES = {"limit": "Int", "nextToken": "String", "first": "Int", "after": "String", "last": "Int", "before": "String"}
+ENTITY_FILTERS = {"ProductFilter", "OrderTrackingFilter", "Plugin_OrderTrackingFilter", "ComponentFilter", "LogFilter"}
 REST = {"reverse": "Boolean", **PAGES, "onShardFailure": "OnShardFailure"}
 
 
@@ -75,6 +76,8 @@ def fields_of(schema: strawberry.Schema) -> dict[str, dict[str, str]]:
         arguments = {word: str(argument.type) for word, argument in field.args.items()}
         if "nextToken" in arguments:
             taken = REST if "reverse" in arguments else {**PAGES, "onShardFailure": "OnShardFailure"}
+            taken = {**taken, "filter": arguments["filter"]}
+            assert taken["filter"] in ENTITY_FILTERS
             assert {word: arguments.pop(word) for word in taken} == taken
         found[name] = arguments
     return found
@@ -241,6 +244,7 @@ def test_names_of_a_namespace() -> None:
         "Plugin_OrderTracking",
         "Plugin_OrderTrackingConnection",
         "Plugin_OrderTrackingEdge",
+        "Plugin_OrderTrackingFilter",
         "Plugin_OrderTrackingOrder",
         "Plugin_OrderTrackingByStatusOrder",
     }
@@ -298,7 +302,8 @@ async def test_two_catalogs_with_one_enum() -> None:
         prefix = f"{namespace}_" if namespace else ""
         assert f"{prefix}Level" in types
         assert f"{prefix}LevelCondition" in types
-        assert sum("Level" in name for name in types) == 3
+        assert f"{prefix}LevelFilter" in types
+        assert sum("Level" in name for name in types) == 4
     assert "__strawberry_definition__" not in vars(Level)
 
 

@@ -9,8 +9,18 @@ from collections.abc import Awaitable, Callable
 
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
 from graphql_api.keys.ranges import KeyRange
+from graphql_api.store.bill import billed
 from graphql_api.store.port import Store
-from graphql_api.store.values import Expect, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
+from graphql_api.store.values import (
+    AttributeTest,
+    Expect,
+    IndexDefinition,
+    Key,
+    Put,
+    RangeRead,
+    RowPage,
+    TableDefinition,
+)
 from tests.store_contract.samples import record
 
 Trial = Callable[[Store], Awaitable[bool]]
@@ -65,12 +75,30 @@ async def definers(store: Store) -> bool:
     return True
 
 
+async def filters(store: Store) -> bool:
+    """Rows that do not pass a filter are left out."""
+    await store.write([Put(record(KEY, a=1)), Put(record((KEY.hash, "s"), a=2))])
+    filter = AttributeTest("a", "eq", (2,), or_missing=False)
+    (answer,) = await store.read_ranges([RangeRead(None, KEY.hash, 0, KeyRange(), 5, filter=filter)], 5)
+    return isinstance(answer, RowPage) and [row.key.range for row in answer.rows] == ["s"]
+
+
+async def charges(store: Store) -> bool:
+    """Reads are charged, or estimated, by how much they read."""
+    await store.write([Put(record(KEY, a="x" * 10_000))])
+    with billed() as bill:
+        await store.read_ranges([RangeRead(None, KEY.hash, 0, KeyRange(), 5)], 5)
+    return bill.units == 1.5
+
+
 TRIALS: dict[str, Trial] = {
     "exact size": exact_size,
     "typed conditions": typed_conditions,
     "tokens": tokens,
     "unfit": unfit,
     "definers": definers,
+    "filters": filters,
+    "charges": charges,
 }
 
 

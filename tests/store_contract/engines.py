@@ -26,7 +26,7 @@ class Engine:
 
 KNOWN_TO_MISS: Mapping[str, frozenset[str]] = {
     "sqlite": frozenset(),
-    "moto": frozenset({"exact size", "typed conditions", "tokens", "unfit", "definers"}),
+    "moto": frozenset({"exact size", "typed conditions", "tokens", "unfit", "definers", "charges"}),
     "dynamodb-local": frozenset({"unfit"}),
 }
 """what each engine is known not to be able to do, out of what is tried; a test compares this with what was found"""

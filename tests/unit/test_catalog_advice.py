@@ -1,11 +1,21 @@
-"""What stands out in catalogs that break no rule."""
+"""What stands out in catalogs that break no rule, and what it costs."""
 
+import re
+from collections.abc import Sequence
 from enum import Enum
+from types import new_class
+from typing import Any
 
-from graphql_api import Catalog, Entity, Id, Index, Shards
-from graphql_api.catalog.advice import advice
+import pytest
+
+from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl, canonical, derived
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
+from graphql_api.store.sizes import read_units, record_size
+from graphql_api.upkeep.advice import Advice, advice
+from graphql_api.upkeep.capacity import entity_capacity
+
+HASH = "Give it more shards, or hash by another property too."
 
 
 class State(Enum):
@@ -24,6 +34,7 @@ class Parcel(Entity):
     urgent: bool
     town: str
     number: str
+    note: str = ""
 
     by_state = Index(hash="state")
     by_urgent_state = Index(hash=["urgent", "state"])
@@ -35,46 +46,230 @@ class SpreadParcel(Parcel, shards=Shards(4)):
     """The same over more shards."""
 
 
-def told(catalog: Catalog, *records: Entity) -> list[str]:
-    """The advice for a catalog and records of its one entity."""
-    (spec,) = catalog.entities.values()
-    return [str(one) for one in advice(catalog, {spec.name: records})]
+def found(catalog: Catalog, *records: Entity) -> list[Advice]:
+    """The advice for a catalog and records of its first entity."""
+    spec = next(iter(catalog.entities.values()))
+    return [*advice(catalog, {spec.name: records})]
 
 
-def parcel(number: str) -> SpreadParcel:
-    """A parcel of this number."""
-    return SpreadParcel(parcel_id=f"p-{number}", state=State.OPEN, urgent=False, town="x", number=number)
+def parcels(numbers: Sequence[str], towns: int = 100) -> list[SpreadParcel]:
+    """Parcels of these numbers, in so many towns."""
+    return [
+        SpreadParcel(parcel_id=f"p{at}", state=State.OPEN, urgent=False, town=f"t{at % towns}", number=number)
+        for at, number in enumerate(numbers)
+    ]
+
+
+# --- hot hashes ------------------------------------------------------------------------------------------------
 
 
 def test_hot_hashes() -> None:
-    """An index whose hash properties have few values over few shards is named with the hash keys that it has."""
-    remedy = "Give it more shards, or hash by another property too."
-    assert told(Catalog(Parcel)) == [
+    """An index whose hash properties have few values over few shards is named with its hash keys and what they take."""
+    told = [
         f"Parcel.{index}: is hashed by {names}, of {keys} values, over one shard: all its entries lie under {keys} "
-        f"hash keys. {remedy}"
+        f"hash keys. Together they take at most about {keys},000 writes a second."
         for index, names, keys in (("by_state", "state", 3), ("by_urgent_state", "urgent and state", 6))
     ]
+    hot = found(Catalog(Parcel))
+    assert [str(one) for one in hot] == told
+    assert {(one.remedy, one.hurts) for one in hot} == {(HASH, True)}
 
 
 def test_shards_spread_a_hot_hash() -> None:
     """Few values are no matter where shards spread them."""
-    assert told(Catalog(SpreadParcel)) == []
+    assert found(Catalog(SpreadParcel)) == []
 
 
-def test_numbers_in_texts() -> None:
-    """A text that holds numbers of several widths, and orders an index, is named with two that come in wrong order."""
-    records = [parcel(number) for number in ("9", "10", "8")]
-    (found,) = told(Catalog(SpreadParcel), *records)
-    assert found == (
-        "SpreadParcel.number: is a text and holds numbers: '10' comes before '8'. Make it an int, or pad its numbers "
-        "with zeros to one width."
+@pytest.mark.parametrize(("towns", "keys"), [(1, 4), (2, 8), (3, None)])
+def test_few_values_in_records(towns: int, keys: int | None) -> None:
+    """Hash properties that have few values in many records are named too, and those of few records are not."""
+    many = parcels([f"x{at}" for at in range(60)], towns)
+    hot = found(Catalog(SpreadParcel), *many)
+    assert [one.place for one in hot] == (["by_town_urgent"] if keys else [])
+    for one in hot:
+        values = "has one value" if towns == 1 else f"have {towns} values"
+        assert (
+            f"town and urgent, which {values} in 60 records, over 4 shards: all its entries lie under {keys} hash"
+            in (one.problem)
+        )
+        assert one.cost == f"Together they take at most about {keys},000 writes a second."
+    assert found(Catalog(SpreadParcel), *many[:40]) == []
+
+
+def test_records_without_an_entry_do_not_count() -> None:
+    """Only records that are in an index tell how its hash keys spread."""
+
+    class Task(Entity):
+        task_id: Id[str]
+        owner: str | None = None
+        due: str | None = None
+
+        by_owner = Index(hash="owner", sort="due")
+
+    catalog = Catalog(Task)
+    assert found(catalog, *(Task(task_id=f"t{at}", owner="o") for at in range(60))) == []
+    assert len(found(catalog, *(Task(task_id=f"t{at}", owner="o", due="d") for at in range(60)))) == 1
+
+
+def test_children_lie_under_their_parents() -> None:
+    """An index that is sharded like a parent has one hash key for each parent, whatever shards the parents have."""
+
+    class Owner(Entity, shards=Shards(16)):
+        owner_id: Id[str]
+
+    class Pet(Entity):
+        pet_id: Id[str]
+        owner_id: str
+
+        by_owner = Index(hash="owner_id", sharded="Owner")
+
+    catalog = Catalog(Pet, Owner)
+    for owners, hot in ((4, True), (30, False)):
+        pets = [Pet(pet_id=f"p{at}", owner_id=f"o{at % owners}") for at in range(60)]
+        assert [one.place for one in found(catalog, *pets)] == (["by_owner"] if hot else [])
+
+
+def test_an_index_without_shards() -> None:
+    """An index that is not sharded, of an entity that is, lies under one hash key."""
+
+    class Note(Entity, shards=Shards(8)):
+        note_id: Id[str]
+        text: str
+
+        by_text = Index(sort="text", sharded=False)
+
+    (one,) = found(Catalog(Note))
+    assert one.problem == "is not sharded: all its entries lie under 1 hash key."
+    assert one.cost == "Together they take at most about 1,000 writes a second."
+
+
+def test_large_entries_take_fewer_writes() -> None:
+    """What a hash key takes is counted in write units of the entries that lie there."""
+    large = Parcel(parcel_id="p", state=State.OPEN, urgent=True, town="t", number="1", note="x" * 3_500)
+    assert "about 750 writes a second" in found(Catalog(Parcel), large)[0].cost
+
+
+def test_records_that_are_older_than_an_index() -> None:
+    """Stored records that an index could not take any more do not keep advice back."""
+    old = [Parcel(parcel_id=f"p{at}", state=State.OPEN, urgent=True, town="t", number="x" * 3_000) for at in range(5)]
+    assert [one.place for one in found(Catalog(Parcel), *old)] == ["by_state", "by_urgent_state"]
+
+
+# --- projections -----------------------------------------------------------------------------------------------
+
+
+class Page(Entity):
+    """Something long."""
+
+    page_id: Id[str]
+    kind: str
+    title: str
+    text: str
+    folded: str = derived(canonical, "title")
+
+    by_title = Index(sort="title", projection="KEYS_ONLY")
+    by_folded = Index(sort="folded", projection=["title", "kind", "text"])
+    by_kind = Index(hash="kind", sort="folded", projection=["title"])
+
+
+PAGES = [Page(page_id=f"p{at:03d}", kind=f"k{at}", title=f"Title {at:03d}", text="x" * 5_000) for at in range(60)]
+
+
+def test_partial_projections() -> None:
+    """An index that lacks properties is named with them and with what fetching them costs, which may be meant so."""
+    by_title, by_kind = found(Catalog(Page), *PAGES)
+    assert (by_title.place, by_kind.place) == ("by_title", "by_kind")
+    assert by_title.problem.startswith("does not carry kind, text, folded: records are fetched by key")
+    assert by_kind.problem.startswith("does not carry text: records are fetched by key")
+    assert not by_title.hurts
+    assert not by_kind.hurts
+    spec = Catalog(Page).entity(Page)
+    capacity = entity_capacity(Catalog(Page), spec, PAGES, "")
+    (rows,) = (read_units(round(51 * index.bytes)) for index in capacity.indexes if index.name == "title")
+    each = read_units(round(capacity.bytes))
+    assert each == 1.0
+    assert f"A page of 50 then takes about {51 * each + rows:g} read units, not {rows:g}; under a filter, 1 more" in (
+        by_title.cost
     )
+    assert record_size({"text": PAGES[0].text}) > 4_096
 
 
-def test_texts_that_are_fine() -> None:
-    """Padded numbers, texts among numbers, and phone numbers are left alone."""
-    for numbers in (["09", "10"], ["9", "10", "x"], ["17739999999", "9112345678901"], []):
-        assert told(Catalog(SpreadParcel), *map(parcel, numbers)) == []
+def test_an_expiry_that_is_not_carried() -> None:
+    """A property that every page needs is named as any other that an index lacks."""
+
+    class Session(Entity):
+        session_id: Id[str]
+        user: str
+        until: Ttl[Timestamp]
+
+        by_user = Index(sort="user", projection="KEYS_ONLY")
+
+    assert [one.problem.split(":")[0] for one in found(Catalog(Session))] == ["does not carry until"]
+
+
+# --- many indexes ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "stands_out"), [(10, False), (11, True)])
+def test_many_indexes(count: int, stands_out: bool) -> None:
+    """More than ten indexes of one entity are told with the write units of creating and of changing a record."""
+    names = [f"number_{at}" for at in range(count)]
+    body: dict[str, Any] = {
+        "__module__": __name__,
+        "__annotations__": {"wide_id": Id[str], **dict.fromkeys(names, int)},
+    }
+    body |= {f"by_{name}": Index(sort=name) for name in names}
+    wide = new_class("Wide", (Entity,), {}, lambda space: space.update(body))
+    told = found(Catalog(wide))
+    expected = (
+        f"Wide: has {count} indexes, all of which are written with a record. Creating one takes about "
+        f"{2 * (1 + count)} write units, changing it {2 * (1 + count)} to {2 * (1 + 2 * count)}."
+    )
+    assert [str(one) for one in told] == ([expected] if stands_out else [])
+
+
+# --- texts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "pair"),
+    [
+        (["9", "10", "8"], "numbers", "'10' comes before '8'"),
+        (["31.12.2025", "01.02.2026", "15.1.2026"], "dates that begin with the day", "'01.02.2026' comes before"),
+        (["31/12/25", "01/02/26"], "dates that begin with the day", "'01/02/26' comes before '31/12/25'"),
+        (["12-31-2025", "01-02-2026"], "dates that begin with the month", "'01-02-2026' comes before '12-31-2025'"),
+    ],
+)
+def test_texts_that_do_not_sort(texts: list[str], kind: str, pair: str) -> None:
+    """Texts that are numbers or dates, and order an index, are named with two of them that come in wrong order."""
+    (one,) = found(Catalog(SpreadParcel), *parcels(texts))
+    assert one.place == "number"
+    assert one.problem.startswith(f"is a text and holds {kind}: {pair}")
+    assert re.fullmatch(
+        r"A range by value has to look at all of them: about [\d.]+ read units for each 1,000 records\.", one.cost
+    )
+    assert one.remedy.startswith("Make it an int" if kind == "numbers" else "Make it a date")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["09", "10"],
+        ["9", "10", "x"],
+        ["17739999999", "9112345678901"],
+        ["2025-12-31", "2026-01-02"],
+        ["31.12.2025", "99.99.2026"],
+        ["31.12.2025", "01.02.2026", "soon"],
+        ["01.02.2026", "02.02.2026"],
+        [],
+    ],
+)
+def test_texts_that_are_fine(texts: list[str]) -> None:
+    """Padded numbers, texts among numbers, phone numbers, dates by year and texts in right order are left alone."""
+    assert found(Catalog(SpreadParcel), *parcels(texts)) == []
+
+
+# --- the examples ----------------------------------------------------------------------------------------------
 
 
 def test_the_example_is_fine() -> None:
@@ -83,3 +278,19 @@ def test_the_example_is_fine() -> None:
     for record in sample(300):
         records.setdefault(users.entity(type(record)).name, []).append(record)
     assert [*advice(users, records)] == []
+
+
+def test_what_cannot_be_made_up() -> None:
+    """Where no record is there and none can be made up, what needs none is told all the same."""
+
+    class Odd(Entity):
+        odd_id: Id[str]
+        flag: bool
+        text: str
+        number: int = derived(int, "text")
+
+        by_flag = Index(hash="flag", sort="number", projection="KEYS_ONLY")
+
+    (one,) = found(Catalog(Odd))
+    assert one.place == "by_flag"
+    assert "under 2 hash keys" in one.problem

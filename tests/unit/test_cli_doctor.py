@@ -99,6 +99,23 @@ def test_findings_of_the_catalog(stored: bool) -> None:
     assert looked_at in lines["catalog"][2]
 
 
+def test_a_price_that_may_be_meant_so() -> None:
+    """What an index does not carry is told with its price, and is no finding."""
+    Path("bare_flags.py").write_text(
+        FLAGS.format(extra="note: str = ''\n    by_bare = Index(sort='note', projection='KEYS_ONLY')")
+        .replace('    by_raised = Index(hash="raised")\n', "")
+        .replace("number=str(n)", 'number=f"{n:04d}"')
+    )
+    code, lines = examined("bare_flags:catalog")
+    assert code == 0
+    fine, note = lines["catalog"]
+    assert fine.startswith("✓ Flag: 2 of the 20 indexes")
+    assert note.startswith("· Flag.by_bare: does not carry raised, number: records are fetched by key as soon as one ")
+    assert " read units, not 0.5; under a filter, 0.5 more for each record that is looked at. List what " in note
+    shown = json.loads(run("doctor", "bare_flags:catalog", "--json").stdout)
+    assert [check["standing"] for check in shown["checks"] if check["about"] == "catalog"] == ["fine", "note"]
+
+
 def test_a_broken_catalog() -> None:
     """Each broken rule of a catalog is a line with its remedy; the rest is looked at, and the command ends with 4."""
     Path("broken_flags.py").write_text(FLAGS.format(extra="tags: list[str]\n    by_tags = Index(sort='tags')"))

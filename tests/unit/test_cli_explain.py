@@ -56,6 +56,11 @@ def searched(search: Callable[[Database], Any]) -> Page[Any]:
         ("userByCreated(from: 1767225600)", lambda db: db.search(User.by_created, from_=1767225600)),
         ('emailByUser(userId: "u", reverse: true)', lambda db: db.search(Email.by_user, user_id="u", reverse=True)),
         ("users(orderBy: PHONE_DESC, last: 3)", lambda db: db.search(User.by_phone, reverse=True, last=3)),
+        ('userByName(prefix: "Jo", reverse: true)', lambda db: db.search(User.by_name, prefix="Jo", reverse=True)),
+        (
+            'userByPhone(filter: {lastName: {prefix: "A"}})',
+            lambda db: db.search(User.by_phone, filter={"last_name": {"prefix": "A"}}),
+        ),
     ],
 )
 def test_the_plan_is_that_of_the_search(field: str, search: Callable[[Database], Any]) -> None:
@@ -63,6 +68,7 @@ def test_the_plan_is_that_of_the_search(field: str, search: Callable[[Database],
     (plan,) = plans(f"{{ {field} {{ items {{ __typename }} }} }}")
     ran = dict(searched(search).explain)
     ran.pop("read")
+    assert plan.pop("why")
     assert plan == {"path": [field.partition("(")[0]], **ran}
 
 
@@ -80,7 +86,8 @@ def test_a_record_by_id_is_read_by_its_keys() -> None:
     """A record that is asked for by its id is read by one key for each shard generation that may hold it."""
     (plan,) = plans('{ one: user(id: "wf5y") { userId } }')
     keys = [{"hashKey": key, "rangeKey": "userId#wf5y"} for key in ("user!", "user!05")]
-    assert plan == {"path": ["one"], "keys": keys, "consistent": True}
+    why = "user reads one record by its key."
+    assert plan == {"path": ["one"], "why": why, "entity": "User", "keys": keys, "consistent": True}
 
 
 def test_nothing_is_made_or_read() -> None:
@@ -106,11 +113,15 @@ def test_people_read_the_plan() -> None:
     assert lines == {
         "userByFirstName": "",
         "search": 'firstNameCanonical prefix "jo"',
+        "why": "userByFirstName names the index firstName.",
         "index": "firstName (firstName), by firstNameCanonical, lastNameCanonical, created, userId",
         "range": "firstNameCanonical#jo … firstNameCanonical#jp",
         "shards": "17: user!, user!00, user!01 … user!0f",
         "reads": f"{plan['firstRead']} records of each shard first, for a page of 50",
     }
+    union = run("explain", USERS, '{ userByName(prefix: "Jo", filter: {phone: {exists: true}}) { nextToken } }').stdout
+    for line in ("index 1  firstName (firstName)", "index 2  lastName (lastName)", "filter   phone exists"):
+        assert line in union
     assert "2 by key, consistently" in run("explain", USERS, '{ user(id: "a") { userId } }').stdout
 
 

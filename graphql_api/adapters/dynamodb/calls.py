@@ -10,11 +10,15 @@ from graphql_api.adapters.dynamodb.problems import NOTICED, Failure, Inconsisten
 from graphql_api.adapters.dynamodb.settings import DynamoSettings
 from graphql_api.adapters.dynamodb.traffic import RetryBudget, Traffic
 from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.store.bill import present_bill
 from graphql_api.store.tally import count_retry
 
 Answer = dict[str, Any]
 Check = Callable[[Answer], None]
 """raises InconsistentAnswer for an answer that cannot be one"""
+
+BILLED = frozenset({"Query", "BatchGetItem"})
+"""operations that are asked what they cost, where somebody wants to know"""
 
 
 @dataclass(slots=True)
@@ -62,12 +66,17 @@ class Calls:
 
     async def do(self, call: Call) -> Answer:
         """The answer to a call, or the error of its last attempt; never later than its deadline."""
+        bill = present_bill() if call.operation in BILLED else None
+        if bill is not None:
+            call.request["ReturnConsumedCapacity"] = "TOTAL"
         self._budget.earn()
         attempt = 0
         while True:
             attempt += 1
             answer = await self._attempt(call)
             if not isinstance(answer, Failure):
+                if bill is not None:
+                    bill.add(_charged(answer))
                 return answer
             if not answer.retry or attempt >= self.settings.attempts:
                 break
@@ -124,6 +133,15 @@ class Calls:
             f"{call.where}: no place for it within {self.settings.deadline:g} seconds, so many requests are on their "
             "way. Try again a little later."
         )
+
+
+def _charged(answer: Answer) -> float | None:
+    """The capacity units that an answer tells of; the one of a batch lists them by table."""
+    told = answer.get("ConsumedCapacity")
+    parts: list[dict[str, float]] = told if isinstance(told, list) else [told or {}]
+    if not parts or any("CapacityUnits" not in part for part in parts):
+        return None
+    return sum(part["CapacityUnits"] for part in parts)
 
 
 def requires(*members: str) -> Check:

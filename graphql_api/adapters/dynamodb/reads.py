@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphql_api.adapters.dynamodb.calls import Answer, Call, Calls
+from graphql_api.adapters.dynamodb.expressions import Extras
 from graphql_api.adapters.dynamodb.items import Wire, WireItem, decode_item, number_text, read_number
 from graphql_api.adapters.dynamodb.problems import InconsistentAnswer
 from graphql_api.errors import StoreRefused
@@ -51,13 +52,14 @@ class Query:
     """One read of one index."""
 
     def __init__(
-        self, calls: Calls, table: TableDefinition, index: IndexDefinition, read: RangeRead, limit: int
+        self, calls: Calls, table: TableDefinition, index: IndexDefinition, read: RangeRead, limit: int, extras: Extras
     ) -> None:
         self._calls = calls
         self._table = table
         self._index = index
         self._read = read
         self._limit = limit
+        self._extras = extras
         self._near_is_strict = False
 
     async def run(self, deadline: float) -> RowPage:
@@ -71,9 +73,10 @@ class Query:
             looked_at += answer["ScannedCount"]
             rows, done = self._rows(answer["Items"])
             start = answer.get("LastEvaluatedKey")
-            if start is None or done:
+            place = None if start is None else self._position(start)
+            if place is None or done or self._is_beyond(place.value):
+                # A filter may have left out the very row beyond the farther bound, but not where the engine stood.
                 return RowPage(rows, None, looked_at)
-            place = self._position(start)
             if rows or read.range.contains(place.value):
                 return RowPage(rows, place, looked_at)
             if not self._near_is_strict:
@@ -86,13 +89,17 @@ class Query:
         request: dict[str, Any] = {
             "TableName": self._calls.table,
             "KeyConditionExpression": f"#h = :h{condition and f' AND {condition}'}",
-            "ExpressionAttributeNames": {"#h": self._index.hash_attribute},
-            "ExpressionAttributeValues": {":h": {"S": self._read.hash_key}, **values},
+            "ExpressionAttributeNames": {"#h": self._index.hash_attribute, **self._extras.names},
+            "ExpressionAttributeValues": {":h": {"S": self._read.hash_key}, **values, **self._extras.values},
             "ScanIndexForward": not self._read.descending,
             "Limit": self._limit,
         }
         if condition:
             request["ExpressionAttributeNames"]["#r"] = self._index.range_attribute
+        if self._extras.filter is not None:
+            request["FilterExpression"] = self._extras.filter
+        if self._extras.projection is not None:
+            request["ProjectionExpression"] = self._extras.projection
         if self._read.index is not None:
             request["IndexName"] = self._read.index
         if self._read.consistent:
@@ -168,7 +175,10 @@ class Query:
         return rows, False
 
     def _is_beyond(self, value: Any) -> bool:
+        """Whether a value lies on the far side of the range."""
         asked: Any = self._read.range
+        if asked.contains(value):
+            return False
         if self._read.descending:
             return asked.low is not None and bool(value <= asked.low)
         return asked.high is not None and bool(value >= asked.high)

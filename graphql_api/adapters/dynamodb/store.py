@@ -13,6 +13,7 @@ import aioboto3
 from graphql_api.adapters.dynamodb import gets
 from graphql_api.adapters.dynamodb.calls import Calls
 from graphql_api.adapters.dynamodb.client import open_client
+from graphql_api.adapters.dynamodb.expressions import extras_of_reads
 from graphql_api.adapters.dynamodb.gather import all_of
 from graphql_api.adapters.dynamodb.reads import Query, check_reads
 from graphql_api.adapters.dynamodb.settings import DEFAULTS, DynamoSettings
@@ -69,14 +70,17 @@ class DynamoStore:
             standing, index = await self._table.index(reads[0].index, deadline)
             check_reads(reads, index.range_type)
 
-            async def answer(read: RangeRead) -> ReadAnswer:
-                query = Query(self._calls, standing.definition, index, read, min(read.limit, want))
+            extras = extras_of_reads(standing.definition, index, reads)
+
+            async def answer(number: int) -> ReadAnswer:
+                read = reads[number]
+                query = Query(self._calls, standing.definition, index, read, min(read.limit, want), extras[number])
                 try:
                     return await query.run(deadline)
                 except StoreError as problem:
                     return problem
 
-            return await all_of(answer, reads)
+            return await all_of(answer, range(len(reads)))
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """The records at these keys, by batches of a hundred."""

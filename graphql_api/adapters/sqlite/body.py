@@ -1,7 +1,7 @@
 """Records as text: JSON for what JSON can say, a tag for everything else (docs/engines.md)."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -43,6 +43,16 @@ def decode_body(body: bytes) -> dict[str, Any]:
         if type(value) is dict or type(value) is list:
             parts[name] = _untagged(value)
     return parts
+
+
+def decode_some(names: Collection[str]) -> Callable[[bytes], dict[str, Any]]:
+    """Decodes these attributes of a record, as far as it has them."""
+
+    def decode(body: bytes) -> dict[str, Any]:
+        parts = orjson.loads(body)
+        return {name: _untagged(parts[name]) for name in names if name in parts}
+
+    return decode
 
 
 # --- tags ------------------------------------------------------------------------------------------------------

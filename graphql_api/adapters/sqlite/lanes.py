@@ -23,16 +23,18 @@ _START = "the read: its start key"
 class Lane:
     """One read of a scan, and what the scan has found for it."""
 
-    __slots__ = ("high", "looked_at", "low", "number", "ordinal", "rows", "shard")
+    __slots__ = ("bytes_read", "high", "looked_at", "low", "number", "read", "rows", "shard")
 
-    def __init__(self, number: int, ordinal: int, shard: bytes, low: Point, high: Point) -> None:
+    def __init__(self, number: int, read: RangeRead, shard: bytes, low: Point, high: Point) -> None:
         self.number = number
-        self.ordinal = ordinal
+        self.read = read
         self.shard = shard
         self.low = low
         self.high = high
         self.rows: list[Row] = []
         self.looked_at = 0
+        self.bytes_read = 0
+        """of records, as DynamoDB counts them; only for a bill"""
 
     def next_from(self, here: Point) -> Point | None:
         """The first place behind `here` at which this lane could still have a row, upwards."""
@@ -90,7 +92,7 @@ def lanes_of(
         lanes = bases.setdefault(base, {})
         if shard in lanes:
             raise StoreRefused(f"{read.hash_key!r} is read twice in one call. Ask each hash key once.")
-        lanes[shard] = Lane(number, read.ordinal, shard, low, high)
+        lanes[shard] = Lane(number, read, shard, low, high)
     for lanes in bases.values():
         _check_ordinals(lanes)
         for lane in [lane for lane in lanes.values() if lane.number in skipped]:
@@ -124,7 +126,7 @@ def _start(read: RangeRead, index: PhysicalIndex, tie_order: TieOrder, value: by
 
 def _check_ordinals(lanes: dict[bytes, Lane]) -> None:
     """Rows come back in the order of shards, and callers order them by ordinal: the two have to be one."""
-    ordered = [lanes[shard].ordinal for shard in sorted(lanes)]
+    ordered = [lanes[shard].read.ordinal for shard in sorted(lanes)]
     for lower, higher in pairwise(ordered):
         if lower >= higher:
             raise StoreRefused(

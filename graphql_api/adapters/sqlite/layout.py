@@ -1,14 +1,12 @@
 """What the file holds: the table's definition, the numbers of its indexes, and the entries of a record."""
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import orjson
 
-from graphql_api.adapters.sqlite.body import decode_body
 from graphql_api.adapters.sqlite.keys import base_and_shard, range_bytes
 from graphql_api.adapters.sqlite.switches import TieOrder
 from graphql_api.errors import StoreRefused
@@ -19,8 +17,6 @@ NO_TABLE = "There is no table yet. Call ensure_table first."
 
 Entry = tuple[int, bytes, bytes, bytes, bytes]
 """An entry's place: index number, base, range value, shard, tie."""
-
-Decode = Callable[[bytes], Item]
 
 
 class PhysicalIndex(NamedTuple):
@@ -51,19 +47,9 @@ class Layout:
         return {None: _physical(0, table, filled=True)} | {index.definition.name: index for index in self.indexes}
 
     @cached_property
-    def decoders(self) -> dict[str | None, Decode]:
-        """How the rows of each index turn into items: whole, or only what the index carries."""
-        return {name: self._decoder(index.definition) for name, index in self.by_name.items()}
-
-    def _decoder(self, index: IndexDefinition) -> Decode:
-        carried = carried_attributes(self.definition, index)
-        if carried is None:
-            return decode_body
-
-        def decode(body: bytes) -> Item:
-            return {name: value for name, value in decode_body(body).items() if name in carried}
-
-        return decode
+    def carried(self) -> dict[str | None, frozenset[str] | None]:
+        """The attributes that each index answers; None where it is all of them."""
+        return {name: carried_attributes(self.definition, index.definition) for name, index in self.by_name.items()}
 
     def entries(self, item: Item, tie: bytes) -> list[Entry]:
         """Where a record stands in each index that holds it; refuses attributes of the wrong type."""

@@ -7,13 +7,17 @@ others run in between.
 """
 
 import sqlite3
+from collections.abc import Sequence
 from functools import partial
 from operator import methodcaller
 
 from graphql_api.adapters.sqlite.keys import Point, after, read_range
 from graphql_api.adapters.sqlite.lanes import Lane
-from graphql_api.adapters.sqlite.layout import Decode, PhysicalIndex
-from graphql_api.store.values import Key, Position, Row, RowPage
+from graphql_api.adapters.sqlite.layout import PhysicalIndex
+from graphql_api.adapters.sqlite.views import View
+from graphql_api.store.bill import Bill, present_bill
+from graphql_api.store.sizes import read_units
+from graphql_api.store.values import Key, Position, RowPage
 
 _PLACES = "idx = ? AND base = ? AND (value, shard, tie) >= (?, ?, ?) AND (value, shard, tie) < (?, ?, ?)"
 _ORDERS = {False: "ORDER BY value, shard, tie", True: "ORDER BY value DESC, shard DESC, tie DESC"}
@@ -43,7 +47,7 @@ class Scan:
         self,
         sql: sqlite3.Connection,
         index: PhysicalIndex,
-        decode: Decode,
+        views: Sequence[View],
         base: bytes,
         lanes: dict[bytes, Lane],
         *,
@@ -53,7 +57,8 @@ class Scan:
     ) -> None:
         self._sql = sql
         self._base = index.number, base
-        self._decode = decode
+        self._views = views
+        self._bill: Bill | None = present_bill()
         self._lanes = lanes
         self._first = next(iter(lanes.values()))
         self._read_value = (
@@ -82,6 +87,8 @@ class Scan:
                 here, position = self._stopped
                 scanned_to = None if lane.is_done(here, descending=self._descending) else position
             found.append((lane.number, RowPage(lane.rows, scanned_to, lane.looked_at)))
+            if self._bill is not None:
+                self._bill.add(read_units(lane.bytes_read, consistent=lane.read.consistent), estimated=True)
         return found
 
     def _run_with_records(self) -> bool:
@@ -132,17 +139,21 @@ class Scan:
         return True
 
     def _take(self, lane: Lane, here: Point, hash_key: bytes, range_key: bytes, body: bytes) -> bool:
-        """Adds a row to its lane; True if the scan stops there."""
-        row = Row(
-            self._read_value(here[0]), lane.ordinal, Key(hash_key.decode(), range_key.decode()), body, self._decode
-        )
-        lane.rows.append(row)
+        """Adds a row to its lane, unless its filter leaves it out; True if the scan stops there."""
+        key = Key(hash_key.decode(), range_key.decode())
+        view, ordinal = self._views[lane.number], lane.read.ordinal
+        value = self._read_value(here[0])
+        row = view.row(value, ordinal, key, body)
+        if row is not None:
+            lane.rows.append(row)
+        if self._bill is not None:
+            lane.bytes_read += view.size(body)
         lane.looked_at += 1
         self._want -= 1
         self._bytes_left -= len(body)
         if self._want and self._bytes_left >= 0:
             return False
-        self._stopped = here, row.position
+        self._stopped = here, Position(value, ordinal, key)
         return True
 
     def _go_on_behind(self, here: Point) -> None:

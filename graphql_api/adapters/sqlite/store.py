@@ -17,9 +17,12 @@ from graphql_api.adapters.sqlite.lanes import lanes_of
 from graphql_api.adapters.sqlite.layout import NO_TABLE, Layout, PhysicalIndex, load_layout
 from graphql_api.adapters.sqlite.scan import Scan
 from graphql_api.adapters.sqlite.switches import PRODUCTION, Switches
+from graphql_api.adapters.sqlite.views import views_of
 from graphql_api.adapters.sqlite.writer import Writer
 from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, Throttled, WrongTable, nearest
+from graphql_api.store.bill import present_bill
 from graphql_api.store.checks import check_segment, check_want
+from graphql_api.store.sizes import read_units, record_size
 from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, Write
 
 MOST_SCANNED = 1_000
@@ -78,12 +81,12 @@ class SqliteStore:
         throttled = frozenset(number for number, answer in enumerate(answers) if answer is not None)
         with self._reading():
             layout, index = self._index(reads[0].index)
-            decode = layout.decoders[reads[0].index]
+            views = views_of(layout, reads)
             for base, lanes in lanes_of(reads, throttled, index, layout.tie_order).items():
                 scan = Scan(
                     self._sql,
                     index,
-                    decode,
+                    views,
                     base,
                     lanes,
                     want=want,
@@ -97,10 +100,11 @@ class SqliteStore:
                     answers[number] = page
         return [answer for answer in answers if answer is not None]
 
-    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:  # noqa: ARG002 - reads of a file always are
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """The records at these keys; always consistent."""
         self._throttle("get_many")
         found: list[Item | None] = []
+        bill = present_bill()
         with self._reading():
             self._present_layout()
             for number, key in enumerate(keys):
@@ -109,6 +113,10 @@ class SqliteStore:
                 if number % BREATH_AFTER == BREATH_AFTER - 1:
                     await sleep(0)
                     self._check_open()
+        if bill is not None:
+            for item in dict(zip(keys, found, strict=True)).values():
+                size = 0 if item is None else record_size(item)
+                bill.add(read_units(size, consistent=consistent), estimated=True)
         return found
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:

@@ -1,0 +1,59 @@
+"""What a read sees of the records under its index: which of them it answers, with which attributes, at what size."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphql_api.adapters.sqlite.body import decode_body, decode_some
+from graphql_api.adapters.sqlite.layout import Layout
+from graphql_api.store.filters import holds, weakened
+from graphql_api.store.sizes import record_size
+from graphql_api.store.values import Item, Key, RangeRead, Row, StoreFilter
+
+Decode = Callable[[bytes], Item]
+
+
+class View:
+    """Makes the rows of reads that ask the same of one index."""
+
+    def __init__(self, layout: Layout, read: RangeRead) -> None:
+        carried = layout.carried[read.index]
+        self._entry: Decode = decode_body if carried is None else decode_some(carried)
+        """a record as the index holds it"""
+        self._decode = self._entry
+        self._is_narrow = read.attributes is not None
+        if read.attributes is not None:
+            index, table = layout.by_name[read.index].definition, layout.definition
+            keys = {table.hash_attribute, table.range_attribute, index.hash_attribute, index.range_attribute}
+            self._decode = decode_some(keys.union(read.attributes if carried is None else carried & read.attributes))
+        self._filter: StoreFilter | None = None
+        if read.filter is not None:
+            self._filter = weakened(read.filter, lambda test: carried is None or test.attribute in carried)
+
+    def row(self, value: Any, ordinal: int, key: Key, body: bytes) -> Row | None:
+        """The row of a record; None where the filter does not hold."""
+        if self._filter is None:
+            return Row(value, ordinal, key, body, self._decode)
+        item = self._entry(body)
+        if not holds(self._filter, item):
+            return None
+        if self._is_narrow:
+            return Row(value, ordinal, key, body, self._decode)
+        return Row(value, ordinal, key, item, _as_it_is)
+
+    def size(self, body: bytes) -> int:
+        """The bytes of the index's entry, as DynamoDB counts them."""
+        return record_size(self._entry(body))
+
+
+def views_of(layout: Layout, reads: Sequence[RangeRead]) -> list[View]:
+    """The view of each read; reads of one search share theirs."""
+    found: list[View] = []
+    for number, read in enumerate(reads):
+        before = reads[number - 1]
+        shared = found and read.filter is before.filter and read.attributes == before.attributes
+        found.append(found[-1] if shared else View(layout, read))
+    return found
+
+
+def _as_it_is(item: Item) -> Item:
+    return item

@@ -1,0 +1,279 @@
+"""Several indexes as one search: none twice, one order, both styles of pages, and the whole answer sorted."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphql_api import Catalog, Entity, Id, Index, Shards, Union, canonical, derived
+from graphql_api.examples.users import User, catalog
+from graphql_api.schema.graph import build_schema
+from tests.schema.asking import Asked, asked
+
+
+class Person(Entity, shards=Shards(4)):
+    """Somebody with two names, and maybe a third one."""
+
+    person_id: Id[str]
+    town: str
+    first_name: str
+    last_name: str
+    nick: str | None = None
+    born: date | None = None
+    first: str = derived(canonical, "first_name")
+    last: str = derived(canonical, "last_name")
+
+    by_first = Index(sort=["first", "last"])
+    by_last = Index(sort=["last", "first"])
+    by_nick = Index(sort="nick")
+    by_name = Union("by_first", "by_last", "by_nick")
+    by_town_first = Index(hash="town", sort="first")
+    by_town_nick = Index(hash="town", sort="nick")
+    by_town_name = Union("by_town_nick", "by_town_first")
+
+
+CATALOG = Catalog(Person)
+NAMES = ("Ann", "anna", "Ánn", "Bo", "Bob", "Zoë", "Gómez", "gomez")
+
+
+@cache
+def crowd() -> Sequence[Person]:
+    """Everybody with every first name, last name and nickname, some of which are missing."""
+    return [
+        Person(
+            person_id=f"p{at:03d}",
+            town=("Rom", "Oslo")[at % 2],
+            first_name=NAMES[at % 8],
+            last_name=NAMES[at // 8 % 8],
+            nick=None if at % 3 else canonical(NAMES[at % 5]),
+            born=None if at % 7 == 0 else date(2000, 1, 1 + at % 28),
+        )
+        for at in range(130)
+    ]
+
+
+def expected(prefix: str, *, reverse: bool = False) -> list[str]:
+    """Ids index by index, each in its own order, without those of the indexes before."""
+    begins = canonical(prefix)
+    orders: list[tuple[Callable[[Person], str | None], Callable[[Person], Any]]] = [
+        (lambda one: one.first, lambda one: (one.first, one.last, one.person_id)),
+        (lambda one: one.last, lambda one: (one.last, one.first, one.person_id)),
+        (lambda one: one.nick, lambda one: (one.nick, one.person_id)),
+    ]
+    ids: dict[str, None] = {}
+    for name, order in orders:
+        found = [one for one in crowd() if (text := name(one)) is not None and text.startswith(begins)]
+        ids |= dict.fromkeys(one.person_id for one in sorted(found, key=order, reverse=reverse))
+    return [*ids]
+
+
+def ids_of(page: Any) -> list[str]:
+    """The ids of a page's records."""
+    return [item["personId"] for item in page["items"]]
+
+
+async def walk(ask: Asked, call: str, size: str, cursor: str, on: str) -> Iterator[list[str]]:
+    """The pages of a walk, in the order in which it comes to them."""
+    selection = "{ items { personId } edges { node { personId } } nextToken pageInfo { startCursor endCursor "
+    selection += "hasNextPage hasPreviousPage } }"
+    query = f"query ($t: String) {{ page: personByName({call}, {size}: 7, {cursor}: $t) {selection} }}"
+    pages: list[list[str]] = []
+    token: str | None = None
+    while True:
+        page = (await ask.data(query, {"t": token}))["page"]
+        assert [edge["node"] for edge in page["edges"]] == page["items"]
+        pages.append(ids_of(page))
+        info = page["pageInfo"]
+        token = page["nextToken"] if on == "nextToken" else info[on]
+        if not info["hasPreviousPage" if size == "last" else "hasNextPage"]:
+            return iter(pages)
+        assert len(pages[-1]) == 7
+
+
+# --- pages -----------------------------------------------------------------------------------------------------
+
+STYLES = [("limit", "nextToken", "nextToken"), ("first", "after", "endCursor"), ("last", "before", "startCursor")]
+
+
+@pytest.mark.parametrize(("size", "cursor", "on"), STYLES)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("prefix", ["", "b", "a", "GÓMEZ", "x"])
+async def test_pages_of_a_union(tmp_path: Path, prefix: str, reverse: bool, size: str, cursor: str, on: str) -> None:
+    """All pages joined are index after index in its own order, full but for the last, and no record is there twice."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        call = f'prefix: "{prefix}", reverse: {str(reverse).lower()}'
+        pages = [*await walk(ask, call, size, cursor, on)]
+        walked = [id for page in (pages[::-1] if size == "last" else pages) for id in page]
+        assert walked == expected(prefix, reverse=reverse)
+        assert len(walked) == len({*walked})
+        assert bool(walked) == (prefix != "x")
+
+
+async def test_a_walk_that_turns_round(tmp_path: Path) -> None:
+    """Any cursor goes on in either direction, also across the border of two indexes."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        whole = expected("b")
+        page = (await ask.data('{ page: personByName(prefix: "b") { edges { cursor } } }'))["page"]
+        for at, edge in enumerate(page["edges"]):
+            query = (
+                'query ($t: String) { on: personByName(prefix: "b", first: 3, after: $t) { items { personId } } '
+                'back: personByName(prefix: "b", last: 3, before: $t) { items { personId } } }'
+            )
+            found = await ask.data(query, {"t": edge["cursor"]})
+            assert ids_of(found["on"]) == whole[at + 1 : at + 4]
+            assert ids_of(found["back"]) == whole[max(0, at - 3) : at]
+
+
+async def test_a_union_with_hash_properties(tmp_path: Path) -> None:
+    """A union of hashed indexes takes their hash properties, and loses no record that only one of them has."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        query = '{ page: personByTownName(town: "Rom", prefix: "bo", limit: 100) { items { personId } nextToken } }'
+        page = (await ask.data(query))["page"]
+        rom = [one for one in crowd() if one.town == "Rom"]
+        by_nick = [one for one in rom if one.nick is not None and one.nick.startswith("bo")]
+        by_first = [one for one in rom if one.first.startswith("bo") and one not in by_nick]
+        assert ids_of(page) == [
+            *(one.person_id for one in sorted(by_nick, key=lambda one: (one.nick, one.person_id))),
+            *(one.person_id for one in sorted(by_first, key=lambda one: (one.first, one.person_id))),
+        ]
+        assert page["nextToken"] is None
+        assert by_nick
+        assert any(one.nick is None for one in by_first)
+
+
+async def test_canonical_names(tmp_path: Path) -> None:
+    """However a name is written, it finds what is written like it, in either of the names."""
+    gomez = Person(person_id="g", town="Rom", first_name="José", last_name="Gómez-Juárez")
+    jose = Person(person_id="j", town="Rom", first_name="GOMEZ", last_name="Ann")
+    async with asked(CATALOG, tmp_path, gomez, jose) as ask:
+        for given in ('prefix: "Gómez"', 'prefix: "gomez"', 'prefix: "GÓ-MEZ"', 'from: "Gömez", to: "gomezz"'):
+            assert ids_of(
+                (await ask.data(f"{{ page: personByName({given}) {{ items {{ personId }} }} }}"))["page"]
+            ) == [
+                "j",
+                "g",
+            ]
+        found = await ask.data('{ page: personByName(eq: "GÓMEZ JUÁREZ") { items { firstName } } }')
+        assert found["page"]["items"] == [{"firstName": "José"}]
+
+
+async def test_the_name_search_of_the_example(tmp_path: Path) -> None:
+    """In the example, one search finds people by either name."""
+    people = [
+        User(user_id=id, beneficiary_id="b", created=1, updated=1, first_name=first, last_name=last)
+        for id, first, last in (("1", "Zoë", "Gómez"), ("2", "Gomez", "Addams"), ("3", "Gomes", "Gómez"))
+    ]
+    async with asked(catalog, tmp_path, *people) as ask:
+        for name in ("Gómez", "gomez"):
+            found = await ask.data(f'{{ page: userByName(prefix: "{name}") {{ items {{ userId }} }} }}')
+            assert [item["userId"] for item in found["page"]["items"]] == ["2", "3", "1"]
+
+
+async def test_a_token_of_a_union(tmp_path: Path) -> None:
+    """A token of a union goes on with that union alone, not with one of its indexes."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        token = (await ask.data('{ page: personByName(prefix: "a", limit: 2) { nextToken } }'))["page"]["nextToken"]
+        for other in ("personByFirst", "personByLast"):
+            query = f'query ($t: String) {{ page: {other}(prefix: "a", nextToken: $t) {{ nextToken }} }}'
+            error = await ask.error(query, {"t": token})
+            assert error["extensions"]["code"] == "TOKEN_MISMATCH"
+
+
+def test_the_arguments_of_a_union() -> None:
+    """A union takes flat conditions, filter and pages as an index does, no condition by property, and orders."""
+    query = build_schema(CATALOG)._schema.query_type
+    assert query is not None
+    paging = ["reverse", "limit", "nextToken", "first", "after", "last", "before", "onShardFailure"]
+    flat = ["eq", "prefix", "from", "to", "filter", "orderBy"]
+    assert [*query.fields["personByName"].args] == [*flat, *paging]
+    assert [*query.fields["personByTownName"].args] == ["town", *flat, *paging]
+    kind: Any = query.fields["personByName"].args["orderBy"].type
+    assert kind.name == "PersonByNameSort"
+    assert {"BORN_ASC", "BORN_DESC", "FIRST_NAME_ASC", "PERSON_ID_DESC"} <= {*kind.values}
+
+
+# --- the whole answer sorted -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("order", "key", "descending"),
+    [
+        ("PERSON_ID_ASC", lambda one: one.person_id, False),
+        ("PERSON_ID_DESC", lambda one: one.person_id, True),
+        ("BORN_ASC", lambda one: (one.born is not None, one.born), False),
+        ("BORN_DESC", lambda one: (one.born is not None, one.born), True),
+        ("LAST_NAME_ASC", lambda one: one.last_name, False),
+    ],
+)
+async def test_order_by(tmp_path: Path, order: str, key: Callable[[Person], Any], descending: bool) -> None:
+    """`orderBy` gives the whole answer as one page in that order, what has no value first, and equals as they came."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        by_id = {one.person_id: one for one in crowd()}
+        came = [by_id[id] for id in expected("b")]
+        query = f'{{ page: personByName(prefix: "b", orderBy: {order}) {{ items {{ personId }} nextToken '
+        query += "pageInfo { hasNextPage hasPreviousPage } stoppedBy } }"
+        page = (await ask.data(query))["page"]
+        assert ids_of(page) == [one.person_id for one in sorted(came, key=key, reverse=descending)]
+        assert page["nextToken"] is None
+        assert page["pageInfo"] == {"hasNextPage": False, "hasPreviousPage": False}
+        assert page["stoppedBy"] is None
+
+
+async def test_order_by_with_a_filter(tmp_path: Path) -> None:
+    """A filter narrows what is sorted."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        query = (
+            '{ page: personByName(prefix: "b", orderBy: BORN_DESC, filter: {town: {eq: "Rom"}, born: {exists: true}}) '
+        )
+        query += "{ items { personId born } } }"
+        items = (await ask.data(query))["page"]["items"]
+        rom = {one.person_id for one in crowd() if one.town == "Rom" and one.born is not None} & {*expected("b")}
+        assert {item["personId"] for item in items} == rom
+        assert [item["born"] for item in items] == sorted((item["born"] for item in items), reverse=True)
+
+
+@pytest.mark.parametrize(("count", "sorts"), [(1_000, True), (1_001, False)])
+async def test_the_most_that_is_sorted(tmp_path: Path, count: int, sorts: bool) -> None:
+    """A thousand matches are sorted; one more is an error that says what to do, also where many were found twice."""
+    people = [
+        Person(person_id=f"p{at:04d}", town="Rom", first_name="Ann", last_name=f"Anna{at % 7}") for at in range(count)
+    ]
+    async with asked(CATALOG, tmp_path, *people) as ask:
+        query = '{ page: personByName(prefix: "ann", orderBy: PERSON_ID_DESC) { items { personId } } }'
+        if sorts:
+            assert ids_of((await ask.data(query))["page"]) == [one.person_id for one in people[::-1]]
+        else:
+            error = await ask.error(query)
+            assert error["extensions"] == {"code": "TOO_MANY_TO_SORT"}
+            assert "More than 1,000 records match" in error["message"]
+            assert "narrow the search" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *("limit: 5", "first: 5", "last: 5", "reverse: true", "onShardFailure: PARTIAL"),
+        *('nextToken: "x"', 'after: "x"', 'before: "x"'),
+    ],
+)
+async def test_order_by_goes_with_no_pages(tmp_path: Path, argument: str) -> None:
+    """Arguments of pages beside `orderBy` are refused by name before anything is read."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        error = await ask.error(f"{{ personByName(orderBy: BORN_ASC, {argument}) {{ nextToken }} }}")
+        assert error["extensions"] == {"code": "CONFLICTING_ARGUMENTS", "argument": "orderBy"}
+        assert argument.partition(":")[0] in error["message"]
+        assert ask.counts.rounds == 0
+
+
+async def test_what_sorting_costs(tmp_path: Path) -> None:
+    """A sorted answer is weighed as the thousand records that it may have."""
+    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+        fields = " ".join(f"f{at}: personId" for at in range(20))
+        error = await ask.error(f"{{ personByName(orderBy: BORN_ASC) {{ items {{ {fields} }} }} }}")
+        assert error["extensions"]["code"] == "QUERY_TOO_COSTLY"
+        assert error["extensions"]["found"] == 2 + 1_000 * 21
+        assert await ask.data(f"{{ personByName {{ items {{ {fields} }} }} }}")
+        assert ask.counts.rounds > 0

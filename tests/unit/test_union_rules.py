@@ -1,0 +1,146 @@
+"""Every rule of unions, by a union that breaks it."""
+
+from typing import Any
+
+import pytest
+
+from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, Union, desc
+from graphql_api.errors import InvalidCatalog
+
+APART = "Search them by two fields, or declare the indexes alike."
+
+
+class Parent(Entity, shards=Shards(2)):
+    """Something that others lie with."""
+
+    parent_id: Id[str]
+
+
+class Thing(Entity, shards=Shards(4)):
+    """Something with indexes of every kind."""
+
+    thing_id: Id[str]
+    created: Created[Timestamp]
+    name: str
+    alias: str | None = None
+    number: int = 0
+    town: str = "-"
+    parent_id: str = "-"
+
+    by_name = Index(sort=["name", "created"])
+    by_alias = Index(sort="alias")
+    by_alias_down = Index(sort=["alias", desc("created")], name="aliasDown")
+    by_number = Index(sort="number")
+    by_bare = Index(sort="name", projection="KEYS_ONLY", name="bare")
+    by_some = Index(sort="alias", projection=["name"], name="some")
+    by_town = Index(hash="town", sort="name")
+    by_town_alias = Index(hash="town", sort="alias")
+    by_town_alone = Index(hash="town", name="townAlone", hash_key="townAloneHashKey")
+    by_parent = Index(hash="parent_id", sort="name", sharded="Parent")
+    by_parent_alias = Index(hash="parent_id", sort="alias", name="parentAlias")
+    by_unsharded = Index(sort="name", sharded=False, name="unsharded")
+
+
+def problems(**unions: Union) -> list[tuple[str | None, str, str]]:
+    """Where, what and remedy of everything that is wrong with these unions of Thing."""
+    body = {"__module__": __name__, "__qualname__": "Union", **unions}
+    try:
+        Catalog(type("Joined", (Thing,), body), Parent)
+    except InvalidCatalog as invalid:
+        return [(one.property, one.problem, one.remedy) for one in invalid.violations]
+    return []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        ("by_name", "by_alias"),
+        ("by_alias_down", "by_name", "by_alias"),
+        ("by_bare", "by_name"),
+        ("by_town", "by_town_alias"),
+    ],
+)
+def test_unions_that_are_fine(members: tuple[str, ...]) -> None:
+    """Indexes of the same hash properties, shards and kind of first sort property are searched together."""
+    assert problems(by_joined=Union(*members)) == []
+
+
+WRONG: list[tuple[tuple[str, ...], str, str]] = [
+    ((), "is a union of fewer than two indexes.", "Name the indexes that it searches, in order."),
+    (("by_name",), "is a union of fewer than two indexes.", "Name the indexes that it searches, in order."),
+    (("by_name", "by_alias", "by_name"), "names an index twice.", "Name each once."),
+    (("by_name", "by_town"), "joins by_name and by_town, which are hashed by different properties.", APART),
+    (("by_name", "by_unsharded"), "joins by_name and by_unsharded, which are sharded differently.", APART),
+    (("by_parent", "by_parent_alias"), "joins by_parent and by_parent_alias, which are sharded differently.", APART),
+    (
+        ("by_name", "by_number"),
+        "joins by_name and by_number, whose first sort properties are of different kinds.",
+        APART,
+    ),
+    (
+        ("by_town", "by_town_alone"),
+        "joins by_town and by_town_alone, whose first sort properties are of different kinds.",
+        APART,
+    ),
+    (
+        ("by_name", "by_some"),
+        "has by_some behind other indexes, and its entries do not carry the keys of those.",
+        'Give it projection="ALL", or put it first.',
+    ),
+]
+
+
+@pytest.mark.parametrize(("members", "problem", "remedy"), WRONG)
+def test_unions_that_are_not(members: tuple[str, ...], problem: str, remedy: str) -> None:
+    """What cannot be searched together is refused with the indexes and a remedy."""
+    assert problems(by_joined=Union(*members)) == [("by_joined", problem, remedy)]
+
+
+def test_names_of_unions() -> None:
+    """A union is called as an index is, and no two searches of an entity have one name."""
+    called = "is a union whose name does not begin with by_ and a letter."
+    assert problems(joined=Union("by_name", "by_alias")) == [("joined", called, "Call it by_joined.")]
+    assert problems(by_townAlias=Union("by_name", "by_alias")) == [
+        ("by_townAlias", "is called 'townAlias' in GraphQL, as by_town_alias is.", "Give one of them another name.")
+    ]
+
+
+def test_everything_at_once() -> None:
+    """All that is wrong with several unions is told together."""
+    found = problems(by_one=Union("by_name"), by_two=Union("by_name", "by_bare", "by_town"))
+    assert [(place, problem.split(",")[0]) for place, problem, _ in found] == [
+        ("by_one", "is a union of fewer than two indexes."),
+        ("by_two", "joins by_name and by_town"),
+        ("by_two", "has by_bare behind other indexes"),
+    ]
+
+
+def test_a_mistyped_member() -> None:
+    """An index that the entity does not have is told when the class is made, with the nearest one."""
+    assert problems(by_joined=Union("by_name", "by_alais")) == [
+        ("by_joined", "is a union of 'by_alais', which is no index of Joined.", "Did you mean 'by_alias'?")
+    ]
+
+
+def test_unions_are_inherited() -> None:
+    """A union of a base class belongs to each entity that inherits it."""
+
+    class Base(Entity):
+        name: str
+        alias: str
+
+        by_name = Index(sort="name")
+        by_alias = Index(sort="alias")
+        by_both = Union("by_name", "by_alias")
+
+    class One(Base):
+        one_id: Id[str]
+
+    class Other(Base):
+        other_id: Id[str]
+
+    catalog = Catalog(One, Other)
+    for kind in (One, Other):
+        made: Any = catalog.entity(kind).unions["by_both"]
+        assert [index.attribute for index in made.members] == ["by_name", "by_alias"]
+        assert {index.entity for index in made.members} == {catalog.entity(kind).name}
