@@ -87,7 +87,7 @@ async def open_store(url: str) -> Store:
     if scheme == "sqlite" and mark and rest.startswith("/") and len(rest) > 1:
         path = Path(rest[1:])
         if not path.parent.is_dir():
-            raise StoreUnavailable(f"{path} cannot be opened: there is no directory {path.parent}. Make it first.")
+            raise StoreUnavailable(f"{path}: there is no directory {path.parent}. Make it first.")
         return await open_sqlite(path)
     if scheme == "dynamodb" and mark:
         return await _open_dynamodb(url)
