@@ -19,6 +19,7 @@ from graphql_api.database import Database
 from graphql_api.errors import (
     ConflictingArguments,
     InvalidValue,
+    StoreUnavailable,
     UnknownArgument,
     about,
     nearest,
@@ -86,7 +87,7 @@ async def open_store(url: str) -> Store:
     if scheme == "sqlite" and mark and rest.startswith("/") and len(rest) > 1:
         path = Path(rest[1:])
         if not path.parent.is_dir():
-            raise InvalidValue(f"There is no directory {path.parent} for {path.name}: make it first.", argument="url")
+            raise StoreUnavailable(f"{path}: there is no directory {path.parent}. Make it first.")
         return await open_sqlite(path)
     if scheme == "dynamodb" and mark:
         return await _open_dynamodb(url)

@@ -15,9 +15,10 @@ from graphql_api.cli.nearby import nearest_file
 from graphql_api.cli.outcome import STORE, USAGE
 from graphql_api.cli.samples import offers_samples, sample_records
 from graphql_api.database import Database
+from graphql_api.schema.execution import Engine
 from graphql_api.search.request import SearchRequest
 from graphql_api.search.seal import Seal
-from graphql_api.serving import load_graph
+from graphql_api.serving import load_graph, read_documents
 from graphql_api.settings import Settings, read_settings, unfit, variable
 from graphql_api.token_key import known_secrets
 from graphql_api.upkeep.advice import advice
@@ -37,6 +38,8 @@ async def examine(address: str, store: str | None) -> Examination:
     settings = _settings(found, store)
     records: Mapping[str, Sequence[Entity]] = {}
     if settings is not None:
+        if catalog is not None:
+            _documents(found, settings, address)
         _token_key(found, settings)
         records = await _store(found, settings, catalog, address)
     if catalog is not None:
@@ -93,6 +96,22 @@ def _settings(found: Examination, store: str | None) -> Settings | None:
         mode = "Production" if settings.production else "Development"
         found.fine("settings", f"{mode} mode; {unsaid} settings have their defaults.")
     return settings
+
+
+def _documents(found: Examination, settings: Settings, address: str) -> None:
+    """Whether each trusted document is one that the server would run."""
+    if settings.documents is None:
+        return
+    with found.about("documents"):
+        documents = read_documents(settings.documents)
+        graph = load_graph(address)
+        schema = graph.read_only_schema if settings.read_only else graph.schema
+        engine = Engine(schema, settings.limits(), introspection=settings.introspection)
+        mistakes = [(name, told) for name, text in documents.items() for told in engine.mistakes(text)]
+        for name, told in mistakes:
+            found.finding("documents", f"{name}: {told}")
+        if not mistakes:
+            found.fine("documents", f"{len(documents):,} in {settings.documents}, all of them fit the schema.")
 
 
 def _token_key(found: Examination, settings: Settings) -> None:

@@ -9,6 +9,7 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
+from graphql_api.cli.heads import BoundedHeads
 from graphql_api.errors import InvalidSettings
 from graphql_api.settings import Settings
 
@@ -54,6 +55,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 lifespan="on",
+                http=BoundedHeads,
                 ws="none",
                 log_config=None,
                 access_log=False,

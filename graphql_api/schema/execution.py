@@ -16,6 +16,7 @@ from graphql import (
     NoSchemaIntrospectionCustomRule,
     OperationDefinitionNode,
     OperationType,
+    OverlappingFieldsCanBeMergedRule,
     execute,
     parse,
     specified_rules,
@@ -43,8 +44,8 @@ from graphql_api.errors import (
 )
 from graphql_api.schema.context import Caller, Context
 from graphql_api.schema.cost import cost_of
-from graphql_api.schema.limits import Limits, check_shape
-from graphql_api.schema.problems import told, told_all, without_hints
+from graphql_api.schema.limits import FieldsThatMerge, Limits, check_shape
+from graphql_api.schema.problems import shortened, told, told_all, without_hints
 from graphql_api.store.bill import billed
 
 KEPT_CHARACTERS = 500_000
@@ -52,6 +53,9 @@ KEPT_CHARACTERS = 500_000
 
 LONGEST_TEXT = 100_000
 """characters of a document"""
+
+MOST_TOLD = 10
+"""mistakes in variables: for each of them GraphQL writes out what was sent"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,10 @@ class Engine:
         self._documents = documents or {}
         self._only_documents = only_documents
         self._read_unit_price = read_unit_price
-        self._rules = [*specified_rules, *([] if introspection else [NoSchemaIntrospectionCustomRule])]
+        self._rules = [
+            *(FieldsThatMerge if rule is OverlappingFieldsCanBeMergedRule else rule for rule in specified_rules),
+            *([] if introspection else [NoSchemaIntrospectionCustomRule]),
+        ]
         self._seen: OrderedDict[str, _Document] = OrderedDict()
         self._kept = 0
 
@@ -156,6 +163,16 @@ class Engine:
             return refused.answer
         except ShardQLError as problem:
             return _Refused(problem.status, told(problem, caller.correlation_id, details=self._details)).answer
+
+    def mistakes(self, text: str) -> tuple[str, ...]:
+        """What is wrong with a document whatever its variables are; nothing runs."""
+        try:
+            self._document(text)
+        except _Refused as refused:
+            return tuple(map(_with_place, refused.answer.body["errors"]))
+        except ShardQLError as problem:
+            return (problem.message,)
+        return ()
 
     # --- before anything runs ----------------------------------------------------------------------------------
 
@@ -241,7 +258,7 @@ class Engine:
             schema,
             chosen.variable_definitions or (),
             dict(given),
-            max_errors=50,
+            max_errors=MOST_TOLD,
             hide_suggestions=not self.suggestions,
         )
         if isinstance(found, list):
@@ -311,8 +328,14 @@ def _chosen(document: _Document, name: str | None) -> OperationDefinitionNode:
 
 def _with_code(problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
     formatted: dict[str, Any] = dict(problem.formatted)
+    formatted["message"] = shortened(problem.message)
     formatted["extensions"] = {"code": kind.code, **(problem.extensions or {})}
     return formatted
+
+
+def _with_place(error: Mapping[str, Any]) -> str:
+    at = next(iter(error.get("locations", ())), None)
+    return f"line {at['line']}, column {at['column']}: {error['message']}" if at else str(error["message"])
 
 
 def _codes(errors: Any) -> tuple[str, ...]:

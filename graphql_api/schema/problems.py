@@ -11,6 +11,8 @@ from graphql_api.errors import BadUserInput, InternalError, ShardQLError, StoreE
 
 log = logging.getLogger("shardql")
 
+MOST_MESSAGE = 1_000
+"""characters of a message of GraphQL's: many of them repeat what was sent"""
 
 _HINT = re.compile(r""" Did you mean ('[^']*'|"[^"]*")\?""")
 
@@ -18,6 +20,12 @@ _HINT = re.compile(r""" Did you mean ('[^']*'|"[^"]*")\?""")
 def without_hints(message: str) -> str:
     """A message of ours without what else there is: GraphQL's own leave that out by themselves."""
     return _HINT.sub("", message)
+
+
+def shortened(message: str) -> str:
+    """A message without the middle of what it repeats, if that is long: what is wrong stands at its ends."""
+    half = MOST_MESSAGE // 2
+    return message if len(message) <= MOST_MESSAGE else f"{message[:half]} … {message[-half:]}"
 
 
 def told(problem: ShardQLError, correlation_id: str, *, details: bool) -> dict[str, Any]:

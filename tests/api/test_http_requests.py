@@ -132,7 +132,7 @@ def test_wrong_methods(wire: Wire, method: str) -> None:
     assert reply.headers["allow"] == "GET, HEAD, OPTIONS, POST"
 
 
-@pytest.mark.parametrize("path", ["/", "/graphql/", "/graphql/x", "/Graphql", "/%67raph%71l%2f", "/..%2f", "/ü", "*"])
+@pytest.mark.parametrize("path", ["/graphql/", "/graphql/x", "/Graphql", "/%67raph%71l%2f", "/..%2f", "/ü", "*"])
 def test_unknown_paths(wire: Wire, path: str) -> None:
     """Another path is a 404, without being sent elsewhere."""
     reply = wire.ask(f"POST {quote(path, safe='/%*')}", GOOD, content_type=JSON)

@@ -101,4 +101,4 @@ async def test_a_slow_shard_is_overtaken_by_a_second_attempt(behind: Behind) -> 
         return now() - began
 
     assert await best_of(5, took, enough=1.0) < 1.0
-    assert asked[-1] == needed + 1
+    assert needed + 1 in asked

@@ -46,7 +46,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "String": TEXTS,
     "ID": TEXTS | st.integers(),
     "Int": st.integers() | st.integers(-2, 502),
-    "Float": st.floats(allow_nan=False, allow_infinity=False) | st.integers(),
+    "Float": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53),
     "Boolean": st.booleans(),
     "BigInt": st.integers() | st.integers().map(str),
     "Timestamp": st.integers() | st.floats(allow_nan=False, allow_infinity=False),

@@ -190,13 +190,22 @@ async def test_root_fields(tmp_path: Path) -> None:
         assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": 21}
 
 
+async def test_more_root_fields_than_numbers_hold(tmp_path: Path) -> None:
+    """A count beyond what clients read exactly as a number is told as the largest that the server counts to."""
+    bomb = "".join(f" fragment f{at} on Query {{ {f'...f{at + 1} ' * 10} }}" for at in range(30))
+    async with asked(CATALOG, tmp_path) as ask:
+        error = await _refused(ask, "{ ...f0 }" + bomb + " fragment f30 on Query { __typename }")
+        assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": HUGE}
+
+
 async def test_tokens(tmp_path: Path) -> None:
     """As many lexical tokens are read as the limit says, and as many comments; commas are nothing."""
     async with asked(CATALOG, tmp_path, RECORD) as ask:
         head, tail = '{ wide(id: "w1") {', "} }"
         fields = LIMITS.tokens - 10
-        at_most = f"{head} {'...{f1},' * (fields // 4)} {'f1,' * (fields % 4)} {tail}"
-        assert await ask.data(at_most) == {"wide": {"f1": ""}}
+        parts = "".join(f"...{{f{at % 19 + 1}}}," for at in range(fields // 4))
+        at_most = f"{head} {parts} {'f1,' * (fields % 4)} {tail}"
+        assert await ask.data(at_most) == {"wide": {f"f{at}": "" for at in range(1, 20)}}
         error = await _refused(ask, at_most.replace("{f1}", "{f1 f1}", 1))
         assert error["extensions"] == {"code": "QUERY_TOO_LONG", "limit": LIMITS.tokens}
         assert await ask.data("{ __typename }" + "#\n" * LIMITS.tokens) == {"__typename": "Query"}
@@ -219,9 +228,10 @@ async def test_characters(tmp_path: Path) -> None:
     [
         '{ wide(id: "w1") {' + "f1 " * 1_900 + "} }",
         "{ wideById {" + "items { f1 } " * 480 + "} }",
+        "{ wideById {" + "edges { node { f1 } } " * 250 + "} }",
         "{ " + ("wideById {" + "items { f1 } " * 25 + "} ") * 18 + " }",
     ],
-    ids=["plain fields", "lists", "pages"],
+    ids=["plain fields", "lists", "edges", "pages"],
 )
 async def test_fields_that_overlap(tmp_path: Path, query: str) -> None:
     """A document whose fields would have to be compared each with each is refused, and told how to do without."""
@@ -231,6 +241,14 @@ async def test_fields_that_overlap(tmp_path: Path, query: str) -> None:
         assert error["message"].endswith("ask for each field once.")
 
 
+async def test_fields_of_many_fragments(tmp_path: Path) -> None:
+    """Fragments that twenty components bring along, each with the same twenty fields, are compared and answered."""
+    fragments = "".join(f" fragment F{at} on Wide {{ {TWENTY} }}" for at in range(20))
+    async with asked(CATALOG, tmp_path, RECORD) as ask:
+        found = await ask.data('{ wide(id: "w1") {' + "".join(f" ...F{at}" for at in range(20)) + " } }" + fragments)
+        assert len(found["wide"]) == 20
+
+
 async def test_many_mistakes(tmp_path: Path) -> None:
     """Of a document with hundreds of mistakes a hundred are told, and that there are more."""
     async with asked(CATALOG, tmp_path) as ask:
@@ -238,6 +256,34 @@ async def test_many_mistakes(tmp_path: Path) -> None:
         assert {error["extensions"]["code"] for error in errors} == {"GRAPHQL_VALIDATION_FAILED"}
         assert len(errors) == 101
         assert errors[-1]["message"].startswith("Too many validation errors")
+
+
+async def test_many_mistakes_in_a_variable(tmp_path: Path) -> None:
+    """Of a variable with many mistakes ten are told, since each message repeats what was sent."""
+    async with asked(CATALOG, tmp_path) as ask:
+        query = "query ($f: StringCondition) { wideByFirst(f1: $f) { nextToken } }"
+        errors = await ask.errors(query, {"f": {f"g{at}": "" for at in range(1_000)}})
+        assert {error["extensions"]["code"] for error in errors} == {"BAD_USER_INPUT"}
+        assert len(errors) == 11
+        assert errors[-1]["message"].startswith("Too many errors")
+
+
+@pytest.mark.parametrize(
+    ("query", "variables"),
+    [
+        ("{ " + "a" * 50_000 + " }", {}),
+        ('{ wide(id: "w1") { f1(' + "a" * 50_000 + ": 1) } }", {}),
+        ("{ wideByFirst(limit: " + "1" * 4_000 + ") { nextToken } }", {}),
+        ("query ($o: WideOrder) { wides(orderBy: $o) { nextToken } }", {"o": "A" * 500_000}),
+    ],
+    ids=["field", "argument", "number", "enum"],
+)
+async def test_long_mistakes(tmp_path: Path, query: str, variables: dict[str, Any]) -> None:
+    """What is wrong is told in at most a thousand characters, however long what was sent is."""
+    async with asked(CATALOG, tmp_path) as ask:
+        error = await _refused(ask, query, variables)
+        assert 900 < len(error["message"]) < 1_010
+        assert " … " in error["message"]
 
 
 # --- cost ------------------------------------------------------------------------------------------------------

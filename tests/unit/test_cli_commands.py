@@ -171,7 +171,7 @@ def test_module_without_sample_data() -> None:
         (("load", USERS, "User", "x", "--sample", "3"), 2, "Give ENTITY and FILE, or --sample N."),
         (("load", USERS, "User", "x", "--batch", "0"), 2, "--batch"),
         (("load", USERS, "User", "x", "--store", "mysql://x"), 2, "'mysql://x' names no store: write sqlite:///"),
-        (("load", USERS, "User", "x", "--store", "sqlite:///none/x.db"), 2, "There is no directory none"),
+        (("load", USERS, "User", "x", "--store", "sqlite:///none/x.db"), 3, "there is no directory none"),
         (("load", USERS, "User", "x", "--store", "sqlite:///x"), 3, "x"),
     ],
 )

@@ -42,7 +42,7 @@ def examined(*words: str) -> tuple[int, dict[str, list[str]]]:
         mark, rest = line[0], line[2:]
         about = next(
             name
-            for name in ("versions", "catalog", "schema", "settings", "token key", "store", "table")
+            for name in ("versions", "catalog", "schema", "settings", "documents", "token key", "store", "table")
             if rest.startswith(name)
         )
         lines.setdefault(about, []).append(f"{mark} {rest.removeprefix(about).strip()}")
@@ -207,3 +207,33 @@ def test_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> None:
         "told": "SHARDQL_PORTT is no setting. Did you mean SHARDQL_PORT?",
         "remedy": None,
     } in shown["checks"]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "says"),
+    [
+        (None, 2, ["✗ SHARDQL_DOCUMENTS names trusted.json: No such file or directory."]),
+        ("{", 2, ["✗ SHARDQL_DOCUMENTS names trusted.json, which is not JSON"]),
+        ('{"a": 1}', 2, ["✗ SHARDQL_DOCUMENTS names trusted.json, which is not an object of queries by their ids."]),
+        ('{"a": "{ __typename }"}', 0, ["✓ 1 in trusted.json, all of them fit the schema."]),
+        (
+            json.dumps({"good": "{ __typename }", "old": "{ gone }", "cut": "{", "deep": "{a" * 16 + "}" * 16}),
+            1,
+            [
+                "! old: line 1, column 3: Cannot query field 'gone' on type 'Query'.",
+                "! cut: line 1, column 2: Syntax Error",
+                "! deep: The operation is 16 levels deep, and at most 15 are allowed",
+            ],
+        ),
+    ],
+    ids=["missing", "no JSON", "no queries", "fine", "unfit"],
+)
+def test_trusted_documents(monkeypatch: pytest.MonkeyPatch, content: str | None, code: int, says: list[str]) -> None:
+    """A file of trusted documents is read, and each that the server would refuse is told with its place."""
+    monkeypatch.setenv("SHARDQL_DOCUMENTS", "trusted.json")
+    if content is not None:
+        Path("trusted.json").write_text(content, "utf-8")
+    found, lines = examined(USERS)
+    assert found == code
+    assert len(lines["documents"]) == len(says)
+    assert all(line.startswith(said) for line, said in zip(lines["documents"], says, strict=True)), lines["documents"]
