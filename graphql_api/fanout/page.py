@@ -85,11 +85,18 @@ class Page(Generic[E]):
         return cast(Sequence[E], [self._record(hit) for hit in self._hits])
 
     def _record(self, hit: Hit) -> Entity:
-        """The whole record, or what its index tells of it where that was all that is needed."""
-        member = hit.member
+        """The whole record, or what its index tells of it where that was all that is needed.
+
+        A property that the index does not tell is missing then: its default would be taken for its value.
+        """
+        member, model = hit.member, self._plan.entity.model
         if member.fetches or member.view.is_whole:
             return from_item(self._plan.entity, hit.row.item)
-        return self._plan.entity.model.model_construct(**member.view.values(hit.row))
+        told = member.view.values(hit.row)
+        record = model.model_construct(**told)
+        for name in model.model_fields.keys() - told.keys():
+            vars(record).pop(name, None)
+        return record
 
     @property
     def has_next(self) -> bool:

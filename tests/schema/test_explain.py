@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from graphql_api.cli.logs import JsonLines, TextLines
 from graphql_api.schema.context import Caller
 from graphql_api.store.bill import billed
 from tests.api.watched import watched
+from tests.docs.pages import ROOT
 from tests.schema.asking import Asked, asked
 from tests.unit.shell import run
 
@@ -53,11 +55,25 @@ LOANS = [Loan(book="b1", at=at, reader=f"r{at}") for at in range(3)]
 COSTS = {"rounds", "reads", "recordsRead", "fetched", "milliseconds", "capacityUnits", "estimated", "returned"}
 
 
+PLANNED = {"entity", "index", "physicalIndex", "conditions", "order", "range", "reverse", "backward", "resumed"}
+PLANNED |= {"shards", "hashKeys", "limit", "firstRead"}
+
+
 async def explained(ask: Asked, query: str, variables: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """What the searches of an operation are explained by."""
     answer = await ask.answer(query, variables, caller=EXPLAINED)
     found: list[dict[str, Any]] = answer.body["extensions"]["explain"]
     return found
+
+
+def test_the_keys_are_documented() -> None:
+    """The page on GraphQL shows an explain with every key of one, and its table names the others."""
+    text = (ROOT / "docs" / "graphql.md").read_text(encoding="utf-8").partition("## Explain")[2].partition("\n## ")[0]
+    shown = json.loads(text.partition("```json")[2].partition("```")[0])
+    table = {word for row in re.findall(r"^\| (`.+?) \|", text, re.MULTILINE) for word in re.findall(r"`(\w+)`", row)}
+    assert set(shown) == {"path", "why", *PLANNED, "filter", "read"}
+    assert set(shown["read"]) == {*COSTS, "costPerMillionPages"}
+    assert table >= {"union", "indexes", "fetchesRecords", "sortedBy", "keys", "consistent"}
 
 
 # --- of a search -----------------------------------------------------------------------------------------------
@@ -70,6 +86,7 @@ async def test_a_search(tmp_path: Path) -> None:
         ask.forget()
         (told,) = await explained(ask, query)
         read = told.pop("read")
+        assert told.keys() == {"path", "why", "filter", *PLANNED}
         assert told == {
             "path": ["bookByTitle"],
             "why": "bookByTitle names the index title.",
@@ -240,7 +257,8 @@ def test_the_header(tmp_path: Path) -> None:
                 (told,) = body["extensions"]["explain"]
                 assert told["path"] == ["userByName"]
                 assert told["union"] == "name"
-                assert told["read"].keys() >= COSTS
+                assert told["read"].keys() == {*COSTS, "costPerMillionPages"}
+                assert told["read"]["costPerMillionPages"] == told["read"]["capacityUnits"] * 0.125 > 0
 
 
 @pytest.mark.parametrize(("level", "tells"), [("DEBUG", True), ("INFO", False)])

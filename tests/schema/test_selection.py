@@ -232,6 +232,21 @@ async def test_rows_tell_what_records_hold(tmp_path: Path) -> None:
             )
 
 
+async def test_selections_from_python(tmp_path: Path) -> None:
+    """From Python `select` names what is needed; what neither it nor the index brings is missing, not a default."""
+    async with tasks(tmp_path) as (ask, store):
+        page = await ask.db.search(Task.by_owner, owner="ann", select=["task_id", "state"])
+        assert [(one.task_id, one.state, one.due) for one in page.items] == [
+            (one.task_id, one.state, one.due) for one in tasks_of("ann")
+        ]
+        assert store.fetched == []
+        for name in ("title", "note", "tags", "folded"):
+            assert not hasattr(page.items[0], name)
+        whole = await ask.db.search(Task.by_owner, owner="ann", select=["note"])
+        assert list(whole.items) == tasks_of("ann")
+        assert store.fetched == [len(whole.items)]
+
+
 # --- own fields and hooks --------------------------------------------------------------------------------------
 
 

@@ -238,6 +238,10 @@ def test_damaged_key_file() -> None:
         ({"production": True, "token_keys": (SECRET,)}, ["Production needs a store"]),
         ({"production": True}, ["Production needs a key", "Production needs a store"]),
         ({"token_keys": (SECRET,), "token_keys_file": "keys"}, ["SHARDQL_TOKEN_KEYS and SHARDQL_TOKEN_KEYS_FILE"]),
+        (
+            {"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,), "explain": True},
+            ["Production explains nothing, since everybody who may ask"],
+        ),
         ({"only_documents": True}, ["SHARDQL_ONLY_DOCUMENTS leaves nothing to ask"]),
         ({"read_only": True, "create_table": True}, ["A server that only reads makes no table"]),
         ({"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,)}, []),
