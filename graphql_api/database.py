@@ -29,6 +29,7 @@ from graphql_api.keys.segments import readable
 from graphql_api.mutations.apply import delete_record, get_record, put_records
 from graphql_api.mutations.item_keys import keys_of
 from graphql_api.search.dialect import OPTIONS, PAGING, PYTHON, Dialect
+from graphql_api.search.plan import SearchPlan
 from graphql_api.search.planner import plan_search
 from graphql_api.search.request import COUNT_BUDGET, MOST_COUNTED, PAGE_WORDS, SearchRequest
 from graphql_api.search.seal import Seal
@@ -90,6 +91,14 @@ class Database:
 
     async def count_of(self, request: SearchRequest, at_most: Any = MOST_COUNTED) -> Count:
         """How many records the whole answer has to which a page belongs."""
+        plan = self.count_plan(request, at_most)
+        with itemised() as bill:
+            counted = await count_records(self.store, plan)
+        counted.work.took(self.clock() - plan.now, bill)
+        return counted
+
+    def count_plan(self, request: SearchRequest, at_most: Any) -> SearchPlan:
+        """How the records of a whole answer are counted."""
         if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST_COUNTED:
             argument = request.dialect.word("at_most")
             raise InvalidLimit(
@@ -107,11 +116,7 @@ class Database:
             tenant=self.tenant,
             principal=self.principal,
         )
-        plan = replace(plan_search(self.catalog, whole, self.clock(), self.seal), limit=at_most)
-        with itemised() as bill:
-            counted = await count_records(self.store, plan)
-        counted.work.took(self.clock() - plan.now, bill)
-        return counted
+        return replace(plan_search(self.catalog, whole, self.clock(), self.seal), limit=at_most)
 
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
         """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.

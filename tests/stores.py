@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.store.filters import holds
 from graphql_api.store.port import Store
 from graphql_api.store.values import (
     Item,
@@ -63,9 +64,16 @@ class ReadByRead(WrappedStore):
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
         answers: list[ReadAnswer] = []
         for read in reads:
-            (answer,) = await self.inner.read_ranges([read], min(read.limit, self.most))
-            answers.append(replace(answer, records_read=len(answer.rows)) if isinstance(answer, RowPage) else answer)
+            all_of_it = replace(read, filter=None)
+            (answer,) = await self.inner.read_ranges([all_of_it], min(read.limit, self.most))
+            answers.append(_looked_at(read, answer) if isinstance(answer, RowPage) else answer)
         return answers
+
+
+def _looked_at(read: RangeRead, page: RowPage) -> RowPage:
+    """A page whose rows were all looked at, and of which a filter leaves some out."""
+    rows = [row for row in page.rows if read.filter is None or holds(read.filter, row.item)]
+    return replace(page, rows=rows, records_read=len(page.rows))
 
 
 class Between(WrappedStore):

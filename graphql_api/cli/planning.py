@@ -11,13 +11,14 @@ from typing import Any, cast
 
 from graphql_api.database import Database, RecordFound, RecordRead
 from graphql_api.errors import InvalidToken, ShardQLError
+from graphql_api.fanout.find_page import Count
 from graphql_api.fanout.page import Page
 from graphql_api.schema.context import Caller
 from graphql_api.schema.execution import Engine, Operation
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.limits import Limits
 from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
+from graphql_api.search.request import MOST_COUNTED, SearchRequest
 from graphql_api.search.seal import Seal
 from graphql_api.settings import read_settings
 from graphql_api.store.port import Store
@@ -103,6 +104,9 @@ class _PlanningDatabase(Database):
     async def page(self, request: SearchRequest) -> Page[Any]:
         request = replace(request, tenant=self.tenant, principal=self.principal)
         raise _Planned(plan_search(self.catalog, request, self.clock(), self.seal).describe())
+
+    async def count_of(self, request: SearchRequest, at_most: Any = MOST_COUNTED) -> Count:
+        raise _Planned(self.count_plan(request, at_most).describe())
 
     async def read_record(self, read: RecordRead) -> RecordFound:
         raise _Planned(read.describe())

@@ -15,7 +15,7 @@ from graphql_api.search.standing import Standing
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Row
 
-MOST_FETCHED = 500
+MOST_FETCHED = 2_500
 """records that are fetched by key at once"""
 
 
@@ -116,7 +116,8 @@ class _Finder:
         while True:
             needed = wanted - len(self.hits)
             count = min(needed * scale, max(needed, MOST_FETCHED))
-            found = await run_search(self.store, plan, member, standing, count, self.work, self.failures)
+            enough = count - count // 4 if member.late else count
+            found = await run_search(self.store, plan, member, standing, count, self.work, self.failures, enough)
             self._note(found)
             kept = await self._whole(member, found.rows) if member.fetches else found.rows
             self._take(member, found, kept, begun, wanted)

@@ -69,9 +69,11 @@ async def run_search(
     wanted: int,
     work: Work,
     without: Collection[int] = (),
+    enough: int | None = None,
 ) -> Found:
     """The next `wanted` rows of an index behind where its shards stand, fewer at its end or the budget's.
 
+    Where `enough` is given, so many are enough as well, if more take another round.
     The budget is looked at only after a whole round, in which every shard got beyond its place: each page gets on.
     """
     begun = work.rounds
@@ -89,7 +91,7 @@ async def run_search(
         known = merged(streams.values(), descending=plan.descending)
         edge = frontier(streams.values(), descending=plan.descending)
         safe = count_safe(known, edge, descending=plan.descending)
-        if safe >= wanted or work.records_read >= plan.budget:
+        if safe >= (enough or wanted) or work.records_read >= plan.budget:
             break
         scale = _scale(work.records_read - scanned, len(known), plan)
         reads = _refills([*streams.values()], known, safe, wanted, work.rounds - begun, scale, plan)

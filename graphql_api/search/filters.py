@@ -15,7 +15,7 @@ from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.errors import ConflictingArguments, FilterTooLarge, InvalidValue, UnknownArgument, about, nearest
 from graphql_api.keys.codec import Codec, shown
 from graphql_api.keys.ranges import Between, Condition, Eq, Prefix
-from graphql_api.keys.scalars import EnumCodec, Text
+from graphql_api.keys.scalars import Boolean, DecimalNumber, EnumCodec, Int32, Int64, Text, Timestamp, TimestampMs
 from graphql_api.search.dialect import PYTHON, Dialect
 from graphql_api.search.searched import searched_value
 from graphql_api.store.values import AllOf, AnyOf, AttributeTest, Item, StoreFilter
@@ -346,10 +346,16 @@ def _in_store(filter: Filter, has_default: Callable[[PropertySpec], bool]) -> St
     if isinstance(filter, Not) or filter.part.codec is None or filter.part.function is not None:
         return None
     codec = filter.part.codec
-    if filter.operation in ("ne", "exists") or (filter.operation in ORDERED and not _orders_as_stored(codec)):
+    if filter.operation in ("ne", "exists") or not isinstance(codec, _ONE_FORM):
+        return None
+    if filter.operation in ORDERED and not _orders_as_stored(codec):
         return None
     values = tuple(codec.store(value) for value in filter.values)
     return AttributeTest(filter.part.stored, filter.operation, values, or_missing=has_default(filter.part))
+
+
+_ONE_FORM = (Text, Boolean, Int64, Int32, Timestamp, TimestampMs, DecimalNumber, EnumCodec)
+"""Types whose equal values an engine finds equal: others may be stored in several forms by whoever else wrote them."""
 
 
 def _orders_as_stored(codec: Codec[Any]) -> bool:

@@ -90,6 +90,42 @@ def test_a_record_by_id_is_read_by_its_keys() -> None:
     assert plan == {"path": ["one"], "why": why, "entity": "User", "keys": keys, "consistent": True}
 
 
+OWN = """import strawberry
+from graphql_api import Graph
+from graphql_api.examples.users import User, catalog
+
+graph = Graph(catalog)
+
+@graph.query
+@strawberry.type
+class Own:
+    @strawberry.field
+    async def people(self, info: strawberry.Info) -> int | None:
+        return len((await info.context.database.search(User.by_name, prefix="jo")).items)
+
+    @strawberry.field
+    async def how_many(self, info: strawberry.Info) -> int | None:
+        return (await info.context.database.count(User.by_name, prefix="jo", at_most=7)).value
+
+    @strawberry.field
+    async def is_there(self, info: strawberry.Info) -> bool | None:
+        return await info.context.database.get(User, "wf5y") is not None
+"""
+
+
+def test_own_fields_are_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fields of one's own search, count and read is planned as well."""
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("own_people.py").write_text(OWN)
+    result = run("explain", "own_people:graph", "{ people howMany isThere }", "--json")
+    shown = json.loads(result.stdout)
+    assert (result.exit_code, shown["problems"]) == (0, [])
+    people, how_many, is_there = shown["plans"]
+    assert (people["path"], people["union"], people["limit"]) == (["people"], "name", 50)
+    assert (how_many["path"], how_many["union"], how_many["limit"]) == (["howMany"], "name", 7)
+    assert (is_there["path"], is_there["keys"][0]["rangeKey"]) == (["isThere"], "userId#wf5y")
+
+
 def test_nothing_is_made_or_read() -> None:
     """Neither a store nor a key comes into being, and none has to be there."""
     assert run("explain", USERS, JO).exit_code == 0
