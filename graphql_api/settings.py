@@ -44,6 +44,8 @@ def _drain_seconds(settings: Mapping[str, Any]) -> float:
 ON_IN_DEVELOPMENT = "on in development"
 _LIMITS = Limits()
 SECRET = frozenset({"token_keys"})
+MACHINE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+"""where a server answers machines, and so nothing else"""
 
 
 def _plain(default: Any, unit: str, description: str, *, said: str | None = None, **rules: Any) -> Any:
@@ -278,6 +280,8 @@ def unfit(settings: Settings) -> Iterator[str]:
         yield f"Production needs a store: give --store or set {variable('store')}."
     if settings.only_documents and settings.documents is None:
         yield f"{variable('only_documents')} leaves nothing to ask: name a file by {variable('documents')}."
+    if settings.path in MACHINE_PATHS:
+        yield f"{variable('path')} is {settings.path}, which answers machines: take another path for GraphQL."
     if settings.read_only and settings.create_table:
         yield "A server that only reads makes no table: leave out --create-table or the read-only mode."
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from logging import getLogger
 from math import isfinite
 from pathlib import Path
@@ -30,6 +31,7 @@ from graphql_api.upkeep.table_meta import admit_table
 
 E = TypeVar("E", bound=Entity)
 log = getLogger("shardql")
+_BEGINNINGS = {"sqlite": "sqlite:///", "dynamodb": "dynamodb://"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,17 @@ async def open_store(url: str) -> Store:
     if scheme == "dynamodb" and mark:
         return await _open_dynamodb(url)
     raise UnknownArgument(
-        f"{url!r} names no store: write sqlite:///relative.db, sqlite:////absolute.db or dynamodb://table.",
+        f"{url!r} names no store: write sqlite:///relative.db, sqlite:////absolute.db or dynamodb://table.{_meant(url)}",
         argument="url",
     )
+
+
+def _meant(url: str) -> str:
+    """What somebody may have meant who mistyped an engine, or its slashes."""
+    engine, _, rest = url.partition(":")
+    close = get_close_matches(engine, _BEGINNINGS, n=1, cutoff=0.7)
+    place = rest[3:] if rest.startswith("////") else rest.lstrip("/")
+    return f" Did you mean {f'{_BEGINNINGS[close[0]]}{place}'!r}?" if close and place else ""
 
 
 def makes_tables(url: str) -> bool:

@@ -8,7 +8,7 @@ from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.specs import SortProperty
 from graphql_api.errors import StoreError, TooManyToSort
 from graphql_api.fanout.run_search import Found, Work, run_search
-from graphql_api.search.filters import value_reader
+from graphql_api.search.item_values import value_reader
 from graphql_api.search.page_token import Place
 from graphql_api.search.plan import Member, SearchPlan
 from graphql_api.search.standing import Standing
@@ -116,7 +116,7 @@ class _Finder:
         while True:
             needed = wanted - len(self.hits)
             count = min(needed * scale, max(needed, MOST_FETCHED))
-            enough = count - count // 4 if member.late else count
+            enough = count - count // 2 if member.late else count
             found = await run_search(self.store, plan, member, standing, count, self.work, self.failures, enough)
             self._note(found)
             kept = await self._whole(member, found.rows) if member.fetches else found.rows

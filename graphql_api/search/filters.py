@@ -7,18 +7,19 @@ what `eq` is not, and `not` turns anything round.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 from graphql_api.catalog.annotations import read_annotation
+from graphql_api.catalog.plain import to_plain
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.errors import ConflictingArguments, FilterTooLarge, InvalidValue, UnknownArgument, about, nearest
 from graphql_api.keys.codec import Codec, shown
 from graphql_api.keys.ranges import Between, Condition, Eq, Prefix
 from graphql_api.keys.scalars import Boolean, DecimalNumber, EnumCodec, Int32, Int64, Text, Timestamp, TimestampMs
 from graphql_api.search.dialect import PYTHON, Dialect
+from graphql_api.search.item_values import Values
 from graphql_api.search.searched import searched_value
-from graphql_api.store.values import AllOf, AnyOf, AttributeTest, Item, StoreFilter
+from graphql_api.store.values import AllOf, AnyOf, AttributeTest, StoreFilter
 
 MOST_TESTS = 100
 """comparisons of one filter"""
@@ -32,9 +33,6 @@ DEEPEST = 10
 JOINTS = ("and", "or", "not")
 ORDERED = ("lt", "le", "gt", "ge", "between")
 OPERATIONS = ("eq", "ne", "in", *ORDERED, "prefix", "contains", "exists")
-
-Values = Callable[[PropertySpec], Any]
-"""the value of a property of the record at hand, None where there is none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +234,15 @@ class _Reader:
             elif name in self._parts:
                 yield from self._tests(name, self._parts[name], asked)
             else:
-                raise UnknownArgument(
-                    f"{self._entity.type_name} has no property {name!r}.{nearest(name, [*self._parts, *JOINTS])}"
-                )
+                hint = nearest(str(name), [*self._parts, *JOINTS])
+                raise UnknownArgument(f"{self._entity.type_name} has no property {shown(name)}.{hint}")
 
     def _tests(self, name: str, part: PropertySpec, asked: Any) -> Iterator[Filter]:
         operations = asked if isinstance(asked, Mapping) else {"eq": asked}
         for operation, value in operations.items():
             self.tests += 1
             try:
-                yield self._test(part, operation.removesuffix("_"), value)
+                yield self._test(part, str(operation).removesuffix("_"), value)
             except InvalidValue as problem:
                 raise InvalidValue(f"{name}.{operation}: {problem.message}") from problem
 
@@ -264,7 +261,7 @@ class _Reader:
             codec = item_codec(self._entity, part)
             if codec is None:
                 raise InvalidValue("Only texts, and lists and sets of plain values, contain something.")
-            return Test(part, operation, (codec.store(codec.check(value)),))
+            return Test(part, operation, (to_plain(codec.check(value)),))
         if part.codec is None:
             raise InvalidValue("Only exists, and contains on lists and sets, can be asked of it.")
         if operation in ("prefix", "contains") and not isinstance(part.codec, Text):
@@ -360,31 +357,3 @@ _ONE_FORM = (Text, Boolean, Int64, Int32, Timestamp, TimestampMs, DecimalNumber,
 
 def _orders_as_stored(codec: Codec[Any]) -> bool:
     return isinstance(codec, Text) or (codec.number and not isinstance(codec, EnumCodec))
-
-
-def value_reader(entity: EntitySpec, item: Item, told: Mapping[str, Any] = MappingProxyType({})) -> Values:
-    """Reads the properties of a stored item; one that it lacks has its default, a derived one is computed.
-
-    `told` are values that are known without it.
-    """
-
-    def value_of(part: PropertySpec) -> Any:
-        if part.name in told:
-            return told[part.name]
-        stored = item.get(part.stored)
-        if stored is not None:
-            return stored if part.codec is None else part.codec.load(stored)
-        if part.function is not None:
-            sources = [value_of(entity.properties[name]) for name in part.sources]
-            return None if None in sources else part.function(*sources)
-        if part.stored in item:
-            return None
-        return default_of(entity, part)
-
-    return value_of
-
-
-def default_of(entity: EntitySpec, part: PropertySpec) -> Any:
-    """What a record has that was written before the property was declared."""
-    field = entity.model.model_fields[part.name]
-    return None if field.is_required() else field.get_default(call_default_factory=True, validated_data={})

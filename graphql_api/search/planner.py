@@ -22,10 +22,11 @@ from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import join
 from graphql_api.search.conditions import Conditions, narrowed, read_conditions
 from graphql_api.search.dialect import Dialect
-from graphql_api.search.filters import Filter, all_of, conjuncts, default_of, read_filter, store_filter
+from graphql_api.search.filters import Filter, all_of, conjuncts, read_filter, store_filter
+from graphql_api.search.item_values import has_default
 from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
 from graphql_api.search.plan import Binding, Member, SearchPlan
-from graphql_api.search.request import MOST_SORTED, PAGE_WORDS, Paging, SearchRequest, read_paging
+from graphql_api.search.request import MOST_SORTED, PAGE_WORDS, Paging, SearchRequest, read_budget, read_paging
 from graphql_api.search.row_view import RowView
 from graphql_api.search.seal import Seal
 from graphql_api.search.standing import Standing, Walk
@@ -67,7 +68,7 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         resumed=paging.token is not None,
         walk=Walk(paging.reverse, paging.backward, len(members), begins),
         partial=_is_partial(request),
-        budget=request.read_budget,
+        budget=read_budget(request),
         hint=hint,
         selected=selected,
         binding=binding,
@@ -145,12 +146,14 @@ class _Reads:
     def _in_store(self, view: RowView, early: Filter | None) -> StoreFilter | None:
         """The part of the filter that an engine may test; it sees attributes, and none that the index lacks."""
         parts = [part for part in conjuncts(early) if all(map(view.stores, part.properties))]
-        return store_filter(all_of(parts), lambda part: default_of(self._entity, part) is not None)
+        return store_filter(all_of(parts), lambda part: has_default(self._entity, part))
 
 
 def _selected(entity: EntitySpec, request: SearchRequest) -> frozenset[str] | None:
     if request.select is None:
         return None
+    if isinstance(request.select, str):
+        raise InvalidValue(f"select takes a list of properties, not {shown(request.select)}.", argument="select")
     unknown = next((name for name in request.select if name not in entity.properties), None)
     if unknown is not None:
         raise UnknownArgument(

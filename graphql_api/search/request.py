@@ -107,6 +107,15 @@ def read_paging(request: SearchRequest) -> Paging:
     )
 
 
+def read_budget(request: SearchRequest) -> int:
+    """How many records the page looks at before it ends early."""
+    budget: Any = request.read_budget
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        argument = request.dialect.word("read_budget")
+        raise InvalidLimit(f"{argument} must be a whole number of at least 1, not {shown(budget)}.", argument=argument)
+    return budget
+
+
 def _checked_limit(argument: str, limit: object) -> int:
     if limit is None:
         return DEFAULT_LIMIT

@@ -7,7 +7,7 @@ from typing import Any
 from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.specs import EntitySpec, IndexSpec
 from graphql_api.keys.ranges import decode_tuple
-from graphql_api.search.filters import Values, value_reader
+from graphql_api.search.item_values import Values, default_needs_record, value_reader
 from graphql_api.store.values import Row
 
 
@@ -28,14 +28,16 @@ class RowView:
     def tells(self, name: str) -> bool:
         """Whether every row tells the value of a property.
 
-        A derived one that a record was written without is computed, so what it is computed from must be told as well.
+        A record may have been written without it: what it is computed from then must be told as well.
         """
         if self.is_whole or name in self.known or name in self._decoded:
             return True
         part = self.entity.properties[name]
         if self.index.raw and part == self.index.sort[0].property:
             return True
-        return part.stored in self._attributes and (part.function is None or all(map(self.tells, part.sources)))
+        if part.stored not in self._attributes or default_needs_record(self.entity, part):
+            return False
+        return part.function is None or all(map(self.tells, part.sources))
 
     def stores(self, name: str) -> bool:
         """Whether every row has the attribute of a property, if its record has."""

@@ -59,6 +59,8 @@ PLAIN: dict[str, Any] = {
     "codes": set[int] | None,
     "states": list[State] | None,
     "days": list[date] | None,
+    "spans": list[timedelta] | None,
+    "era": str,
     "expires": Ttl[Timestamp] | None,
 }
 """properties that every record was written with"""
@@ -69,6 +71,7 @@ LATER: dict[str, Any] = {
     "late_none": str | None,
     "late_tags": list[str],
     "late_folded": str | None,
+    "late_made": str,
 }
 """properties that were declared when some of the records had been written"""
 
@@ -80,6 +83,9 @@ DERIVED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "shout": ("number", shouted),
     "late_folded": ("text", canonical),
 }
+MADE = "made of "
+"""and the number: a default that depends on the rest of the record"""
+
 SAME_KIND = ("folded", "twice", "late_folded")
 """derived properties whose function is applied to what is asked for"""
 
@@ -89,10 +95,10 @@ SCALARS: dict[str, Any] = dict(
         *(("number", int), ("amount", Decimal), ("flag", bool), ("state", State), ("moment", datetime)),
         *(("day", date), ("span", timedelta), ("real", float), ("uuid", UUID), ("folded", str), ("twice", int)),
         *(("length", int), ("shout", str), ("late_number", int), ("late_text", str), ("late_none", str)),
-        ("late_folded", str),
+        *(("late_folded", str), ("late_made", str), ("era", str)),
     ]
 )
-LISTS: dict[str, Any] = {"tags": str, "codes": int, "states": State, "days": date, "late_tags": str}
+LISTS: dict[str, Any] = {"tags": str, "codes": int, "states": State, "days": date, "spans": timedelta, "late_tags": str}
 NUMBERS = [-10, -1, 0, 1, 5, 9, 10]
 CARRIED = {
     "SOME": ["number", "text", "folded", "tags"],
@@ -138,6 +144,8 @@ class Shape:
     hash: str
     sharded: bool | str
     sizes: tuple[int, ...]
+    new_index: bool
+    """the first index was declared when some of the records had been written: it lacks them"""
 
 
 @st.composite
@@ -169,9 +177,11 @@ def shapes(draw: st.DrawFn) -> Shape:
         hash=hashed,
         sharded=sharded,
         sizes=tuple(sizes),
+        new_index=draw(st.booleans()),
     )
     seen[f"union of {joined}"] += 1
     seen[f"projection {members[0].projection}"] += 1
+    seen["index declared later"] += shape.new_index
     seen["raw member"] += any(member.raw for member in members)
     seen["several generations"] += len(sizes) > 1
     seen[f"hashed {hashed or 'by nothing'}"] += 1
@@ -227,12 +237,13 @@ def _build(shape: Shape, *, later: bool) -> tuple[Catalog, type[Entity]]:
         annotations |= LATER
         body |= {name: default for name, default in DEFAULTS.items() if name != "late_tags"}
         body["late_tags"] = Field(default_factory=lambda: ["x"])
+        body["late_made"] = Field(default_factory=lambda data: f"{MADE}{data['number']}")
     else:
         del body["late_folded"]
-    for member in shape.members:
+    for member in shape.members[0 if later or not shape.new_index else 1 :]:
         body[f"by_{member.name}"] = _index(shape, member, [*annotations])
     body["by_expires"] = Index(sort="expires", projection="KEYS_ONLY", name="expiring", range_key="expiringRangeKey")
-    if shape.union:
+    if shape.union and later:
         body["by_any"] = Union(*(f"by_{member.name}" for member in shape.members))
     body |= {"__annotations__": annotations, "__module__": __name__, "__doc__": "A drawn entity."}
     thing = new_class("Thing", (Entity,), {"shards": shards(0)}, lambda names: names.update(body))
@@ -280,6 +291,10 @@ class Written:
         left_out = [*DERIVED, *(LATER if self.is_old else ())]
         return {name: value for name, value in self.record.items() if name not in left_out}
 
+    def at(self, place: Record) -> "Written":
+        """The same with another primary key and creation value."""
+        return Written(with_derived({**self.record, **place}), self.is_old)
+
 
 @st.composite
 def records(draw: st.DrawFn, shape: Shape, most: int = 30) -> list[Written]:
@@ -318,6 +333,7 @@ def _one(draw: st.DrawFn, shape: Shape) -> Written:
     record["codes"] = draw(st.none() | st.sets(st.sampled_from([0, 1, 2]), max_size=2))
     record["states"] = draw(st.none() | st.lists(st.sampled_from(State), max_size=2))
     record["days"] = draw(st.none() | st.lists(st.sampled_from(POOLS[date]), max_size=2))
+    record["spans"] = draw(st.none() | st.lists(st.sampled_from(POOLS[timedelta]), max_size=2))
     record["expires"] = one_of([None, None, None, None, NOW - 1, NOW, NOW + 1])
     is_old = one_of([False, False, True])
     later: Record = {
@@ -325,8 +341,10 @@ def _one(draw: st.DrawFn, shape: Shape) -> Written:
         "late_text": one_of(["new", "newer", None]),
         "late_none": one_of([None, "a", "ab"]),
         "late_tags": one_of([["x"], ["y"], []]),
+        "late_made": one_of(["made", MADE]),
     }
-    record |= DEFAULTS if is_old else later
+    record |= {**DEFAULTS, "late_made": f"{MADE}{record['number']}"} if is_old else later
+    record["era"] = "old" if is_old else "new"
     seen["written before a declaration"] += is_old
     return Written(with_derived(record), is_old)
 
@@ -527,8 +545,13 @@ def searches(draw: st.DrawFn, world: World, known: Sequence[Record]) -> Search:
         orders = [(_order(shape, member, tail), member.raw) for member in members]
         last = draw(_condition(shape, [member.name for member in members], known, raw=any(m.raw for m in members)))
         arguments |= _written(last)
+    # Records that were written before the index was declared have no entry in it, whatever their properties say.
+    newer = exact | {"era": "new"}
+    lacking = [order[0].name == shape.members[0].name and shape.new_index for order, _ in orders]
+    seen["index without old records"] += any(lacking)
     parts = tuple(
-        Drawn(index, {}, exact, None if last is None else (order[0].name, *last), order, raw) for order, raw in orders
+        Drawn(index, {}, newer if lacks else exact, None if last is None else (order[0].name, *last), order, raw)
+        for (order, raw), lacks in zip(orders, lacking, strict=True)
     )
     filter = (
         draw(st.none() | filters(world, known) | filters(world, known))

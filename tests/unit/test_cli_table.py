@@ -404,10 +404,12 @@ def test_template_command() -> None:
 @pytest.mark.parametrize(
     ("url", "error", "said"),
     [
-        ("dynamo://users", UnknownArgument, "names no store"),
-        ("dynamodb:users", UnknownArgument, "names no store"),
-        ("sqlite:///", UnknownArgument, "names no store"),
-        ("sqlite://users.db", UnknownArgument, "names no store"),
+        ("dynamo://users", UnknownArgument, "names no store: write sqlite:///"),
+        ("dynamo://users?region=a", UnknownArgument, "Did you mean 'dynamodb://users?region=a'?"),
+        ("dynamodb:users", UnknownArgument, "Did you mean 'dynamodb://users'?"),
+        ("sqlite:///", UnknownArgument, "or dynamodb://table."),
+        ("sqlite://users.db", UnknownArgument, "Did you mean 'sqlite:///users.db'?"),
+        ("sqlit:////srv/users.db", UnknownArgument, "Did you mean 'sqlite:////srv/users.db'?"),
         ("dynamodb://", InvalidValue, "'' is no name of a table"),
         ("dynamodb://ab", InvalidValue, "'ab' is no name of a table"),
         ("dynamodb://users/more", InvalidValue, "'users/more' is no name of a table"),

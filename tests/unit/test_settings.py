@@ -13,6 +13,8 @@ from graphql_api.errors import InvalidSettings
 from graphql_api.schema.limits import Limits
 from graphql_api.settings import Settings, read_secret, read_settings, unfit
 from graphql_api.token_key import token_secrets
+from graphql_api.web.health import HEALTH, READY
+from graphql_api.web.metrics_page import METRICS_PATH
 
 SECRET = bytes(range(32))
 OTHER = bytes(range(32, 72))
@@ -242,6 +244,7 @@ def test_damaged_key_file() -> None:
             {"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,), "explain": True},
             ["Production explains nothing, since everybody who may ask"],
         ),
+        *(({"path": path}, [f"SHARDQL_PATH is {path}, which answers"]) for path in (HEALTH, READY, METRICS_PATH)),
         ({"only_documents": True}, ["SHARDQL_ONLY_DOCUMENTS leaves nothing to ask"]),
         ({"read_only": True, "create_table": True}, ["A server that only reads makes no table"]),
         ({"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,)}, []),
