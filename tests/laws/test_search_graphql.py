@@ -1,7 +1,7 @@
 """The laws of search, asked through GraphQL; and whatever is asked there, Python gives the same."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
 from graphql_api.catalog.markers import IndexRef
-from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.database import Database
 from graphql_api.errors import InvalidValue, ShardQLError
 from graphql_api.keys.codec import Codec
 from graphql_api.schema.searches import groups_of, orders_of
 from graphql_api.search.dialect import FLAT, PAGING
+from graphql_api.search.filters import property_in_filters
 from tests.depth import examples
 from tests.laws.search_world import (
     IDS,
@@ -38,7 +39,7 @@ from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches,
 from tests.schema.through_graphql import Refused, Schema, ThroughGraphQL, answered, schema_of
 from tests.schema.written import Bare, inline, selection_of, written
 
-ASKED = ["same page", "same error", "tokens", "both styles", "PARTIAL", "id"]
+ASKED = ["same page", "same error", "tokens", "both styles", "PARTIAL", "id", "filters"]
 """classes of cases: a run that has not drawn one of them has shown nothing about it"""
 
 
@@ -186,7 +187,7 @@ def _word(schema: Schema, name: str) -> str:
     dialect = schema.graph.names.dialect
     if name in PAGING or name in FLAT:
         return dialect.word(name)
-    return name if name == "id" else dialect.argument(name)
+    return name if name in ("id", "filter") else dialect.argument(name)
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ class _Arguments:
     def all(self) -> st.SearchStrategy[dict[str, tuple[Any, Any]]]:
         """Some arguments out of all that the field takes; those that it needs, always."""
         types = self.schema.arguments_of(self.schema.graph.names.search(self.entity, self.index))
-        words = {_word(self.schema, name): name for name in (*PAGING, *FLAT, *self.entity.properties, "id")}
+        words = {_word(self.schema, name): name for name in (*PAGING, *FLAT, *self.entity.properties, "id", "filter")}
         needed = {words[word]: self._one(words[word]) for word, of in types.items() if isinstance(of, GraphQLNonNull)}
         rest = {words[word]: self._one(words[word]) for word in types if words[word] not in needed}
         names = st.sets(st.sampled_from(sorted(rest)), max_size=3)
@@ -221,6 +222,9 @@ class _Arguments:
         if name == "id":
             seen["id"] += 1
             return self._ids().map(lambda value: (value, value))
+        if name == "filter":
+            seen["filters"] += 1
+            return self._filters()
         if name in FLAT:
             return self._flat(name)
         if name in {part.name for part in self.index.hash}:
@@ -268,6 +272,38 @@ class _Arguments:
             found.append(st.sampled_from(["", "a", "an"]).map(lambda text: ({"prefix": text}, {"prefix": text})))
         return found
 
+    def _filters(self) -> st.SearchStrategy[tuple[Any, Any]]:
+        """One comparison, two of them, or what one of them leaves out."""
+        one = st.one_of([self._tested(name, part) for name, part in self.entity.properties.items() if part.codec])
+        several = st.tuples(st.sampled_from(["and", "or"]), one, one)
+        return (
+            one
+            | one.map(lambda test: ({"not": test[0]}, {"not": test[1]}))
+            | several.map(lambda drawn: _both(lambda way: {drawn[0]: [drawn[1][way], drawn[2][way]]}))
+        )
+
+    def _tested(self, name: str, part: PropertySpec) -> st.SearchStrategy[tuple[Any, Any]]:
+        """A comparison of a property, whichever its type in GraphQL has."""
+        types = get_named_type(
+            self.schema.arguments_of(self.schema.graph.names.search(self.entity, self.index))["filter"]
+        )
+        word = property_in_filters(self.schema.graph.names.dialect, name)
+        value = self._value(name).map(lambda found: (found, self._written(name, found)))
+        texts = st.sampled_from(["", "a", "an", "\x00"]).map(lambda text: (text, text))
+        kinds: dict[str, st.SearchStrategy[tuple[Any, Any]]] = {
+            **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), value),
+            **dict.fromkeys(("prefix", "contains"), texts),
+            "in": st.lists(value, max_size=3).map(lambda some: ([one[0] for one in some], [one[1] for one in some])),
+            "between": st.tuples(value, value).map(
+                lambda pair: _both(lambda way: {"from": pair[0][way], "to": pair[1][way]})
+            ),
+            "exists": st.booleans().map(lambda there: (there, there)),
+        }
+        offered = get_named_type(types.fields[word].type).fields
+        return st.sampled_from([*offered]).flatmap(
+            lambda kind: kinds[kind].map(lambda both: ({name: {kind: both[0]}}, {word: {kind: both[1]}}))
+        )
+
     def _value(self, name: str) -> st.SearchStrategy[Any]:
         """A value that some record has, or any other of its type."""
         codec = self.entity.properties[name].column.codec
@@ -276,6 +312,11 @@ class _Arguments:
 
     def _written(self, name: str, value: Any) -> Any:
         return written(self.entity.properties[name].column.codec, value)
+
+
+def _both(make: Callable[[int], Any]) -> tuple[Any, Any]:
+    """What is made as Python takes it, and as GraphQL does."""
+    return make(0), make(1)
 
 
 def _fits(codec: Codec[Any], value: Any) -> bool:
