@@ -1,10 +1,11 @@
 """Between a record in Python and its attributes in the store. Keys are made elsewhere (`mutations/item_keys.py`)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from functools import cache
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import value_of
@@ -84,6 +85,33 @@ def _loaded_value(spec: EntitySpec, part: PropertySpec, stored: AttributeValue, 
         return part.codec.load(stored)
     except InvalidValue as problem:
         raise InvalidRecord(f"{_where(spec, item)}: {part.name}: {problem.message}", argument=part.name) from problem
+
+
+def partial_record(spec: EntitySpec, values: Mapping[str, Any]) -> Entity:
+    """A record of which only some properties are known; the others are missing: a default would be taken for a value.
+
+    Pydantic's own construction would ask for defaults, also for those that are made from what is missing.
+    """
+    record = spec.model.__new__(spec.model)
+    vars(record).update(values)
+    for name, value in (("fields_set", set(values)), ("extra", None), ("private", None)):
+        object.__setattr__(record, f"__pydantic_{name}__", value)
+    return record
+
+
+def from_stored(spec: EntitySpec, part: PropertySpec, stored: AttributeValue) -> Any:
+    """The value of one property that is no scalar, by itself."""
+    if stored is None:
+        return None
+    plain = from_plain(stored, [spec.model.model_fields[part.name].annotation])
+    return _validator(spec.model, part.name).validate_python(plain, by_name=True, by_alias=False)
+
+
+@cache
+def _validator(model: type[Entity], name: str) -> TypeAdapter[Any]:
+    field = model.model_fields[name]
+    annotation: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    return TypeAdapter(annotation)
 
 
 def has_expired(spec: EntitySpec, item: Item, now: float) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.items import from_item
+from graphql_api.catalog.items import from_item, partial_record
 from graphql_api.errors import StoreUnavailable
 from graphql_api.fanout.find_page import Hit, PageFound, places_of
 from graphql_api.search.page_token import pack
@@ -85,18 +85,11 @@ class Page(Generic[E]):
         return cast(Sequence[E], [self._record(hit) for hit in self._hits])
 
     def _record(self, hit: Hit) -> Entity:
-        """The whole record, or what its index tells of it where that was all that is needed.
-
-        A property that the index does not tell is missing then: its default would be taken for its value.
-        """
-        member, model = hit.member, self._plan.entity.model
+        """The whole record, or what its index tells of it where that was all that is needed."""
+        member = hit.member
         if member.fetches or member.view.is_whole:
             return from_item(self._plan.entity, hit.row.item)
-        told = member.view.values(hit.row)
-        record = model.model_construct(**told)
-        for name in model.model_fields.keys() - told.keys():
-            vars(record).pop(name, None)
-        return record
+        return partial_record(self._plan.entity, member.view.values(hit.row))
 
     @property
     def has_next(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphql_api.catalog.items import has_expired
+from graphql_api.catalog.items import from_stored, has_expired
 from graphql_api.catalog.specs import EntitySpec, IndexSpec
 from graphql_api.keys.ranges import decode_tuple
 from graphql_api.search.item_values import Values, default_needs_record, value_reader
@@ -45,8 +45,12 @@ class RowView:
 
     def values(self, row: Row) -> Mapping[str, Any]:
         """The values of all properties that a row tells, where it is not the whole record."""
-        read = self.reader(row)
-        return {name: read(part) for name, part in self.entity.properties.items() if self.tells(name)}
+        read, found = self.reader(row), dict[str, Any]()
+        for name, part in self.entity.properties.items():
+            if self.tells(name):
+                value = read(part)
+                found[name] = value if part.codec is not None else from_stored(self.entity, part, value)
+        return found
 
     def reader(self, row: Row) -> Values:
         """Reads single properties of a row; what it does not tell must not be asked for."""

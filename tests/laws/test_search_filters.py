@@ -14,7 +14,8 @@ from graphql_api.errors import StoreUnavailable
 from graphql_api.search.request import READ_BUDGET
 from graphql_api.store.port import Store
 from tests.depth import examples
-from tests.laws.filter_world import Case, Search, World, Written, draw_case, records
+from tests.laws.filter_cases import Case, Search, draw_case
+from tests.laws.filter_world import World, Written, records
 from tests.laws.search_world import NOW, Record, new_tenant, seen
 from tests.laws.test_search import SEAL, Engines, Settle, engines, identity, in_batches
 from tests.laws.test_search_failures import Faults
@@ -80,7 +81,7 @@ def test_changes_during_a_filtered_walk_never_touch_other_records(
         db, settle = _database(data, engines, case.world)
         # Hashed ties differ from tenant to tenant, and with them what a change meets: a case could not be drawn again.
         assume(settle == engines.awkward.settle or not any(part.raw for part in case.search.parts))
-        engines.runner.run(_check_changes(data, db, settle, case))
+        engines.runner.run(check_changes(data, db, settle, case))
 
     in_batches(law, request, CHANGES)
 
@@ -258,7 +259,8 @@ async def _page(
 # --- changes ---------------------------------------------------------------------------------------------------
 
 
-async def _check_changes(data: st.DataObject, db: Database, settle: Settle, case: Case) -> None:
+async def check_changes(data: st.DataObject, db: Database, settle: Settle, case: Case) -> None:
+    """Walks through an answer that changes between its pages, and between the rounds of a page."""
     search, world = case.search, case.world
     everything = list(case.written)
     await put(db, world, everything)

@@ -1,0 +1,301 @@
+"""Several indexes as one search, from Python: their order, nothing lost, nothing twice, and their tokens."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from graphql_api import Catalog, Entity, Id, Index, Shards, Union, canonical, derived, desc
+from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.database import Database
+from graphql_api.errors import (
+    ConflictingArguments,
+    InvalidValue,
+    StoreUnavailable,
+    TokenMismatch,
+    TooManyToSort,
+    UnknownArgument,
+)
+from graphql_api.search.seal import Seal
+from graphql_api.store.port import Store
+from tests.stores import Between, FailingStore, ReadByRead
+
+SEAL = Seal([b"s" * 32])
+
+
+class Person(Entity, shards=Shards(7)):
+    """Somebody with up to three names."""
+
+    key: Id[str]
+    first: str | None = None
+    last: str | None = None
+    nick: str | None = None
+    age: int = 0
+    team: str = "t"
+    plain_first: str | None = derived(canonical, "first")
+    plain_last: str | None = derived(canonical, "last")
+
+    by_first = Index(sort=["first", "age"], projection="KEYS_ONLY")
+    by_last = Index(sort=["last"])
+    by_nick = Index(sort="nick", raw=True)
+    by_plain_first = Index(sort="plain_first")
+    by_plain_last = Index(sort="plain_last")
+    by_team_age = Index(hash="team", sort=desc("age"))
+    by_team_size = Index(hash="team", sort="age", slot="teamSize")
+    by_name = Union("by_first", "by_last", "by_nick")
+    by_plain = Union("by_plain_first", "by_plain_last")
+    by_team = Union("by_team_age", "by_team_size")
+
+
+class Earlier(Entity, name="person", shards=Shards(7)):
+    """A person as it was declared before first names were searched."""
+
+    key: Id[str]
+    first: str | None = None
+    last: str | None = None
+    team: str = "t"
+    age: int = 0
+
+    by_last = Index(sort=["last"])
+
+
+CATALOG = Catalog(Person)
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """An empty store."""
+    store = await open_sqlite(tmp_path / "x.db", switches=Switches(tie_order="key"))
+    await store.ensure_table(CATALOG.table_definition())
+    yield store
+    await store.close()
+
+
+@pytest.fixture(params=[ReadByRead, lambda store: store])
+async def db(sqlite: SqliteStore, request: pytest.FixtureRequest) -> Database:
+    """Nobody yet, on an engine that reads shard by shard, and on one that reads all at once."""
+    engine: Callable[[Store], Store] = request.param
+    return Database(CATALOG, engine(sqlite), SEAL)
+
+
+async def put(db: Database, *records: Entity) -> None:
+    """Writes records."""
+    assert await db.put_many(records) == [None] * len(records)
+
+
+async def walk(db: Database, index: Any, *, backward: bool = False, size: int = 3, **options: Any) -> list[list[str]]:
+    """The ids of all pages, in walking order."""
+    pages: list[list[str]] = []
+    token = None
+    while True:
+        assert len(pages) < 200
+        paging = {"last": size, "before": token} if backward else {"limit": size, "next_token": token}
+        page = await db.search(index, **options, **paging)
+        pages.append([item.key for item in page.items])
+        token = (page.start_cursor if page.has_previous else None) if backward else page.next_token
+        if token is None:
+            return pages
+
+
+def joined(pages: Sequence[Sequence[str]]) -> list[str]:
+    """All of them."""
+    return [key for page in pages for key in page]
+
+
+PEOPLE = [
+    Person(key="a", first="jo", last="ann", nick="joe"),
+    Person(key="b", first="ann", last="jones"),
+    Person(key="c", first=None, last="john", nick="jojo"),
+    Person(key="d", first=None, last=None, nick="jo"),
+    Person(key="e", first="joan", last=None, nick="jo"),
+    Person(key="f", first="bo", last="by"),
+]
+JO = ["a", "e", "c", "b", "d"]
+"""by first name jo and joan, then by last name john and jones, then by nick"""
+
+
+async def test_an_answer_goes_index_by_index_and_has_no_record_twice(db: Database) -> None:
+    """Each index in its own order; a record that an earlier one has is left out, one that it lacks is not."""
+    await put(db, *PEOPLE)
+    for size in (1, 2, 3, 4, 5, 50):
+        pages = await walk(db, Person.by_name, prefix="jo", size=size)
+        assert joined(pages) == JO
+        assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
+        back = await walk(db, Person.by_name, prefix="jo", size=size, backward=True)
+        assert joined(back[::-1]) == JO
+        assert [len(page) for page in back[:-1]] == [size] * (len(back) - 1)
+
+
+async def test_reverse_turns_each_index_and_not_their_order(db: Database) -> None:
+    """The first index stays first, and its last record comes first."""
+    await put(db, *PEOPLE)
+    assert joined(await walk(db, Person.by_name, prefix="jo", reverse=True)) == ["e", "a", "b", "c", "d"]
+
+
+async def test_any_cursor_goes_on_in_either_direction(db: Database) -> None:
+    """From every record of the answer forward and backward, over the gaps between the indexes."""
+    await put(db, *PEOPLE)
+    page = await db.search(Person.by_name, prefix="jo", limit=50)
+    for at, cursor in enumerate(page.cursors):
+        for size in (1, 2, 50):
+            after = await db.search(Person.by_name, prefix="jo", first=size, after=cursor)
+            assert [item.key for item in after.items] == JO[at + 1 : at + 1 + size]
+            assert after.has_next == (at + 1 + size < len(JO))
+            before = await db.search(Person.by_name, prefix="jo", last=size, before=cursor)
+            assert [item.key for item in before.items] == JO[max(0, at - size) : at]
+            assert before.has_previous == (at - size > 0)
+
+
+async def test_a_record_without_an_entry_in_an_earlier_index_is_found_in_a_later_one(sqlite: SqliteStore) -> None:
+    """A record may have what an earlier index sorts by and no entry there, since it was written before that index."""
+    db = Database(CATALOG, sqlite, SEAL)
+    earlier = replace(db, catalog=Catalog(Earlier))
+    await put(earlier, Earlier(key="old", first="john", last="johnson"))
+    await put(db, Person(key="new", first="john", last="johnson"))
+    assert joined(await walk(db, Person.by_name, prefix="jo", size=1)) == ["new", "old"]
+
+
+async def test_a_record_that_an_earlier_index_has_outside_of_the_range_is_found_in_a_later_one(db: Database) -> None:
+    """Only an entry within the conditions counts: others are no part of the answer there."""
+    await put(db, Person(key="x", first="zoe", last="jo"), Person(key="y", first="jo", last="zoe"))
+    assert joined(await walk(db, Person.by_name, eq="jo")) == ["y", "x"]
+    assert joined(await walk(db, Person.by_name, from_="z")) == ["x", "y"]
+
+
+async def test_arguments_are_derived_as_the_names_were(db: Database) -> None:
+    """Gómez and gomez find the same, by first or last name."""
+    await put(db, Person(key="1", first="Gómez"), Person(key="2", first="x", last="GOMEZ-Juárez"))
+    for prefix in ("Gómez", "gomez", "GÓMEZ"):
+        assert joined(await walk(db, Person.by_plain, prefix=prefix)) == ["1", "2"]
+
+
+async def test_members_may_turn_their_order_and_share_a_hash_property(db: Database) -> None:
+    """Both indexes of a team hold everybody: the first one alone is the answer, with its own direction."""
+    await put(db, *(Person(key=f"k{age}", age=age, team="t" if age % 2 else "u") for age in range(9)))
+    assert joined(await walk(db, Person.by_team, team="t", size=2)) == ["k7", "k5", "k3", "k1"]
+    assert joined(await walk(db, Person.by_team, team="t", to=5, reverse=True)) == ["k1", "k3", "k5"]
+
+
+async def test_a_filter_counts_in_every_index(db: Database) -> None:
+    """Pages are full of records that pass, whether an index tells what is tested or not."""
+    people = [
+        Person(key=f"{at:02}", first=f"jo{at:02}" if at % 3 else None, last=f"jo{at:02}", age=at % 5)
+        for at in range(40)
+    ]
+    await put(db, *people)
+    passing = [person for person in people if person.age == 1]
+    expected = [person.key for person in passing if person.first] + [p.key for p in passing if not p.first]
+    for select in (None, ["key"], ["key", "nick"]):
+        pages = await walk(db, Person.by_name, prefix="jo", filter={"age": 1}, select=select)
+        assert joined(pages) == expected
+        assert [len(page) for page in pages] == [3, 3, 2]
+
+
+async def test_a_token_is_for_its_union_alone(db: Database) -> None:
+    """Neither a member nor another union takes it, nor the union the token of a member."""
+    await put(db, *PEOPLE)
+    token = (await db.search(Person.by_name, prefix="jo", limit=1)).next_token
+    member = (await db.search(Person.by_first, prefix="jo", limit=1)).next_token
+    assert token is not None
+    assert len(token) <= 250
+    for index, given in ((Person.by_first, token), (Person.by_plain, token), (Person.by_name, member)):
+        with pytest.raises(TokenMismatch, match="was made by another search"):
+            await db.search(index, prefix="jo", next_token=given)
+
+
+async def test_a_record_that_moves_while_a_page_is_made_comes_once_on_it(sqlite: SqliteStore) -> None:
+    """Found by its first name, then renamed before the last names are read, it is on the page already."""
+    between = Between(ReadByRead(sqlite))
+    db = Database(CATALOG, between, SEAL)
+    await put(db, Person(key="m", first="jo", last="jones"), Person(key="z", first="x", last="josh"))
+    between.action = partial(put, db, Person(key="m", first="x", last="jones"))
+    page = await db.search(Person.by_name, prefix="jo", select=["key"], limit=5)
+    assert [item.key for item in page.items] == ["m", "z"]
+    assert page.next_token is None
+
+
+async def test_failed_shards_of_a_union_are_paid_over_its_gaps(sqlite: SqliteStore, random: Random) -> None:
+    """Shards that fail in one index or another are asked again, from where each of them stood."""
+    chance = 0.4
+    people = [
+        Person(key=f"{at:03}", first=f"jo{at}" if at % 3 else None, last=f"jo{at}", nick="jo") for at in range(60)
+    ]
+    store = FailingStore(ReadByRead(sqlite), lambda read: random.random() < chance)
+    await put(Database(CATALOG, sqlite, SEAL), *people)
+    db = Database(CATALOG, store, SEAL)
+    for backward in (False, True):
+        found: list[str] = []
+        token, pages, chance = None, 0, 0.4
+        while True:
+            pages += 1
+            chance = 0.4 if pages < 20 else 0.0
+            paging = {"last": 5, "before": token} if backward else {"limit": 5, "next_token": token}
+            try:
+                page = await db.search(Person.by_name, prefix="jo", on_shard_failure="PARTIAL", **paging)
+            except StoreUnavailable:  # All that were asked have failed; the token stays good.
+                assert chance
+                continue
+            found += [item.key for item in page.items]
+            token = (page.start_cursor if page.has_previous else None) if backward else page.next_token
+            if token is None:
+                break
+        assert sorted(found) == [person.key for person in people]
+
+
+# --- the whole answer in another order -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["age", "nick", "key"])
+async def test_a_whole_answer_comes_in_the_order_that_is_asked_for(by: str, db: Database, random: Random) -> None:
+    """Sorted by a property that no index of the union may have, nulls first, and turned by desc."""
+    people = [
+        Person(
+            key=f"{at:02}",
+            first=random.choice(["jo", None]),
+            last="jo",
+            age=random.randrange(-3, 4),
+            nick=random.choice(["b", "ab", None]),
+        )
+        for at in range(50)
+    ]
+    await put(db, *people)
+    values = {person.key: (getattr(person, by) is not None, getattr(person, by) or 0) for person in people}
+    for order, reverse in ((by, False), (desc(by), True)):
+        page = await db.search(Person.by_name, prefix="jo", order_by=order)
+        found = [item.key for item in page.items]
+        assert [values[key] for key in found] == sorted(values.values(), reverse=reverse)
+        assert sorted(found) == sorted(values)
+        assert (page.next_token, page.has_next, page.has_previous) == (None, False, False)
+
+
+async def test_at_most_a_thousand_matches_are_sorted(sqlite: SqliteStore) -> None:
+    """Counted after what comes twice is left out; one more is an error that says what to do."""
+    db = Database(CATALOG, sqlite, SEAL)
+    await put(db, *(Person(key=f"{at:04}", first="jo", last="jo", age=-at) for at in range(1_000)))
+    page = await db.search(Person.by_name, prefix="jo", order_by="age")
+    assert [item.age for item in page.items] == list(range(-999, 1))
+    await put(db, Person(key="one more", last="jo"))
+    with pytest.raises(TooManyToSort, match=r"More than 1,000 records match.* narrow the search"):
+        await db.search(Person.by_name, prefix="jo", order_by="age")
+    assert len((await db.search(Person.by_name, prefix="jo", order_by="age", filter={"age": {"lt": -9}})).items) == 990
+
+
+async def test_what_goes_with_pages_does_not_go_with_a_whole_answer(db: Database) -> None:
+    """An order of the whole leaves no room for limits, tokens and failed shards, and needs a union and a property."""
+    for options in (
+        {"limit": 5},
+        {"first": 5},
+        {"reverse": True},
+        {"next_token": "x"},
+        {"on_shard_failure": "PARTIAL"},
+    ):
+        with pytest.raises(ConflictingArguments, match="order_by gives the whole answer as one page"):
+            await db.search(Person.by_name, prefix="jo", order_by="age", **options)
+    with pytest.raises(UnknownArgument, match="order_by sorts what a union finds"):
+        await db.search(Person.by_first, prefix="jo", order_by="age")
+    with pytest.raises(InvalidValue, match=r"Person is not sorted by 'agee'.*Did you mean 'age'"):
+        await db.search(Person.by_name, prefix="jo", order_by="agee")
