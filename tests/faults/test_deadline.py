@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -68,8 +69,9 @@ async def test_a_partial_page_comes_within_the_deadline(behind: Behind, name: st
         behind.proxy.rule = always(HARMFUL[name], FAILING)
         began = now()
         page = await walk.step()
-        assert [failed.shard for failed in page.shards.failed] == ["thing!07"]
-        return now() - began - DEADLINE
+        failed = [failed.shard for failed in page.shards.failed]
+        assert "thing!07" in failed
+        return now() - began - DEADLINE if len(failed) == 1 else inf
 
     assert await best_of(5, lateness, enough=LATE) <= LATE
     behind.proxy.rule = no_fault

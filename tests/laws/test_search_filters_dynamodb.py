@@ -1,0 +1,94 @@
+"""The law of filters on AWS's own engine, DynamoDB Local, which tests a part of them itself: a table for every case."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphql_api.adapters.dynamodb import DynamoStore
+from graphql_api.database import Database
+from tests.depth import examples
+from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
+from tests.engines_report import RAN
+from tests.laws.filter_cases import Case, draw_case
+from tests.laws.search_world import NOW, new_tenant, seen
+from tests.laws.test_search import SEAL, in_batches
+from tests.laws.test_search_dynamodb import ENGINE, settled
+from tests.laws.test_search_filters import OPERATIONS, check_changes, check_walks
+
+CLASSES = [
+    *(f"test {operation}" for operation in OPERATIONS),
+    *("filter in the engine", "records fetched", "left out of a later index", "stopped by the budget", "raw member"),
+]
+
+
+@dataclass
+class Tables:
+    """The engine on an event loop of its own, with a table for every physical layout that was drawn."""
+
+    runner: asyncio.Runner
+    server: Server
+    stores: dict[str, DynamoStore]
+
+    def database(self, case: Case) -> Database:
+        definition = case.world.catalog.table_definition()
+        name = f"filters{len(self.stores)}"
+        store = self.stores.get(repr(definition))
+        if store is None:
+            store = self.stores[repr(definition)] = self.runner.run(self.server.open(name))
+            self.runner.run(store.ensure_table(definition))
+        return Database(case.world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Tables | NoServer]:
+    """The engine, or why it does not run here."""
+    try:
+        with dynamodb_local() as server, asyncio.Runner() as runner:
+            tables = Tables(runner, server, {})
+            yield tables
+            for store in tables.stores.values():
+                runner.run(store.close())
+    except NoServer as problem:
+        yield problem
+
+
+@pytest.fixture
+def tables(started: Tables | NoServer, request: pytest.FixtureRequest) -> Tables:
+    """The engine; without it only continuous integration fails."""
+    found = running(started, ENGINE, request)
+    request.node.user_properties.append((RAN, ENGINE))
+    return found
+
+
+def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
+    tables: Tables, request: pytest.FixtureRequest
+) -> None:
+    """Whatever the engine tests of a filter by itself: no record is lost or repeated, however small the budget."""
+
+    @examples(25, deep=250)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        case = draw_case(data)
+        tables.runner.run(check_walks(data, tables.database(case), settled, case))
+
+    seen.clear()
+    in_batches(law, request, CLASSES)
+
+
+def test_changes_during_a_filtered_walk_never_touch_other_records(
+    tables: Tables, request: pytest.FixtureRequest
+) -> None:
+    """Whatever is inserted, deleted or moved, untouched records come once, in order, and no page has one twice."""
+
+    @examples(15, deep=150)
+    @given(data=st.data())
+    def law(data: st.DataObject) -> None:
+        case = draw_case(data)
+        if not any(part.raw for part in case.search.parts):  # the order of ties differs from tenant to tenant
+            tables.runner.run(check_changes(data, tables.database(case), settled, case))
+
+    in_batches(law, request)
