@@ -3,8 +3,10 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graphql_api.catalog.access import allow, anyone, group, owner, owner_through, signed_in
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.joins import HasMany, Ref, RefMany
 from graphql_api.catalog.markers import (
     Created,
     Id,
@@ -21,6 +23,8 @@ from graphql_api.catalog.markers import (
     desc,
     stored,
 )
+from graphql_api.catalog.record_keys import merge, record_key
+from graphql_api.keys.record_key import RecordKey
 from graphql_api.wiring import Secrets, open_catalog
 
 if TYPE_CHECKING:
@@ -34,9 +38,13 @@ __all__ = [
     "Created",
     "Entity",
     "Graph",
+    "HasMany",
     "Id",
     "Index",
     "Int32",
+    "RecordKey",
+    "Ref",
+    "RefMany",
     "Secrets",
     "Shards",
     "SubId",
@@ -44,11 +52,19 @@ __all__ = [
     "TimestampMs",
     "Ttl",
     "Union",
+    "allow",
+    "anyone",
     "asgi",
     "canonical",
     "derived",
     "desc",
+    "group",
+    "merge",
     "open_catalog",
+    "owner",
+    "owner_through",
+    "record_key",
+    "signed_in",
     "stored",
 ]
 

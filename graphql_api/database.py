@@ -1,43 +1,39 @@
 """A catalog over a store, as one tenant and principal see it: searches, reads and writes from Python."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import IndexRef
+from graphql_api.catalog.record_keys import check_generation, check_names, named, opened, record_key, sealable
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import Clock, system_clock
 from graphql_api.errors import (
-    ConflictingArguments,
-    EmptyKey,
     InvalidLimit,
-    MissingArgument,
     ShardQLError,
-    UnknownArgument,
-    about,
-    nearest,
 )
 from graphql_api.fanout.find_page import Count, count_records, find_page
 from graphql_api.fanout.page import Page
 from graphql_api.fanout.run_search import Work
 from graphql_api.keys.codec import shown
-from graphql_api.keys.outside import split_outside
-from graphql_api.keys.ranges import encode_tuple
+from graphql_api.keys.record_key import RecordKey, RecordKeySeal
 from graphql_api.keys.segments import readable
-from graphql_api.mutations.apply import delete_record, get_record, put_records
-from graphql_api.mutations.item_keys import keys_of
+from graphql_api.mutations.apply import delete_record, living_record, put_records
+from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, keys_of
+from graphql_api.mutations.update import update_record
 from graphql_api.search.dialect import OPTIONS, PAGING, PYTHON, Dialect
 from graphql_api.search.plan import SearchPlan
 from graphql_api.search.planner import plan_search
+from graphql_api.search.primary_key import primary_values, whole_key, written_key
 from graphql_api.search.request import COUNT_BUDGET, MOST_COUNTED, PAGE_WORDS, SearchRequest
 from graphql_api.search.seal import Seal
-from graphql_api.search.searched import searched_value
+from graphql_api.search.searched import Final
 from graphql_api.store.bill import itemised
 from graphql_api.store.port import Store
 from graphql_api.store.tally import count_returned, count_search
-from graphql_api.store.values import Key
+from graphql_api.store.values import Item, Key
 
 E = TypeVar("E", bound=Entity)
 
@@ -52,6 +48,8 @@ class Database:
     clock: Clock = system_clock
     tenant: str | None = None
     principal: str | None = None
+    key_seal: RecordKeySeal = field(default_factory=RecordKeySeal.new)
+    """of record keys; where none is given, they are worth nothing to another database"""
 
     def scoped(self, *, tenant: str | None = None, principal: str | None = None) -> "Database":
         """The same data as another tenant and principal: other records, other tokens."""
@@ -65,7 +63,8 @@ class Database:
         Takes the index's hash properties, `eq`, `prefix`, `from_` and `to` for its first sort property, conditions by
         property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`;
         `filter`, as in `filter={"phone": {"exists": True}}`; `select`, the properties that are needed of each record;
-        of a union `order_by`, the property that sorts the whole answer.
+        of a union `order_by`, the property that sorts the whole answer; of histories with current records `history`:
+        "PAST" or "CURRENT".
         """
         options = {name: arguments.pop(name) for name in (PAGING | OPTIONS) & arguments.keys()}
         entity = self.catalog.entity(index.entity)
@@ -85,9 +84,9 @@ class Database:
 
     async def count(self, index: IndexRef, /, *, at_most: int = MOST_COUNTED, **arguments: Any) -> Count:
         """How many records a search has, counted up to `at_most`: `await db.count(User.by_name, prefix="j")`."""
-        filter = arguments.pop("filter", None)
+        what = {name: arguments.pop(name) for name in ("filter", "history") if name in arguments}
         entity = self.catalog.entity(index.entity)
-        return await self.count_of(SearchRequest(entity.name, index.attribute, arguments, filter=filter), at_most)
+        return await self.count_of(SearchRequest(entity.name, index.attribute, arguments, **what), at_most)
 
     async def count_of(self, request: SearchRequest, at_most: Any = MOST_COUNTED) -> Count:
         """How many records the whole answer has to which a page belongs."""
@@ -111,6 +110,7 @@ class Database:
             **pages,
             order_by=None,
             select=(),
+            counts=True,
             on_shard_failure="FAIL",
             read_budget=COUNT_BUDGET,
             tenant=self.tenant,
@@ -121,48 +121,111 @@ class Database:
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
         """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.
 
-        Where records have a sub id and none is given, it is the last one.
+        Where records have a sub id and none is given, it is the present one: the last, unless one is kept as such.
         """
         found = await self.record(self.catalog.entity(entity), id, parts, consistent=consistent)
         return found if isinstance(found, entity) else None
 
+    async def get_many(self, entity: type[E], ids: Sequence[Any], /, *, consistent: bool = True) -> list[E | None]:
+        """The records with these ids, in their order, by one call of the store: `await db.get_many(User, ["a", "b"])`.
+
+        None stands where there is no record. A part of a longer key is given as a tuple: `[("o-1", "books", 3)]`.
+        """
+        spec = self.catalog.entity(entity)
+        reads = [RecordRead(spec, keys_of(spec, whole_key(spec, id), self.tenant), consistent, None) for id in ids]
+        found: list[E | None] = []
+        for answer in (await self.read_records(reads)).answers if reads else ():
+            if isinstance(answer, ShardQLError):
+                raise answer
+            found.append(answer if isinstance(answer, entity) else None)
+        return found
+
     async def record(
         self, spec: EntitySpec, id: Any, parts: Mapping[str, Any], *, consistent: bool = True, dialect: Dialect = PYTHON
     ) -> Entity | None:
-        """The record with this id, given as one or part by part; without its sub id the last one of the id."""
-        return (await self.find_record(spec, id, parts, consistent=consistent, dialect=dialect)).record
+        """The record with this id, given as one or part by part; without its sub id the present one of the id.
 
-    async def find_record(
+        The id may also be the record's key.
+        """
+        values = primary_values(spec, id, parts, dialect)
+        wanted = self.wanted(spec, values, consistent=consistent, dialect=dialect)
+        if isinstance(id, RecordKey):
+            wanted = RecordRead(spec, self.keys_at(spec, id), consistent, None)
+        if isinstance(wanted, SearchRequest):
+            return first_of(await self.page(wanted))
+        (answer,) = (await self.read_records([wanted])).answers
+        if isinstance(answer, ShardQLError):
+            raise answer
+        return answer
+
+    def wanted(
         self,
         spec: EntitySpec,
-        id: Any,
-        parts: Mapping[str, Any],
+        values: Sequence[Any],
         *,
-        consistent: bool = True,
-        dialect: Dialect = PYTHON,
+        consistent: bool,
         why: str | None = None,
-    ) -> "RecordFound":
-        """The same, and what finding it took."""
-        values = _primary_values(spec, id, parts, dialect)
-        if spec.sub_ids and len(values) == len(spec.ids):
-            by_id = {dialect.argument(part.name): value for part, value in zip(spec.ids, values, strict=True)}
-            request = SearchRequest(
-                spec.name, "by_id", by_id, reverse=True, limit=1, consistent=consistent, why=why, dialect=dialect
-            )
-            last = await self.page(request)
-            return RecordFound(last.items[0] if last.items else None, last.explain)
-        return await self.read_record(RecordRead(spec, keys_of(spec, values, self.tenant), consistent, why))
+        dialect: Dialect = PYTHON,
+    ) -> "RecordRead | SearchRequest":
+        """What finds the record with these values of its primary key: a read by key, or a search for the last entry.
 
-    async def read_record(self, read: "RecordRead") -> "RecordFound":
-        """The record that a read by key finds."""
+        Without sub ids it is the present entry of the id: the one that is always kept so, or else the last.
+        """
+        if spec.sub_ids and len(values) == len(spec.ids):
+            if spec.current is None:
+                by_id = {
+                    dialect.argument(part.name): Final(value) for part, value in zip(spec.ids, values, strict=True)
+                }
+                return SearchRequest(
+                    spec.name, "by_id", by_id, reverse=True, limit=1, consistent=consistent, why=why, dialect=dialect
+                )
+            values = [*values, spec.current]
+        return RecordRead(spec, keys_of(spec, values, self.tenant), consistent, why)
+
+    async def read_records(self, reads: Sequence["RecordRead"]) -> "RecordsFound":
+        """The records that these reads find, by one call of the store; one that is broken takes no other with it."""
         now = self.clock()
+        keys = [*dict.fromkeys(key for read in reads for key in read.keys)]
         with itemised() as bill:
-            record = await get_record(self.store, read.entity, read.keys, now=now, consistent=read.consistent)
-        count_returned(record is not None)
-        work = Work(fetched=len(read.keys))
+            items = await self.store.get_many(keys, reads[0].consistent)
+        answers = _answers(reads, dict(zip(keys, items, strict=True)), now)
+        found = sum(isinstance(answer, Entity) for answer in answers)
+        count_returned(found)
+        work = Work(fetched=len(keys))
         work.took(self.clock() - now, bill)
-        cost = {**work.describe(), "returned": int(record is not None)}
-        return RecordFound(record, {**read.describe(), "read": cost})
+        return RecordsFound(answers, {**_described(reads), "read": {**work.describe(), "returned": found}})
+
+    # --- record keys -------------------------------------------------------------------------------------------
+
+    def seal_key(self, of: Entity | RecordKey) -> str:
+        """The text by which clients name a record for ever: its `id` in GraphQL."""
+        key = of if isinstance(of, RecordKey) else record_key(of)
+        return self.key_seal.seal(sealable(named(self.catalog.entities, key, "of"), key, self.tenant))
+
+    def open_key(self, text: str, entity: type[Entity] | None = None, *, argument: str = "text") -> RecordKey:
+        """The key in such a text; `entity`: what it has to name a record of."""
+        origin = None if entity is None else self.catalog.entity(entity).name
+        key = self.key_seal.open(text, origin=origin, tenant=self.tenant, argument=argument)
+        return opened(named(self.catalog.entities, key, argument), key, argument)
+
+    def id_or_key(self, spec: EntitySpec, id: Any) -> Any:
+        """What was given as an id: the record key in it, if it is a sealed one."""
+        return self.open_key(id, spec.model, argument="id") if self.key_seal.is_sealed(id) else id
+
+    def keys_at(self, spec: EntitySpec, key: RecordKey) -> list[Key]:
+        """Where a record can be: one place, where the generation is known in which it was created."""
+        check_generation(spec, key)
+        return keys_of(spec, [*key.ids, *key.children], self.tenant, key.generation)
+
+    def foreign_shards(self, of: Iterable[Entity | RecordKey], shard: str) -> list[str]:
+        """The shards that hold these records, but for the given one, none twice: `user!03`, as in `page.shards`."""
+        found: dict[str, None] = {}
+        for one in of:
+            key = one if isinstance(one, RecordKey) else record_key(one)
+            spec = named(self.catalog.entities, key, "of")
+            check_generation(spec, key)
+            found |= dict.fromkeys(hash_keys_of(spec, encoded_id(spec, key.ids), None, key.generation))
+        return [name for name in found if name != shard]
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -179,14 +242,38 @@ class Database:
         entity = self.catalog.entity(type(records[0]))
         return await put_records(self.store, entity, records, self.tenant, now=self.clock())
 
+    async def restore_many(self, records: Sequence[Entity]) -> list[ShardQLError | None]:
+        """The same for what comes out of another table, current records among it.
+
+        Where an id has entries, its current record is made from them, in whatever order all of it comes.
+        """
+        if not records:
+            return []
+        entity = self.catalog.entity(type(records[0]))
+        return await put_records(self.store, entity, records, self.tenant, now=self.clock(), restoring=True)
+
+    async def update(self, entity: type[E], id: Any = None, /, **changes: Any) -> E:
+        """Changes a record and gives it back: `await db.update(Order, "o-1", version="v4", status="sent")`.
+
+        What is not given stays, null clears. Under a new sub id it is a new entry, which goes on from the last one.
+        """
+        spec = self.catalog.entity(entity)
+        known = [part.name for part in spec.primary]
+        parts = {name: changes.pop(name) for name in known if name in changes}
+        if id is None and "id" in changes and "id" not in spec.properties:
+            id = changes.pop("id")
+        if isinstance(id, RecordKey) and any(part.name in parts for part in spec.sub_ids):
+            check_names(spec, id)
+            parts, id = {**dict(zip(known, id.ids, strict=False)), **parts}, None
+        values = written_key(spec, id, parts)
+        record = await update_record(self.store, spec, values, changes, self.tenant, now=self.clock())
+        assert isinstance(record, entity), "the catalog's entity is made by its own class"
+        return record
+
     async def delete(self, entity: type[Entity], id: Any = None, /, **parts: Any) -> None:
         """Removes the record with this id, if there is one."""
         spec = self.catalog.entity(entity)
-        values = _primary_values(spec, id, parts, PYTHON)
-        if len(values) < len(spec.primary):
-            missing = spec.sub_ids[0].name
-            raise MissingArgument(f"{spec.type_name} has several records an id: give {missing} too.", argument=missing)
-        await delete_record(self.store, spec, values, self.tenant)
+        await delete_record(self.store, spec, written_key(spec, id, parts), self.tenant, now=self.clock())
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,56 +297,38 @@ class RecordRead:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordFound:
-    """A record, if it is there, and what finding it took."""
+class RecordsFound:
+    """What reads by key have found, one by one, and what that took."""
 
-    record: Entity | None
+    answers: Sequence[Entity | ShardQLError | None]
+    """None where there is no record, an error where what is stored is none"""
     explain: Mapping[str, Any]
 
 
-def _primary_values(spec: EntitySpec, id: Any, parts: Mapping[str, Any], dialect: Dialect) -> list[Any]:
-    """The values of a primary key, out of an id and parts by argument; without its sub ids if none of them is given."""
-    left = dict(parts)
-    known = [dialect.key_part(part.name) for part in spec.primary]
-    if id is None and "id" not in known:
-        id = left.pop("id", None)
-    values: list[Any] = []
-    given_as: list[str] = []
-    if id is not None and not spec.ids:
-        raise UnknownArgument(f"{spec.type_name} has no id, since there is one of it: leave id out.", argument="id")
-    if id is not None:
-        with about("id"):
-            parts_of_id = split_outside(id, [part.column.codec for part in spec.ids], spec.separator)
-            values = [searched_value(spec, part, value) for part, value in zip(spec.ids, parts_of_id, strict=True)]
-            given_as = ["id"] * len(values)
-    for at, part in enumerate(spec.primary[len(values) :], len(values)):
-        argument = known[at]
-        if argument not in left:
-            if part in spec.sub_ids and not any(name in parts for name in known[len(spec.ids) :]):
-                break
-            raise MissingArgument(f"{spec.type_name} is found by its {argument}: give it.", argument=argument)
-        with about(argument):
-            values.append(searched_value(spec, part, left.pop(argument)))
-            given_as.append(argument)
-    if left:
-        wrong = next(iter(left))
-        if wrong in known:
-            raise ConflictingArguments(
-                f"{wrong} is part of the id, which is given too: give one of the two.", argument=wrong
-            )
-        raise UnknownArgument(
-            f"{spec.type_name} is found by {', '.join(known)}, not by {wrong!r}.{nearest(wrong, known)}", argument=wrong
-        )
-    if dialect is not PYTHON:
-        _check_key(spec, values, given_as)
-    return values
+def first_of(page: Page[Any]) -> Entity | None:
+    """The only record that was asked for, if there is one."""
+    found: Sequence[Entity] = page.items
+    return found[0] if found else None
 
 
-def _check_key(spec: EntitySpec, values: Sequence[Any], given_as: Sequence[str]) -> None:
-    """Refuses by its argument what could be no key; in Python the id has none, and the property is told of later."""
-    for value, argument in zip(values, given_as, strict=True):
-        if value == "":
-            raise EmptyKey(f"{argument} is empty, and empty keys hold no records: give a text.", argument=argument)
-    if values:
-        with about(max(zip(values, given_as, strict=True), key=lambda given: len(str(given[0])))[1]):
-            encode_tuple([part.column for part in spec.primary[: len(values)]], values)
+def _answers(
+    reads: Sequence[RecordRead], items: Mapping[Key, Item | None], now: float
+) -> list[Entity | ShardQLError | None]:
+    answers: list[Entity | ShardQLError | None] = []
+    for read in reads:
+        try:
+            answers.append(living_record(read.entity, [items[key] for key in read.keys], now))
+        except ShardQLError as problem:
+            answers.append(problem)
+    return answers
+
+
+def _described(reads: Sequence[RecordRead]) -> dict[str, Any]:
+    """The reads in words: of several, how many keys of which entities."""
+    if len(reads) == 1:
+        return reads[0].describe()
+    return {
+        "entities": sorted({read.entity.type_name for read in reads}),
+        "records": len(reads),
+        "consistent": reads[0].consistent,
+    }

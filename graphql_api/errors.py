@@ -3,7 +3,7 @@
 The list is closed and documented in `docs/errors.md`. Codes are part of the interface and never change.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -139,7 +139,7 @@ class InvalidRange(ShardQLError):
 
 
 class InvalidLimit(ShardQLError):
-    """A page size outside of what is allowed."""
+    """A page size, or a number of ids, outside of what is allowed."""
 
     code = "INVALID_LIMIT"
 
@@ -187,6 +187,13 @@ class CreationChanged(ShardQLError):
     status = 409
 
 
+class RecordNotFound(ShardQLError):
+    """There is no record with this id to change."""
+
+    code = "RECORD_NOT_FOUND"
+    status = 404
+
+
 # --- tokens and record keys ------------------------------------------------------------------------------------
 
 
@@ -209,11 +216,37 @@ class TokenMismatch(ShardQLError):
 
 
 class TokenAhead(ShardQLError):
-    """The token comes from a server that knows more shard generations than this one."""
+    """The token or record key comes from a server that knows more shard generations than this one."""
 
     code = "TOKEN_AHEAD"
     status = 503
     retryable = True
+
+
+class Unauthenticated(ShardQLError):
+    """The request's credentials are expired, forged, or not for this server; or it has none where some are needed."""
+
+    code = "UNAUTHENTICATED"
+    status = 401
+
+    def __init__(
+        self, message: str, *, argument: str | None = None, shard: str | None = None, passing: bool = False
+    ) -> None:
+        super().__init__(message, argument=argument, shard=shard)
+        self.passing = passing
+        """the credentials may be right: they could not be checked just now"""
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """The machine-readable part, which says so where it may go away by itself."""
+        return {**super().extensions, **({"retryable": True} if self.passing else {})}
+
+
+class Forbidden(ShardQLError):
+    """The caller may not read or write this."""
+
+    code = "FORBIDDEN"
+    status = 403
 
 
 class InvalidRecordKey(ShardQLError):
@@ -272,10 +305,27 @@ class ConditionFailed(StoreError):
     code = "CONDITION_FAILED"
     status = 409
 
-    def __init__(self, message: str, *, position: int, old: dict[str, Any] | None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: int,
+        old: dict[str, Any] | None,
+        failures: Mapping[int, dict[str, Any] | None] | None = None,
+    ) -> None:
         super().__init__(message)
         self.position = position
         self.old = old
+        self.failures: Mapping[int, dict[str, Any] | None] = {position: old} if failures is None else failures
+        """of a transaction: what stands at each key that is not as expected, by the position of its write"""
+
+
+class Conflict(StoreError):
+    """Other writes of the same records came in between, more often than it was tried; nothing was written."""
+
+    code = "CONFLICT"
+    status = 409
+    retryable = True
 
 
 class WrongTable(StoreError):

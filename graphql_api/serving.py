@@ -1,5 +1,6 @@
 """The server of a catalog: the application that settings describe, over a database."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import orjson
 from starlette.applications import Starlette
 
+from graphql_api.authentication import identify_of
+from graphql_api.catalog.access_rules import open_entities, open_in_words
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.load import load_catalog, load_declared
@@ -16,14 +19,17 @@ from graphql_api.errors import InvalidSettings
 from graphql_api.schema.execution import Engine
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.tabs import tabs_of, title_of
-from graphql_api.settings import Settings, read_settings, unfit, variable
+from graphql_api.settings import Settings, read_settings, variable
 from graphql_api.token_key import token_secrets
+from graphql_api.unfit import unfit
 from graphql_api.web.app import WebOptions, build_app
 from graphql_api.web.graphiql import graphiql_page, graphiql_routes
 from graphql_api.web.opened import OpenDatabase
 from graphql_api.web.operations import Operations
 from graphql_api.web.tracing import open_tracing
 from graphql_api.wiring import Secrets, open_catalog
+
+log = logging.getLogger("shardql")
 
 
 def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) -> Starlette:
@@ -39,7 +45,19 @@ def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) ->
     if problems:
         raise InvalidSettings(problems)
     secrets, _ = token_secrets(chosen)
-    return application(graph, lambda: open_served(graph.catalog, chosen, secrets), chosen, operations_of(chosen))
+    tell_what_is_open(graph.catalog, chosen)
+
+    def opening() -> AbstractAsyncContextManager[Database]:
+        return open_served(graph.catalog, chosen, secrets)
+
+    return application(graph, opening, chosen, operations_of(chosen), secrets=secrets)
+
+
+def tell_what_is_open(catalog: Catalog, settings: Settings) -> None:
+    """In production, what everybody may read has to be meant so."""
+    unsaid = open_entities([*catalog.entities.values()])
+    if settings.production and unsaid:
+        log.warning("%s", open_in_words(unsaid))
 
 
 def open_served(catalog: Catalog, settings: Settings, secrets: Secrets) -> AbstractAsyncContextManager[Database]:
@@ -69,8 +87,13 @@ def application(
     settings: Settings,
     operations: Operations,
     records: Iterable[Entity] = (),
+    *,
+    secrets: Secrets | None = None,
 ) -> Starlette:
-    """The application, watched by `operations`; the queries that GraphiQL begins with find some of the `records`."""
+    """The application, watched by `operations`; the queries that GraphiQL begins with find some of the `records`.
+
+    In development, tokens that were minted with the `secrets` are taken too.
+    """
     graph = _graph(declared)
     engine = Engine(
         graph.read_only_schema if settings.read_only else graph.schema,
@@ -87,6 +110,7 @@ def application(
         body_limit=settings.max_body_bytes,
         cors_origins=settings.cors_origins,
         explains=settings.explain,
+        explain_groups=frozenset(settings.explain_groups),
     )
     return build_app(
         operations.engine(engine),
@@ -94,6 +118,7 @@ def application(
         options,
         [*operations.routes(), *(graphiql_routes(settings.path) if settings.graphiql else ())],
         page=graphiql_page(title_of(graph.catalog), tabs_of(graph.catalog, records)) if settings.graphiql else None,
+        identify=identify_of(settings, secrets),
         middleware=[operations.middleware()],
     )
 

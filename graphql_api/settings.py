@@ -41,9 +41,17 @@ def _drain_seconds(settings: Mapping[str, Any]) -> float:
     return 0.0 if _in_development(settings) else 5.0
 
 
+def _explain(settings: Mapping[str, Any]) -> bool:
+    return _in_development(settings) or bool(settings.get("explain_groups"))
+
+
+def _groups_claim(settings: Mapping[str, Any]) -> str:
+    return "cognito:groups" if settings.get("cognito_user_pool") else "groups"
+
+
 ON_IN_DEVELOPMENT = "on in development"
 _LIMITS = Limits()
-SECRET = frozenset({"token_keys"})
+SECRET = frozenset({"token_keys", "record_key"})
 MACHINE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """where a server answers machines, and so nothing else"""
 
@@ -75,7 +83,7 @@ class Settings(BaseSettings):
     production: bool = _plain(
         False,
         "yes or no",
-        "Production mode: introspection, suggestions and GraphiQL are off, and a store and a token key must be named.",
+        "Production mode: introspection, suggestions, GraphiQL are off; store, token key and record key must be named.",
     )
     store: str | None = _plain(
         None,
@@ -113,6 +121,65 @@ class Settings(BaseSettings):
     )
     token_keys_file: Path | None = _plain(None, "file", "A file with the token keys, one a line, instead.")
 
+    # --- record keys
+
+    record_key: bytes | None = _plain(
+        None,
+        "key",
+        "What record keys are signed with: at least 32 random bytes, in base64 or hex. It is never changed, since "
+        "clients keep record keys for ever.",
+        said="made and kept in development",
+        repr=False,
+    )
+    record_key_file: Path | None = _plain(None, "file", "A file with the key of record keys instead.")
+
+    # --- who asks
+
+    jwks: str | None = _plain(
+        None, "file or URL", "The public keys of whoever issues bearer tokens: a JWKS, in a file or at `https://…`."
+    )
+    cognito_user_pool: str | None = _plain(
+        None,
+        "id",
+        "A user pool of Amazon Cognito, `eu-west-1_AbCdEfGhI`: keys, issuer and the claim of groups follow from it.",
+        pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}_[A-Za-z0-9]{1,50}$",
+    )
+    jwt_issuer: str | None = _plain(None, "text", "What the claim `iss` of a token must be.", said="any")
+    jwt_audiences: Annotated[tuple[str, ...], NoDecode] = _plain(
+        (),
+        "texts",
+        "One of these must be in the claim `aud` of a token, with commas between them; for Cognito ids of app clients.",
+        said="any",
+    )
+    jwt_algorithms: Annotated[tuple[str, ...], NoDecode] = _plain(
+        (),
+        "names",
+        "What tokens may be signed by: `RS256,ES256`. `HS256` and its sisters, whose keys are secrets, only if named.",
+        said="`RS…`, `PS…`, `ES…` and `EdDSA`",
+    )
+    jwt_skew_seconds: float = _plain(
+        60.0, "seconds", "How far the clock of the issuer may be off.", ge=0, le=600, allow_inf_nan=False
+    )
+    jwks_fresh_seconds: float = _plain(
+        600.0, "seconds", "How old keys from a URL may be before they are asked for anew.", ge=1, le=86400
+    )
+    jwks_plain_http: bool = _plain(
+        False, "yes or no", "Whether keys may come over `http://` from another machine, unprotected."
+    )
+    groups_claim: str = _by_mode(
+        _groups_claim,
+        "claim",
+        "Where a token names the groups of whom it stands for: a list, or a text with spaces or commas.",
+        said="`groups`, of Cognito `cognito:groups`",
+        min_length=1,
+    )
+    tenant_claim: str | None = _plain(
+        None, "claim", "Where a token names the tenant. If it is set, every request needs one.", said="no tenants"
+    )
+    api_keys_file: Path | None = _plain(
+        None, "file", "API keys for the header `x-api-key`: a JSON list with `sha256` or `key`, `subject`, `groups`."
+    )
+
     # --- what clients may do
 
     graphiql: bool = _by_mode(_in_development, "yes or no", "The GraphiQL page for browsers.", said=ON_IN_DEVELOPMENT)
@@ -122,11 +189,17 @@ class Settings(BaseSettings):
     suggestions: bool = _by_mode(
         _in_development, "yes or no", "Whether errors propose names of fields.", said=ON_IN_DEVELOPMENT
     )
+    explain_groups: Annotated[tuple[str, ...], NoDecode] = _plain(
+        (),
+        "groups",
+        "Whose header `x-explain: 1` is heard: that of members of these groups, with commas between them.",
+        said="everybody in development",
+    )
     explain: bool = _by_mode(
-        _in_development,
+        _explain,
         "yes or no",
-        "Whether the header `x-explain: 1` is heard; never in production.",
-        said=ON_IN_DEVELOPMENT,
+        "Whether the header `x-explain: 1` is heard; in production only of members of named groups.",
+        said="on in development, or if groups are named",
     )
     read_unit_price: float = _plain(
         0.125, "per million", "What a million read units cost, in any currency: explain tells what pages cost.", ge=0
@@ -187,7 +260,12 @@ class Settings(BaseSettings):
     def _read_keys(cls, value: object) -> object:
         return tuple(map(read_secret, _parts(value))) if isinstance(value, str) else value
 
-    @field_validator("cors_origins", mode="before")
+    @field_validator("record_key", mode="before")
+    @classmethod
+    def _read_record_key(cls, value: object) -> object:
+        return read_secret(value, "record key") if isinstance(value, str) else value
+
+    @field_validator("cors_origins", "jwt_audiences", "jwt_algorithms", "explain_groups", mode="before")
     @classmethod
     def _read_list(cls, value: object) -> object:
         return tuple(_parts(value)) if isinstance(value, str) else value
@@ -262,47 +340,23 @@ def read_settings(**arguments: Any) -> Settings:
     return settings
 
 
-def unfit(settings: Settings) -> Iterator[str]:
-    """What keeps a server from starting with settings that are right one by one."""
-    if settings.token_keys and settings.token_keys_file is not None:
-        yield f"{variable('token_keys')} and {variable('token_keys_file')} are both given: keep one of them."
-    if settings.production and not settings.token_keys and settings.token_keys_file is None:
-        yield (
-            f"Production needs a key that page tokens are sealed with, the same on every server: set "
-            f"{variable('token_keys')} or {variable('token_keys_file')}. `openssl rand -base64 32` makes one."
-        )
-    if settings.production and settings.explain:
-        yield (
-            f"Production explains nothing, since everybody who may ask would be told of tables and keys: turn "
-            f"{variable('explain')} off. In the log, {variable('log_level')}=debug tells the same."
-        )
-    if settings.production and settings.store is None:
-        yield f"Production needs a store: give --store or set {variable('store')}."
-    if settings.only_documents and settings.documents is None:
-        yield f"{variable('only_documents')} leaves nothing to ask: name a file by {variable('documents')}."
-    if settings.path in MACHINE_PATHS:
-        yield f"{variable('path')} is {settings.path}, which answers machines: take another path for GraphQL."
-    if settings.read_only and settings.create_table:
-        yield "A server that only reads makes no table: leave out --create-table or the read-only mode."
-
-
 def variable(name: str) -> str:
     """The variable of the environment that holds a setting."""
     return f"{PREFIX}{name.upper()}"
 
 
-def read_secret(text: str) -> bytes:
-    """A token key out of hex or base64, of either alphabet, with or without padding."""
+def read_secret(text: str, kind: str = "token key") -> bytes:
+    """A key out of hex or base64, of either alphabet, with or without padding."""
     if re.fullmatch(r"(?:[0-9A-Fa-f]{2}){32,}", text):
         return bytes.fromhex(text)
     plain = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         secret = b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except ValueError:
-        raise ValueError("a token key is neither base64 nor hex; `openssl rand -base64 32` makes one") from None
+        raise ValueError(f"a {kind} is neither base64 nor hex; `openssl rand -base64 32` makes one") from None
     if len(secret) < MIN_SECRET_BYTES:
         raise ValueError(
-            f"a token key of {len(secret)} bytes is too short, at least {MIN_SECRET_BYTES} random bytes are needed; "
+            f"a {kind} of {len(secret)} bytes is too short, at least {MIN_SECRET_BYTES} random bytes are needed; "
             "`openssl rand -base64 32` makes one"
         )
     return secret
@@ -320,6 +374,8 @@ def _shown(name: str, value: object) -> str:
             return "yes" if value else "no"
         case tuple() if name in SECRET:
             return f"{len(value)} secret"
+        case bytes():
+            return "1 secret"
         case tuple():
             return ", ".join(map(str, value))
         case _:

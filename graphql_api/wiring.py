@@ -25,6 +25,7 @@ from graphql_api.errors import (
     about,
     nearest,
 )
+from graphql_api.keys.record_key import RecordKeySeal
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.upkeep.table_meta import admit_table
@@ -36,16 +37,17 @@ _BEGINNINGS = {"sqlite": "sqlite:///", "dynamodb": "dynamodb://"}
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What page tokens are sealed with: at least 32 random bytes each.
+    """What page tokens are sealed with, and what record keys are signed with: at least 32 random bytes each.
 
-    The first one seals and all of them open, so they can rotate.
+    Of those for tokens the first one seals and all of them open, so they can rotate. That for record keys never does.
     """
 
     tokens: Sequence[bytes] = field(repr=False)
+    record: bytes = field(default_factory=RecordKeySeal.new_secret, repr=False)
 
     @staticmethod
     def generate() -> "Secrets":
-        """A new secret: tokens made with it are worth nothing after a restart."""
+        """New secrets: tokens and record keys made with them are worth nothing after a restart."""
         return Secrets((Seal.new_secret(),))
 
 
@@ -65,13 +67,13 @@ async def open_catalog(
     With `read_only` opening writes nothing, whatever it says.
     """
     if secrets is None:
-        log.info("No secrets were given: page tokens of this process are worth nothing to another one.")
+        log.info("No secrets were given: page tokens and record keys of this process are worth nothing to another one.")
         secrets = Secrets.generate()
     store = await open_store(url)
     try:
         creates = makes_tables(url) if create_table is None else create_table
         await admit_table(store, catalog, clock(), create_table=creates and not read_only, read_only=read_only)
-        yield Database(catalog, store, Seal(secrets.tokens), clock)
+        yield Database(catalog, store, Seal(secrets.tokens), clock, key_seal=RecordKeySeal(secrets.record))
     finally:
         await store.close()
 

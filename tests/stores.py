@@ -1,6 +1,6 @@
 """Stores for tests: they wrap an engine to behave like another kind of engine, or to count what is asked of it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,11 @@ from graphql_api.store.values import (
     Key,
     RangeRead,
     ReadAnswer,
+    Row,
     RowPage,
     ScanPage,
     TableDefinition,
+    TogetherWrite,
     Write,
 )
 
@@ -34,7 +36,7 @@ class WrappedStore:
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
         return await self.inner.write(writes)
 
-    async def write_together(self, writes: Sequence[Write], token: str) -> None:
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         await self.inner.write_together(writes, token)
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
@@ -159,3 +161,26 @@ class Unfiltered(WrappedStore):
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
         return await super().read_ranges([replace(read, filter=None) for read in reads], want)
+
+
+class Stingy(WrappedStore):
+    """Answers no attribute that was not asked for, but for the keys; an engine may answer more."""
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        answers = await super().read_ranges(reads, want)
+        definition = await self.inner.describe()
+        assert definition is not None
+        keys = {definition.hash_attribute, definition.range_attribute}
+        for index in definition.indexes:
+            keys |= {index.hash_attribute, index.range_attribute} if index.name == reads[0].index else set()
+        return [
+            replace(answer, rows=[_cut(row, keys | read.attributes) for row in answer.rows])
+            if isinstance(answer, RowPage) and read.attributes is not None
+            else answer
+            for read, answer in zip(reads, answers, strict=True)
+        ]
+
+
+def _cut(row: Row, names: Collection[str]) -> Row:
+    item = {name: value for name, value in row.item.items() if name in names}
+    return Row(row.value, row.ordinal, row.key, item, lambda same: same)

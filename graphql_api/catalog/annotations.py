@@ -1,6 +1,7 @@
 """What a property's annotation says: markers wherever they stand, null, the plain type and the codec that fits it."""
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -68,6 +69,15 @@ def read_annotation(annotation: Any, marks: Iterable[Any] = ()) -> Annotation:
         nullable=NoneType in types or Any in types,
         marks=tuple(found),
     )
+
+
+def codec_of_items(annotation: Any) -> scalars.Codec[Any] | None:
+    """The codec of what a list, tuple or set is made of, if it is made of one kind of plain values."""
+    kinds = read_annotation(annotation).types
+    if not all(issubclass(get_origin(kind) or object, list | tuple | AbstractSet) for kind in kinds):
+        return None
+    inside = {inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis}
+    return read_annotation(inside.pop()).codec if len(inside) == 1 else None
 
 
 def _walk(annotation: Any, marks: list[Any]) -> Iterator[Any]:

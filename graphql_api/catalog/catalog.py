@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import overload
 
 from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.join_rules import joined
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.catalog.read_entity import read_entity
 from graphql_api.catalog.rules import violations_of
@@ -24,7 +25,7 @@ class Catalog:
         problems = [_no_entity(given) for given in entities if not _is_entity(given)]
         models = [given for given in entities if _is_entity(given)]
         by_class_name = {model.__name__: model for model in models}
-        specs = [read_entity(model, by_class_name, problems) for model in models]
+        specs = joined([read_entity(model, by_class_name, problems) for model in models], problems)
         problems.extend(violations_of(specs, namespace))
         if problems:
             raise InvalidCatalog(problems)

@@ -2,16 +2,19 @@
 
 import graphlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from graphql_api.catalog.access import Allow, Rules, rules_of
+from graphql_api.catalog.joins import Join
 from graphql_api.catalog.markers import Derived, Index, Primary, Searchable, Shards, Union
 from graphql_api.catalog.naming import entity_name
+from graphql_api.catalog.record_keys import KeyOfRecord
 from graphql_api.errors import InvalidCatalog, Violation, nearest
 
-S = TypeVar("S", bound=Searchable)
+S = TypeVar("S", Index, Union, Join)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +28,36 @@ class Declaration:
     """by attribute, inherited ones first"""
     unions: Mapping[str, Union]
     """by attribute, inherited ones first"""
+    joins: Mapping[str, Join]
+    """by attribute, inherited ones first"""
     derived: Mapping[str, Derived]
     """by property, sources before what is computed from them"""
+    allow: Rules | None
+    """who may read its records; None: everybody"""
+    current: str | None
+    """the sub id of the entry that always holds the latest state of its id"""
 
 
 class Entity(BaseModel):
-    """A kind of record: properties are annotated, indexes are attributes `by_…`."""
+    """A kind of record: properties are annotated, indexes are attributes `by_…`, joins attributes of any name."""
 
     model_config = ConfigDict(
-        ignored_types=(Searchable,), extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+        ignored_types=(Searchable, Join, KeyOfRecord),
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
 
     __declaration__: ClassVar[Declaration]
     by_id = Primary()
+
+    if TYPE_CHECKING:  # of any type, so that a property of this name may be of its own
+
+        @property
+        def key(self) -> Any:
+            """The `RecordKey` of this record."""
+    else:
+        key = KeyOfRecord()
 
     def __init_subclass__(
         cls,
@@ -45,9 +65,11 @@ class Entity(BaseModel):
         shards: Shards | None = None,
         name: str | None = None,
         separator: str | None = None,
+        allow: Allow = None,
+        current: str | None = None,
         **config: Any,
     ) -> None:
-        """`shards` and `separator` are inherited, `name` is the class name in camelCase unless it is given."""
+        """All but `name` are inherited; that is the class name in camelCase unless it is given."""
         super().__init_subclass__(**config)
         above: Declaration | None = getattr(cls, "__declaration__", None)
         cls.__declaration__ = Declaration(
@@ -56,24 +78,19 @@ class Entity(BaseModel):
             separator=separator if separator is not None else above.separator if above else "/",
             indexes=_declared(cls, Index),
             unions=_declared(cls, Union),
+            joins=_declared(cls, Join),
             derived={},
+            allow=rules_of(allow) if allow is not None else above.allow if above else None,
+            current=current if current is not None else above.current if above else None,
         )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Refuses mistyped names at once, all of the class together."""
-        mistakes = [*_index_mistakes(cls), *_union_mistakes(cls), *_derived_mistakes(cls)]
+        mistakes = [*_index_mistakes(cls), *_union_mistakes(cls), *_derived_mistakes(cls), *_join_mistakes(cls)]
         if mistakes:
             raise InvalidCatalog(mistakes)
-        declared = cls.__declaration__
-        cls.__declaration__ = Declaration(
-            declared.name,
-            declared.shards,
-            declared.separator,
-            declared.indexes,
-            declared.unions,
-            _in_order(_derived(cls)),
-        )
+        cls.__declaration__ = replace(cls.__declaration__, derived=_in_order(_derived(cls)))
 
     @model_validator(mode="before")
     @classmethod
@@ -94,7 +111,7 @@ class Entity(BaseModel):
 
 
 def _declared(model: type[Entity], kind: type[S]) -> dict[str, S]:
-    """All searches of a kind that a class declares or inherits; a later class replaces by name."""
+    """All attributes of a kind that a class declares or inherits; a later class replaces by name."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
     return {name: value for name, value in found.items() if isinstance(value, kind)}
 
@@ -138,16 +155,30 @@ def _index_mistakes(model: type[Entity]) -> list[Violation]:
 def _union_mistakes(model: type[Entity]) -> list[Violation]:
     indexes = model.__declaration__.indexes
     return [
-        Violation(
-            model.__name__,
-            attribute,
-            f"is a union of {name!r}, which is no index of {model.__name__}.",
-            nearest(name, indexes).strip() or f"Its indexes are {', '.join(indexes)}.",
-        )
+        Violation(model.__name__, attribute, *_no_member(model, name))
         for attribute, union in model.__declaration__.unions.items()
         for name in union.members
         if name not in indexes
     ]
+
+
+def _no_member(model: type[Entity], name: str) -> tuple[str, str]:
+    """Why a union cannot have a member of this name, and what to do."""
+    declared = model.__declaration__
+    if name == "by_id":
+        return (
+            "is a union of 'by_id', which is the table itself: every record stands there, by its id alone.",
+            "Search ids by by_id alone, or declare an index that is sorted by them.",
+        )
+    if name in declared.unions:
+        return (
+            f"is a union of {name!r}, which is a union itself.",
+            f"Name its members instead: {', '.join(declared.unions[name].members)}.",
+        )
+    return (
+        f"is a union of {name!r}, which is no index of {model.__name__}.",
+        nearest(name, declared.indexes).strip() or f"Its indexes are {', '.join(declared.indexes)}.",
+    )
 
 
 def _derived_mistakes(model: type[Entity]) -> list[Violation]:
@@ -156,6 +187,15 @@ def _derived_mistakes(model: type[Entity]) -> list[Violation]:
         for name, rule in _derived(model).items()
         for source in rule.sources
         if source not in model.model_fields
+    ]
+
+
+def _join_mistakes(model: type[Entity]) -> list[Violation]:
+    return [
+        _unknown(model, attribute, "is joined by", name)
+        for attribute, join in model.__declaration__.joins.items()
+        for name in join.by or ()
+        if name not in model.model_fields
     ]
 
 

@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphql_api.catalog.markers import Shards, Since
+from graphql_api.catalog.annotations import read_annotation
+from graphql_api.catalog.markers import Role, Shards, Since
 from graphql_api.errors import InvalidValue, nearest
 from graphql_api.keys import scalars
-from graphql_api.shards.spaces import SHARD_FUNCTIONS, Generation, ShardSpace
+from graphql_api.shards.spaces import ONE_SHARD, SHARD_FUNCTIONS, Generation, ShardSpace
+
+if TYPE_CHECKING:
+    from graphql_api.catalog.entity import Entity
 
 WIDEST = 5
 """60 million shards; wider text would only lengthen every key"""
@@ -25,6 +29,16 @@ def shard_space(shards: Shards, created: scalars.Codec[Any] | None) -> ShardSpac
     """The space that was declared. Whoever calls this has made sure that `shard_problems` finds nothing."""
     later = tuple(Generation(beginning(growth.since, created), growth.size) for growth in shards.growth)
     return ShardSpace((Generation(None, shards.size), *later), shards.width, shards.function)
+
+
+def own_space(model: type["Entity"]) -> ShardSpace:
+    """The shard space of a class, or one shard where its declaration is broken."""
+    read = (read_annotation(field.annotation, field.metadata) for field in model.model_fields.values())
+    codec = next((one.codec for one in read if Role("created") in one.marks), None)
+    created = codec if isinstance(codec, CREATION_CODECS) else None
+    shards = model.__declaration__.shards
+    broken = any(shard_problems(shards, created)) or (shards.growth and created is None)
+    return ONE_SHARD if broken else shard_space(shards, created)
 
 
 def shard_problems(shards: Shards, created: scalars.Codec[Any] | None) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from graphql_api.catalog.access import Allow, rules_of
 from graphql_api.keys import scalars
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ class Index(Searchable):
     `sharded`: over the entity's own shards, not at all (False), or like the parent whose id the hash properties are.
     `raw`: the range key is the plain attribute of the one sort property; records may tie.
     `projection`: what the index carries: "ALL", "KEYS_ONLY", or the keys and these properties.
+    `allow`: who may search it, instead of what the entity says.
     `name`, `slot`, `hash_key`, `range_key`: physical names, where the ordinary ones do not fit.
     """
 
@@ -173,6 +175,7 @@ class Index(Searchable):
         slot: str | None = None,
         hash_key: str | None = None,
         range_key: str | None = None,
+        allow: Allow = None,
     ) -> None:
         self.hash: tuple[str, ...] = _listed(hash, str)
         self.sort = tuple(_sort_word(word) for word in _listed(sort, (str, Descending)))
@@ -183,17 +186,19 @@ class Index(Searchable):
         self.slot = slot
         self.hash_key = hash_key
         self.range_key = range_key
+        self.allow = rules_of(allow)
 
 
 class Union(Searchable):
     """Several indexes as one search: `by_name = Union("by_first_name", "by_last_name")`.
 
     The answer has the records of the first index in its order, then those of the next one that were not there, and so
-    on.
+    on. `allow`: who may search it, instead of what the entity says.
     """
 
-    def __init__(self, *members: str) -> None:
+    def __init__(self, *members: str, allow: Allow = None) -> None:
         self.members = members
+        self.allow = rules_of(allow)
 
 
 def _listed(words: Any, single: type | tuple[type, ...]) -> tuple[Any, ...]:

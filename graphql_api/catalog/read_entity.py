@@ -10,9 +10,10 @@ from types import MappingProxyType
 
 from pydantic.fields import FieldInfo
 
+from graphql_api.catalog.access import Allowed
 from graphql_api.catalog.annotations import Annotation, read_annotation
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.generations import CREATION_CODECS, shard_problems, shard_space
+from graphql_api.catalog.generations import CREATION_CODECS, own_space, shard_problems
 from graphql_api.catalog.markers import Index, Role, Stored, Union
 from graphql_api.catalog.naming import camel_case, capitalized, without_id
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty, UnionSpec
@@ -69,6 +70,8 @@ class _Reader:
             ),
             separator=self.declared.separator,
             ttl=self._only(self._with_role("ttl"), "Ttl"),
+            allow=self.declared.allow,
+            current=self.declared.current,
         )
 
     # --- properties --------------------------------------------------------------------------------------------
@@ -77,6 +80,7 @@ class _Reader:
         field, annotation = self.model.model_fields[name], self.annotations[name]
         self._report_annotation(name, annotation)
         rule = self.declared.derived.get(name)
+        allowed = [mark.rules for mark in annotation.marks if isinstance(mark, Allowed)]
         renamed = [mark.name for mark in annotation.marks if isinstance(mark, Stored)]
         return PropertySpec(
             name=name,
@@ -87,6 +91,7 @@ class _Reader:
             function=rule.function if rule else None,
             sources=rule.sources if rule else (),
             null_is_stored=annotation.nullable and not rule and _defaults_to_a_value(field),
+            allow=allowed[-1] if allowed else None,
         )
 
     def _report_annotation(self, name: str, annotation: Annotation) -> None:
@@ -124,7 +129,7 @@ class _Reader:
             )
         for problem, remedy in shard_problems(shards, usable):
             self._report(None, problem, remedy)
-        return _own_space(self.model)
+        return own_space(self.model)
 
     # --- indexes -----------------------------------------------------------------------------------------------
 
@@ -137,7 +142,7 @@ class _Reader:
             hash_attribute=HASH_ATTRIBUTE,
             range_attribute=RANGE_ATTRIBUTE,
             head=self.declared.name,
-            space=_own_space(self.model),
+            space=own_space(self.model),
             like_parent=False,
             hash=(),
             lead=ids if sub_ids else (),
@@ -169,12 +174,13 @@ class _Reader:
             tail=() if index.raw else tuple(part for part in primary if part.name not in sorted_by),
             raw=index.raw,
             projection=self._projection(index),
+            allow=index.allow,
         )
 
     def _head(self, attribute: str, index: Index) -> tuple[str, ShardSpace]:
         """Whose name the hash key begins with, and over which shards."""
         if not isinstance(index.sharded, str):
-            return self.declared.name, _own_space(self.model) if index.sharded else ONE_SHARD
+            return self.declared.name, own_space(self.model) if index.sharded else ONE_SHARD
         parent = self.others.get(index.sharded)
         if parent is None:
             hint = nearest(index.sharded, self.others).strip()
@@ -184,7 +190,7 @@ class _Reader:
                 hint or f"Its entities are {', '.join(self.others)}.",
             )
             return index.sharded, ONE_SHARD
-        return parent.__declaration__.name, _own_space(parent)
+        return parent.__declaration__.name, own_space(parent)
 
     def _hash_attribute(self, index: Index, hash_properties: Iterable[PropertySpec], head: str) -> str:
         if index.slot:
@@ -214,17 +220,10 @@ def _defaults_to_a_value(field: FieldInfo) -> bool:
     return not field.is_required() and (field.default_factory is not None or field.default is not None)
 
 
-def _own_space(model: type[Entity]) -> ShardSpace:
-    """The shard space of a class, or one shard where its declaration is broken."""
-    read = (read_annotation(field.annotation, field.metadata) for field in model.model_fields.values())
-    codec = next((one.codec for one in read if Role("created") in one.marks), None)
-    created = codec if isinstance(codec, CREATION_CODECS) else None
-    shards = model.__declaration__.shards
-    broken = any(shard_problems(shards, created)) or (shards.growth and created is None)
-    return ONE_SHARD if broken else shard_space(shards, created)
-
-
 def _union(attribute: str, union: Union, indexes: Mapping[str, IndexSpec]) -> UnionSpec:
     return UnionSpec(
-        attribute, camel_case(attribute.removeprefix("by_")), tuple(indexes[name] for name in union.members)
+        attribute,
+        camel_case(attribute.removeprefix("by_")),
+        tuple(indexes[name] for name in union.members),
+        union.allow,
     )

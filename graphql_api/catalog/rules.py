@@ -5,6 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from graphql_api.catalog.access_rules import access_violations
+from graphql_api.catalog.history_rules import history_violations
 from graphql_api.catalog.index_rules import index_violations
 from graphql_api.catalog.naming import NAME, camel_case
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
@@ -40,6 +42,8 @@ def violations_of(specs: Sequence[EntitySpec], namespace: str | None) -> list[Vi
             _derived,
             index_violations,
             union_violations,
+            history_violations,
+            lambda spec: access_violations(spec, specs),
         )
         for place, problem, remedy in rule(spec)
     ]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from graphql_api.catalog.access import Rules
+from graphql_api.catalog.joins import Kind
 from graphql_api.keys.ranges import Column
 from graphql_api.keys.scalars import Codec
 from graphql_api.shards.spaces import ShardSpace
@@ -33,6 +35,8 @@ class PropertySpec:
     """of a derived property: Python names of what it is computed from"""
     null_is_stored: bool = False
     """null is kept in the record, since leaving it out would mean another default"""
+    allow: Rules | None = None
+    """who may read it; None: whoever may read the record"""
 
     @cached_property
     def column(self) -> Column:
@@ -95,6 +99,8 @@ class IndexSpec:
     """the range value is the plain attribute: rows may tie"""
     projection: Projection = "ALL"
     """stored names where it is a tuple"""
+    allow: Rules | None = None
+    """who may search it; None: as the entity says"""
 
     @cached_property
     def range_parts(self) -> tuple[PropertySpec, ...]:
@@ -117,6 +123,26 @@ class UnionSpec:
     name: str
     """as GraphQL calls it: `name`"""
     members: tuple[IndexSpec, ...]
+    allow: Rules | None = None
+    """who may search it; None: as the entity says"""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSpec:
+    """Records of another entity, found by what a record holds."""
+
+    name: str
+    """as Python calls it"""
+    kind: Kind
+    target: str
+    """name of the other entity, as in hash keys"""
+    via: str | None
+    """Python name of its index or union; None: by its primary key"""
+    by: tuple[PropertySpec, ...]
+    """own properties: their values are the other's key, or what its search is given"""
+    gives: tuple[str, ...]
+    """Python names of the other's properties that get these values, in the same order"""
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +171,12 @@ class EntitySpec:
     """by Python name"""
     ttl: PropertySpec | None = None
     """the second from which on an engine may remove a record"""
+    joins: Mapping[str, JoinSpec] = field(default_factory=dict)
+    """by Python name"""
+    allow: Rules | None = None
+    """who may read its records; None: everybody"""
+    current: str | None = None
+    """the sub id of the entry that always holds the latest state of its id"""
 
     @property
     def primary(self) -> tuple[PropertySpec, ...]:

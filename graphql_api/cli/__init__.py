@@ -12,6 +12,7 @@ from graphql_api.cli.schema import schema
 from graphql_api.cli.serve import serve
 from graphql_api.cli.show import show
 from graphql_api.cli.table import table
+from graphql_api.cli.token import token
 
 app = typer.Typer(
     name="shardql",
@@ -31,5 +32,6 @@ app.command()(new)
 app.command()(sample)
 app.command()(serve)
 app.command()(show)
+app.command()(token)
 app.add_typer(schema, name="schema")
 app.add_typer(table, name="table")

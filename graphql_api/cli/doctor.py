@@ -28,7 +28,7 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
-    """Looks over catalog, GraphQL schema, settings, trusted documents, token key, store and table. Changes nothing.
+    """Looks over catalog, schema, settings, trusted documents, keys, credentials, store and table. Changes nothing.
 
     Each line is a thing that is well (✓), that has a price worth knowing (·), that should be otherwise (!), or that
     cannot work (✗), with what to do.

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from graphql_api.catalog.access_rules import open_entities, open_in_words
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.load import load_catalog
 from graphql_api.catalog.table_rules import MOST_INDEXES
 from graphql_api.cli.checks import Examination
+from graphql_api.cli.credential_checks import examine_credentials
 from graphql_api.cli.nearby import nearest_file
 from graphql_api.cli.outcome import STORE, USAGE
 from graphql_api.cli.samples import offers_samples, sample_records
@@ -19,8 +21,9 @@ from graphql_api.schema.execution import Engine
 from graphql_api.search.request import SearchRequest
 from graphql_api.search.seal import Seal
 from graphql_api.serving import load_graph, read_documents
-from graphql_api.settings import Settings, read_settings, unfit, variable
-from graphql_api.token_key import known_secrets
+from graphql_api.settings import Settings, read_settings, variable
+from graphql_api.token_key import known_record_key, known_tokens
+from graphql_api.unfit import unfit
 from graphql_api.upkeep.advice import advice
 from graphql_api.upkeep.table_differences import MAKE_IT, RENAME_IT, conflicts, missing
 from graphql_api.upkeep.table_state import TableState, differences, index_states, read_state
@@ -28,6 +31,8 @@ from graphql_api.wiring import makes_tables, open_store
 
 LOOKED_AT = 200
 """records of each entity"""
+
+_MADE_LATER = "None yet: the first start makes one and keeps it beside the store."
 
 
 async def examine(address: str, store: str | None) -> Examination:
@@ -41,6 +46,8 @@ async def examine(address: str, store: str | None) -> Examination:
         if catalog is not None:
             _documents(found, settings, address)
         _token_key(found, settings)
+        _record_key(found, settings)
+        await examine_credentials(found, settings)
         records = await _store(found, settings, catalog, address)
     if catalog is not None:
         records = records or await _samples(found, catalog, address)
@@ -78,7 +85,17 @@ def _catalog(found: Examination, address: str) -> Catalog | None:
             graph = load_graph(address)
             assert graph.schema is not None
             found.fine("schema", f"{len(graph.queries)} fields of the query.")
+        _access(found, catalog)
     return catalog
+
+
+def _access(found: Examination, catalog: Catalog) -> None:
+    """Who may read what, where nothing says so."""
+    unsaid = open_entities([*catalog.entities.values()])
+    if unsaid:
+        found.note("access", open_in_words(unsaid), "Give allow=, or allow=anyone where that is meant.")
+    else:
+        found.fine("access", "Every entity says who may read it.")
 
 
 def _settings(found: Examination, store: str | None) -> Settings | None:
@@ -118,16 +135,33 @@ def _token_key(found: Examination, settings: Settings) -> None:
     with found.about("token key"):
         if settings.production and not settings.secrets():
             return  # the settings are told to lack it
-        known = known_secrets(settings)
+        known = known_tokens(settings)
         if known is not None:
             found.fine("token key", f"Page tokens are {known[1]}.")
         elif makes_tables(settings.store_url):
-            found.fine("token key", "None yet: the first start makes one and keeps it beside the store.")
+            found.fine("token key", _MADE_LATER)
         else:
             found.finding(
                 "token key",
                 "There is none: page tokens end with each server, and no other server takes them.",
                 f"Set {variable('token_keys')}; `openssl rand -base64 32` makes one.",
+            )
+
+
+def _record_key(found: Examination, settings: Settings) -> None:
+    with found.about("record key"):
+        known = known_record_key(settings)
+        if known is not None:
+            found.fine("record key", f"Record keys are {known[1]}.")
+        elif settings.production:
+            return  # the settings are told to lack it
+        elif makes_tables(settings.store_url):
+            found.fine("record key", _MADE_LATER)
+        else:
+            found.finding(
+                "record key",
+                "There is none: record keys end with each server, and no other server takes them.",
+                f"Set {variable('record_key')}, and keep it for ever; `openssl rand -base64 32` makes one.",
             )
 
 

@@ -72,7 +72,9 @@ def _load_file(catalog: Catalog, entity: EntitySpec, file: Path, store: str, bat
             with file_bar(file) as show:
                 # A relative URL is another store in another directory.
                 into = f"{store} {Path.cwd()}"
-                return await load_lines(db.put_many, entity, file, show=show, batch=batch, into=into, resume=not anew)
+                return await load_lines(
+                    db.restore_many, entity, file, show=show, batch=batch, into=into, resume=not anew
+                )
 
     started = time.monotonic()
     try:

@@ -43,7 +43,7 @@ async def serve_one(serving: Serving, bound: socket.socket, listening: Callable[
         shown = await stored_samples(database, serving.address) if serving.settings.graphiql else ()
         operations = operations_of(serving.settings)
         graph = load_graph(serving.address)
-        app = application(graph, already_open, serving.settings, operations, shown)
+        app = application(graph, already_open, serving.settings, operations, shown, secrets=serving.secrets)
         server = Server(app, serving.settings, listening=listening, stopping=operations.readiness.stop)
         await server.serve([bound])
 

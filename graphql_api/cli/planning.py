@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from graphql_api.database import Database, RecordFound, RecordRead
-from graphql_api.errors import InvalidToken, ShardQLError
+from graphql_api.database import Database, RecordRead, RecordsFound
+from graphql_api.errors import InvalidRecordKey, InvalidToken, ShardQLError
 from graphql_api.fanout.find_page import Count
 from graphql_api.fanout.page import Page
+from graphql_api.keys.record_key import RecordKeySeal
 from graphql_api.schema.context import Caller
 from graphql_api.schema.execution import Engine, Operation
 from graphql_api.schema.graph import Graph
@@ -22,9 +23,10 @@ from graphql_api.search.request import MOST_COUNTED, SearchRequest
 from graphql_api.search.seal import Seal
 from graphql_api.settings import read_settings
 from graphql_api.store.port import Store
-from graphql_api.token_key import known_secrets
+from graphql_api.token_key import known_record_key, known_tokens
 
 _NO_KEY = " No key is known: name the store that the token is from by --store, or set SHARDQL_TOKEN_KEYS."
+_NO_RECORD_KEY = " The key of record keys is not known: name their store by --store, or set SHARDQL_RECORD_KEY."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +57,24 @@ def planned(graph: Graph, query: str, operation: str | None, variables: Mapping[
     """Plans a query as a server of this store would; its token key is looked for only if there is a token to open."""
     settings = read_settings(store=store)
     asked = Operation(query, operation, variables)
-    found = asyncio.run(_plans(graph, asked, Seal((Seal.new_secret(),)), settings.limits()))
-    if all(problem.code != InvalidToken.code for problem in found.problems):
-        return found
-    known = known_secrets(settings)
-    if known is not None:
-        return asyncio.run(_plans(graph, asked, Seal(known[0].tokens), settings.limits()))
-    problems = [
-        replace(problem, message=f"{problem.message}{_NO_KEY}") if problem.code == InvalidToken.code else problem
-        for problem in found.problems
-    ]
+    record_key = known_record_key(settings)
+    key_seal = RecordKeySeal(record_key[0]) if record_key is not None else RecordKeySeal.new()
+    found = asyncio.run(_plans(graph, asked, Seal((Seal.new_secret(),)), key_seal, settings.limits()))
+    lacking = {} if record_key is not None else {InvalidRecordKey.code: _NO_RECORD_KEY}
+    if any(problem.code == InvalidToken.code for problem in found.problems):
+        known = known_tokens(settings)
+        if known is not None:
+            found = asyncio.run(_plans(graph, asked, Seal(known[0]), key_seal, settings.limits()))
+        else:
+            lacking[InvalidToken.code] = _NO_KEY
+    problems = [replace(one, message=f"{one.message}{lacking.get(one.code, '')}") for one in found.problems]
     return Plans(found.plans, tuple(problems))
 
 
-async def _plans(graph: Graph, operation: Operation, seal: Seal, limits: Limits) -> Plans:
+async def _plans(graph: Graph, operation: Operation, seal: Seal, key_seal: RecordKeySeal, limits: Limits) -> Plans:
     engine = Engine(graph.schema, limits)
-    database = _PlanningDatabase(graph.catalog, cast(Store, None), seal)
-    answer = await engine.run(operation, database, Caller("explain", read_only=True))
+    database = _PlanningDatabase(graph.catalog, cast(Store, None), seal, key_seal=key_seal)
+    answer = await engine.run(operation, database, Caller("explain", read_only=True, trusted=True))
     plans: list[Mapping[str, Any]] = []
     problems: list[Problem] = []
     for error in sorted(answer.body.get("errors", ()), key=_place):
@@ -108,8 +111,8 @@ class _PlanningDatabase(Database):
     async def count_of(self, request: SearchRequest, at_most: Any = MOST_COUNTED) -> Count:
         raise _Planned(self.count_plan(request, at_most).describe())
 
-    async def read_record(self, read: RecordRead) -> RecordFound:
-        raise _Planned(read.describe())
+    async def read_records(self, reads: Sequence[RecordRead]) -> RecordsFound:
+        return RecordsFound([_Planned(read.describe()) for read in reads], {})
 
 
 def _place(error: Mapping[str, Any]) -> tuple[int, int]:

@@ -31,7 +31,7 @@ def serve(
         bool | None,
         typer.Option(
             "--production/--development",
-            help="Production: introspection, suggestions and GraphiQL are off, a store and a token key are needed.",
+            help="Production: introspection, suggestions and GraphiQL are off, a store and keys are needed.",
             show_default=False,
         ),
     ] = None,

@@ -5,6 +5,7 @@ import socket
 from contextlib import closing
 from typing import Any
 
+from graphql_api.authentication import credentials_in_words
 from graphql_api.catalog.load import load_catalog
 from graphql_api.cli.bars import sample_bar
 from graphql_api.cli.fill import fill_once
@@ -13,13 +14,15 @@ from graphql_api.cli.one_worker import Serving, run_one
 from graphql_api.cli.server import address_of, bind
 from graphql_api.cli.workers import Workers
 from graphql_api.errors import InvalidSettings
-from graphql_api.settings import Settings, read_settings, unfit
+from graphql_api.serving import tell_what_is_open
+from graphql_api.settings import Settings, read_settings
 from graphql_api.token_key import token_secrets
+from graphql_api.unfit import unfit
 
 
 def start(address: str, sample: int | None, **arguments: Any) -> int:
     """Serves until a signal asks for a stop; the exit code."""
-    load_catalog(address)
+    catalog = load_catalog(address)
     settings = read_settings(**arguments)
     problems = [*unfit(settings)]
     if settings.read_only and sample is not None:
@@ -27,6 +30,7 @@ def start(address: str, sample: int | None, **arguments: Any) -> int:
     if problems:
         raise InvalidSettings(problems)
     set_up_logs(settings.log_level, settings.log_format)
+    tell_what_is_open(catalog, settings)
     with closing(bind(settings.host, settings.port)) as bound:
         return _start(address, settings, bound, sample)
 
@@ -66,5 +70,6 @@ def _said(address: str, settings: Settings, at: str, tokens: str) -> list[str]:
         f"  mode    {mode}{', read-only' if settings.read_only else ''}{f': {on}' if on else ''}",
         f"  store   {settings.store_url}",
         f"  tokens  {tokens}",
+        f"  callers {credentials_in_words(settings)}",
         "Ctrl-C stops it.",
     ]

@@ -2,21 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Literal
 
 from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.specs import SortProperty
 from graphql_api.errors import StoreError, TooManyToSort
-from graphql_api.fanout.run_search import Found, Work, run_search
+from graphql_api.fanout.run_search import Found, IndexReading, Work
+from graphql_api.search.how_much import MOST_FETCHED, Tries
 from graphql_api.search.item_values import value_reader
 from graphql_api.search.page_token import Place
 from graphql_api.search.plan import Member, SearchPlan
 from graphql_api.search.standing import Standing
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Row
-
-MOST_FETCHED = 2_500
-"""records that are fetched by key at once"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,8 @@ class PageFound:
     work: Work
     asked: int
     """shards"""
+    looked_at_for_each: float
+    """records that a filter was tested on for each that it let through"""
     stopped_by: Literal["BUDGET", "SHARDS"] | None
     """why the page is shorter than asked for, when it is not the last"""
 
@@ -99,6 +100,8 @@ class _Finder:
     answered: bool = False
     """at least one shard did"""
     budget_ended: bool = False
+    looked_at: int = 0
+    """records that a filter was tested on until there were enough"""
 
     async def run(self, wanted: int) -> None:
         for number in self.plan.walk.members():
@@ -111,28 +114,31 @@ class _Finder:
         self.reached = self.plan.walk.goal
 
     async def _member(self, member: Member, wanted: int) -> None:
-        plan, standing, begun = self.plan, self.plan.walk.begins, self.plan.walk.begin_of(member.number)
-        scale = 1 << plan.hint if member.late else 1
+        plan, begun = self.plan, self.plan.walk.begin_of(member.number)
+        reading = IndexReading(self.store, plan, member, self.work, self.failures)
+        tries = Tries(plan.hint if member.late else 0)
         while True:
             needed = wanted - len(self.hits)
-            count = min(needed * scale, max(needed, MOST_FETCHED))
-            enough = count - count // 2 if member.late else count
-            found = await run_search(self.store, plan, member, standing, count, self.work, self.failures, enough)
+            count = tries.next_count(needed) if member.late else needed
+            if member.fetches:
+                count = min(count, MOST_FETCHED)
+            before = self.work.records_read
+            # Nobody knows how many rows are needed: a good part of them is fetched before another round is made.
+            found = await reading.more(count, enough=ceil(count / 4) if member.late else None)
             self._note(found)
             kept = await self._whole(member, found.rows) if member.fetches else found.rows
             self._take(member, found, kept, begun, wanted)
+            tries.took(len(found.rows), len(kept))
+            self.looked_at += _rows_up_to(found.rows, kept[:needed]) if member.late else self.work.records_read - before
             full = len(found.rows) >= count
             last = found.rows[-1].position if full else found.edge
             self.reached = plan.walk.end_of(member.number) if last is None else member.place_of(last)
             if len(self.hits) >= wanted or (last is None and not full):
                 return
-            if self.work.records_read >= plan.budget:
+            if self.work.records_read >= plan.budget and not reading.has_rows:
                 self.budget_ended = True
                 return
-            if not member.fetches:
-                return
-            begun, standing = self.reached, self._standing(self.reached)
-            scale = min(MOST_FETCHED, max(2 * scale, len(found.rows) // max(1, len(kept))))
+            begun = self.reached
 
     def _note(self, found: Found) -> None:
         self.failures |= found.failures
@@ -181,7 +187,7 @@ class _Finder:
 
     def page(self) -> PageFound:
         """What was found, cut to the size of a page."""
-        plan = self.plan
+        plan, each = self.plan, self.looked_at / max(1, len(self.hits))
         if len(self.hits) > plan.limit:
             self.hits = self.hits[: plan.limit]
             last = self.hits[-1].place
@@ -193,7 +199,7 @@ class _Finder:
         stopped_by: Literal["BUDGET", "SHARDS"] | None = None
         if short:
             stopped_by = "BUDGET" if self.budget_ended else "SHARDS"
-        return PageFound(self.hits, standing, self.failures, self.work, self.asked, stopped_by)
+        return PageFound(self.hits, standing, self.failures, self.work, self.asked, each, stopped_by)
 
     def sorted(self, order: SortProperty) -> PageFound:
         """Everything that was found as one page, in another order."""
@@ -209,7 +215,7 @@ class _Finder:
             return value is not None, "" if value is None else order.property.column.encode(value)
 
         self.hits.sort(key=key, reverse=order.descending)
-        return PageFound(self.hits, Standing(plan.walk.goal), {}, self.work, self.asked, None)
+        return PageFound(self.hits, Standing(plan.walk.goal), {}, self.work, self.asked, 1, None)
 
     def _value(self, hit: Hit, order: SortProperty) -> Any:
         row = hit.row
@@ -224,6 +230,13 @@ class _Finder:
 def places_of(hits: Iterable[Hit]) -> dict[int, Place]:
     """For each shard the place of its last row."""
     return {hit.row.ordinal: hit.place for hit in hits}
+
+
+def _rows_up_to(rows: Sequence[Row], kept: Sequence[Row]) -> int:
+    """How many rows were looked at to find these of them; all, where none was found."""
+    if not kept:
+        return len(rows)
+    return next(number for number, row in enumerate(rows, 1) if row.key == kept[-1].key)
 
 
 def _as_it_is(item: Item) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import log2
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.catalog.entity import Entity
@@ -62,11 +63,10 @@ class Page(Generic[E]):
         )
 
     def _hint(self) -> int:
-        """About how many records a filter looks at for each of the page, as a power of two: the next page begins so."""
+        """About how many records were looked at for each that the filter let through, as a power of two."""
         if self._plan.filter is None:
             return 0
-        each = self._found.work.records_read // max(1, len(self._found.hits))
-        return min(MOST_HINT, max(1, each).bit_length() - 1)
+        return min(MOST_HINT, round(log2(max(1, self._found.looked_at_for_each))))
 
     @property
     def shards(self) -> Shards:

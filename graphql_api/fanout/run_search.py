@@ -1,8 +1,9 @@
-"""Runs a plan against one index: rounds of reads until so many rows are certain, or the budget ends."""
+"""Reads one index of a plan: rounds of reads until so many rows are certain, or the budget ends."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 from graphql_api.errors import StoreError
@@ -10,7 +11,6 @@ from graphql_api.fanout.merge import count_safe, frontier, is_behind, merged
 from graphql_api.fanout.shard_stream import ShardStream
 from graphql_api.search.how_much import next_limit
 from graphql_api.search.plan import Member, SearchPlan
-from graphql_api.search.standing import Standing
 from graphql_api.store.bill import Bill
 from graphql_api.store.port import Store
 from graphql_api.store.values import Position, RangeRead, Row, RowPage
@@ -61,44 +61,102 @@ class Found:
     """shards"""
 
 
-async def run_search(
-    store: Store,
-    plan: SearchPlan,
-    member: Member,
-    standing: Standing,
-    wanted: int,
-    work: Work,
-    without: Collection[int] = (),
-    enough: int | None = None,
-) -> Found:
-    """The next `wanted` rows of an index behind where its shards stand, fewer at its end or the budget's.
+class IndexReading:
+    """The rows of one index behind where its shards stand, some at a time; what was read and not given yet is kept."""
 
-    Where `enough` is given, so many are enough as well, if more take another round.
-    The budget is looked at only after a whole round, in which every shard got beyond its place: each page gets on.
-    """
-    begun = work.rounds
-    reads = _within(plan.reads_of(member, standing, wanted - 1, without), plan.budget - work.records_read)
-    streams = {read.ordinal: ShardStream(read, plan, member) for read in reads}
-    known: list[Row] = []
-    safe, scanned = 0, work.records_read
-    edge: Position | None = None
-    while reads:
+    def __init__(
+        self, store: Store, plan: SearchPlan, member: Member, work: Work, without: Collection[int] = ()
+    ) -> None:
+        self._store = store
+        self._plan = plan
+        self._member = member
+        self._work = work
+        self._without = without
+        self._before = work.records_read
+        self._begun = False
+        self._streams: dict[int, ShardStream] = {}
+        self._known: list[Row] = []
+        self._safe = 0
+        self._edge: Position | None = None
+        self._given = 0
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are rows that can be given without a read."""
+        return self._given < self._safe
+
+    async def more(self, wanted: int, enough: int | None = None) -> Found:
+        """The next `wanted` rows, fewer at the end of the index or the budget's.
+
+        Where `enough` is given, so many are enough as well, if more take another round.
+        The budget is looked at only after a whole round, in which every shard got beyond its place: each page gets on.
+        """
+        begin, goal = self._given, self._given + wanted
+        rounds = 0
+        while not self._is_enough(begin + (enough or wanted)):
+            await self._round(goal, rounds)
+            rounds += 1
+        self._given = min(self._safe, goal)
+        streams = self._streams.values()
+        failures = {stream.ordinal: stream.failure for stream in streams if stream.failure is not None}
+        passed = [place for stream in streams for place in stream.passed]
+        return Found(self._known[begin : self._given], passed, self._edge, failures, len(streams))
+
+    def _is_enough(self, rows: int) -> bool:
+        ended = self._edge is None or self._work.records_read >= self._plan.budget
+        return self._begun and (ended or self._safe >= rows)
+
+    async def _round(self, goal: int, rounds: int) -> None:
+        plan, work, needed = self._plan, self._work, goal - self._safe
+        left = max(1, plan.budget - work.records_read)
+        reads = _within(self._refills(goal, rounds) if self._begun else self._begin(goal), left)
+        if not reads:
+            return
         # An engine that stops at `want` must get on as fast as one that reads shard by shard.
         asked = sum(read.limit for read in reads)
-        want = asked if work.rounds > begun else (wanted - safe) << (0 if member.late else plan.hint)
-        left = max(1, plan.budget - work.records_read)
-        await _round(store, streams, reads, min(left, max(want, wanted - safe)), plan, work)
-        known = merged(streams.values(), descending=plan.descending)
-        edge = frontier(streams.values(), descending=plan.descending)
-        safe = count_safe(known, edge, descending=plan.descending)
-        if safe >= (enough or wanted) or work.records_read >= plan.budget:
-            break
-        scale = _scale(work.records_read - scanned, len(known), plan)
-        reads = _refills([*streams.values()], known, safe, wanted, work.rounds - begun, scale, plan)
-        reads = _within(reads, plan.budget - work.records_read)
-    failures = {stream.ordinal: stream.failure for stream in streams.values() if stream.failure is not None}
-    passed = [place for stream in streams.values() for place in stream.passed]
-    return Found(known[: min(safe, wanted)], passed, edge, failures, len(streams))
+        want = asked if rounds else needed << (0 if self._member.late else plan.hint)
+        await self._read(reads, min(left, max(want, needed)))
+
+    def _begin(self, goal: int) -> Sequence[RangeRead]:
+        reads = self._plan.reads_of(self._member, self._plan.walk.begins, goal - 1, self._without)
+        self._begun, self._streams = True, {read.ordinal: ShardStream(read, self._plan, self._member) for read in reads}
+        return reads
+
+    def _refills(self, goal: int, rounds: int) -> Sequence[RangeRead]:
+        """Asks every shard that may still hide a row up to the goal, each for its part of what is missing."""
+        known, safe, streams = self._known, self._safe, self._streams.values()
+        scale = _scale(self._work.records_read - self._before, len(known), self._plan)
+        last_row = known[goal - 1] if len(known) >= goal else None
+        certain, likely = (Counter(row.ordinal for row in known[:end]) for end in (safe, goal))
+        refills = []
+        for stream in streams:
+            if stream.scanned_to is None:
+                continue
+            if last_row is not None and not is_behind(last_row, stream.scanned_to, descending=self._plan.descending):
+                continue
+            share = max(
+                certain[stream.ordinal] / safe if certain[stream.ordinal] else 1 / len(streams),
+                likely[stream.ordinal] / min(goal, len(known)) if known else 0,
+            )
+            refills.append(stream.ask_on(next_limit(goal - safe, share, stream.last_limit, rounds, scale)))
+        return refills
+
+    async def _read(self, reads: Sequence[RangeRead], want: int) -> None:
+        plan, work, streams = self._plan, self._work, self._streams
+        answers = await self._store.read_ranges(reads, want)
+        work.rounds += 1
+        work.reads += len(reads)
+        for read, answer in zip(reads, answers, strict=True):
+            if isinstance(answer, RowPage):
+                streams[read.ordinal].take(answer)
+                work.records_read += answer.records_read
+            elif plan.partial:
+                streams[read.ordinal].fail(answer)
+            else:
+                raise answer
+        self._known = merged(streams.values(), descending=plan.descending)
+        self._edge = frontier(streams.values(), descending=plan.descending)
+        self._safe = count_safe(self._known, self._edge, descending=plan.descending)
 
 
 def _scale(scanned: int, matches: int, plan: SearchPlan) -> float:
@@ -109,55 +167,9 @@ def _scale(scanned: int, matches: int, plan: SearchPlan) -> float:
 
 
 def _within(reads: Sequence[RangeRead], left: int) -> Sequence[RangeRead]:
-    """As much of each read as is left of the budget, and at least one record of each."""
+    """Of each read its part of what is left of the budget, all of which is given away, and at least one record."""
     asked = sum(read.limit for read in reads)
     if asked <= left:
         return reads
-    return tuple(replace(read, limit=max(1, read.limit * left // asked)) for read in reads)
-
-
-async def _round(
-    store: Store,
-    streams: Mapping[int, ShardStream],
-    reads: Sequence[RangeRead],
-    want: int,
-    plan: SearchPlan,
-    work: Work,
-) -> None:
-    answers = await store.read_ranges(reads, want)
-    work.rounds += 1
-    work.reads += len(reads)
-    for read, answer in zip(reads, answers, strict=True):
-        if isinstance(answer, RowPage):
-            streams[read.ordinal].take(answer)
-            work.records_read += answer.records_read
-        elif plan.partial:
-            streams[read.ordinal].fail(answer)
-        else:
-            raise answer
-
-
-def _refills(
-    streams: Sequence[ShardStream],
-    known: Sequence[Row],
-    safe: int,
-    wanted: int,
-    refill: int,
-    scale: float,
-    plan: SearchPlan,
-) -> tuple[RangeRead, ...]:
-    """Asks every shard that may still hide a row of this page, each for its part of what is missing."""
-    last_row = known[wanted - 1] if len(known) >= wanted else None
-    certain, likely = (Counter(row.ordinal for row in known[:end]) for end in (safe, wanted))
-    refills = []
-    for stream in streams:
-        if stream.scanned_to is None:
-            continue
-        if last_row is not None and not is_behind(last_row, stream.scanned_to, descending=plan.descending):
-            continue
-        share = max(
-            certain[stream.ordinal] / safe if certain[stream.ordinal] else 1 / len(streams),
-            likely[stream.ordinal] / min(wanted, len(known)) if known else 0,
-        )
-        refills.append(stream.ask_on(next_limit(wanted - safe, share, stream.last_limit, refill, scale)))
-    return tuple(refills)
+    ends = [total * left // asked for total in accumulate((read.limit for read in reads), initial=0)]
+    return [replace(read, limit=max(1, end - begin)) for read, (begin, end) in zip(reads, pairwise(ends), strict=True)]

@@ -44,6 +44,20 @@ class KeyRange:
         below_high = self.high is None or _below(value, self.high) or (value == self.high and not self.high_open)
         return above_low and below_high
 
+    def within(self, other: "KeyRange") -> "KeyRange":
+        """What lies in both."""
+        low, low_open = self.low, self.low_open
+        if low is None or (other.low is not None and _below(low, other.low)):
+            low, low_open = other.low, other.low_open
+        elif low == other.low:
+            low_open = low_open or other.low_open
+        high, high_open = self.high, self.high_open
+        if high is None or (other.high is not None and _below(other.high, high)):
+            high, high_open = other.high, other.high_open
+        elif high == other.high:
+            high_open = high_open or other.high_open
+        return KeyRange(low, high, low_open, high_open)
+
 
 def _below(one: Any, other: Any) -> bool:
     # Code point order of str is UTF-8 byte order; the values of one index are all text or all numbers.

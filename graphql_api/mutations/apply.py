@@ -1,32 +1,36 @@
 """Applies writes to the store, and reads records by key."""
 
-from collections.abc import Mapping, Sequence
-from secrets import token_urlsafe
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import from_item, has_expired
 from graphql_api.catalog.specs import EntitySpec
-from graphql_api.errors import CreationChanged, ShardQLError, StoreError
-from graphql_api.keys.ranges import Eq, range_of
-from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, item_of, keys_of
+from graphql_api.errors import ShardQLError
+from graphql_api.mutations.creation import creation_changes
+from graphql_api.mutations.histories import put_entries
+from graphql_api.mutations.item_keys import item_of, key_of, keys_of
+from graphql_api.mutations.tries import new_write_id
+from graphql_api.mutations.update import delete_entry
 from graphql_api.store.port import Store
-from graphql_api.store.resume import behind
-from graphql_api.store.values import Delete, Item, Key, Put, RangeRead
-
-
-def new_write_id() -> str:
-    """Names one write for ever: 96 random bits."""
-    return token_urlsafe(12)
+from graphql_api.store.values import Delete, Item, Put
 
 
 async def put_records(
-    store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None, *, now: float
+    store: Store,
+    entity: EntitySpec,
+    records: Sequence[Entity],
+    tenant: str | None,
+    *,
+    now: float,
+    restoring: bool = False,
 ) -> list[ShardQLError | None]:
     """Writes each record in place of what is at its key, and tells for each whether it failed.
 
-    Of several records with one key the last one counts.
+    Of several records with one key the last one counts. `restoring`: current records may be among them.
     """
+    if entity.current is not None:
+        return await put_entries(store, entity, records, tenant, now=now, restoring=restoring)
     results: list[ShardQLError | None] = [None] * len(records)
     items: dict[int, Item] = {}
     for at, record in enumerate(records):
@@ -35,104 +39,33 @@ async def put_records(
         except ShardQLError as problem:
             results[at] = problem
     if len(entity.space.generations) > 1:
-        for at, changed in (await _creation_changes(store, entity, records, items, tenant, now)).items():
+        for at, changed in (await creation_changes(store, entity, records, items, tenant, now)).items():
             results[at] = changed
             del items[at]
-    last = {(item["hashKey"], item["rangeKey"]): at for at, item in items.items()}
-    written = [at for at, item in items.items() if last[item["hashKey"], item["rangeKey"]] == at]
+    last = {key_of(item): at for at, item in items.items()}
+    written = [at for at, item in items.items() if last[key_of(item)] == at]
     if written:
         answers = await store.write([Put(items[at]) for at in written])
         outcome = dict(zip(written, answers, strict=True))
         for at, item in items.items():
-            results[at] = outcome[last[item["hashKey"], item["rangeKey"]]]
+            results[at] = outcome[last[key_of(item)]]
     return results
 
 
-async def get_record(
-    store: Store, entity: EntitySpec, keys: Sequence[Key], *, now: float, consistent: bool
-) -> Entity | None:
-    """The record at one of these keys, which are all that it can have."""
-    items = await store.get_many(keys, consistent)
+def living_record(entity: EntitySpec, items: Iterable[Item | None], now: float) -> Entity | None:
+    """The record among the items at all keys that it can have, unless it has expired."""
     living = (item for item in items if item is not None and not has_expired(entity, item, now))
     return next((from_item(entity, item) for item in living), None)
 
 
-async def delete_record(store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> None:
+async def delete_record(
+    store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None, *, now: float
+) -> None:
     """Removes the record with these values of its primary key, if there is one."""
+    if entity.current is not None:
+        await delete_entry(store, entity, values, tenant, now=now)
+        return
     problems = await store.write([Delete(key) for key in keys_of(entity, values, tenant)])
     for problem in problems:
         if problem is not None:
             raise problem
-
-
-# --- the creation value never changes --------------------------------------------------------------------------
-
-
-async def _creation_changes(
-    store: Store,
-    entity: EntitySpec,
-    records: Sequence[Entity],
-    items: Mapping[int, Item],
-    tenant: str | None,
-    now: float,
-) -> dict[int, CreationChanged]:
-    """Which of the records would give their id another creation value than it has, and so a second home."""
-    assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
-    ids = {at: [getattr(records[at], part.name) for part in entity.ids] for at in items}
-    own_ids = {at: encoded_id(entity, values) for at, values in ids.items()}
-    stored = await _stored_creations(store, entity, {own_ids[at]: values for at, values in ids.items()}, tenant, now)
-    changes = {}
-    for at, own_id in own_ids.items():
-        created = getattr(records[at], entity.created.name)
-        if stored.setdefault(own_id, created) != created:
-            changes[at] = CreationChanged(
-                f"{entity.type_name} {'/'.join(map(str, ids[at]))} was created at {stored[own_id]}, which decides "
-                f"where it lives, and cannot become {created}: keep {entity.created.name} as it is.",
-                argument=entity.created.name,
-            )
-    return changes
-
-
-async def _stored_creations(
-    store: Store, entity: EntitySpec, ids: Mapping[str, Sequence[Any]], tenant: str | None, now: float
-) -> dict[str, Any]:
-    """The creation values of those of the ids that have records; whatever else those hold is no matter here."""
-    if entity.sub_ids:
-        found = [
-            (own_id, item)
-            for own_id, values in ids.items()
-            for item in await _any_entries(store, entity, own_id, values, tenant)
-        ]
-    else:
-        keys = [(own_id, key) for own_id, values in ids.items() for key in keys_of(entity, values, tenant)]
-        items = await store.get_many([key for _, key in keys], consistent=True)
-        found = [(own_id, item) for (own_id, _), item in zip(keys, items, strict=True) if item is not None]
-    assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
-    created = entity.created
-    return {
-        own_id: created.column.codec.load(item[created.stored])
-        for own_id, item in found
-        if created.stored in item and not has_expired(entity, item, now)
-    }
-
-
-async def _any_entries(
-    store: Store, entity: EntitySpec, own_id: str, values: Sequence[Any], tenant: str | None
-) -> list[Item]:
-    """Some entries of an id's history, if it has any: the creation value is the same in all of them."""
-    of_this_id = range_of(entity.indexes["by_id"].columns, [Eq(value) for value in values])
-    reads = [
-        RangeRead(None, hash_text, ordinal, of_this_id, limit=1, consistent=True)
-        for ordinal, hash_text in enumerate(hash_keys_of(entity, own_id, tenant))
-    ]
-    while reads:
-        left = []
-        for read, answer in zip(reads, await store.read_ranges(reads, want=1), strict=True):
-            if isinstance(answer, StoreError):
-                raise answer
-            if answer.rows:
-                return [row.item for row in answer.rows]
-            rest = behind(read, answer.scanned_to, may_tie=False) if answer.scanned_to is not None else None
-            left += [rest] if rest is not None else []
-        reads = left
-    return []

@@ -6,6 +6,7 @@ from typing import Any
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import to_attributes
 from graphql_api.catalog.markers import value_of
+from graphql_api.catalog.read_entity import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.errors import EmptyKey, KeyTooLong, about
 from graphql_api.keys.hash_keys import hash_key
@@ -15,6 +16,14 @@ from graphql_api.store.values import Item, Key
 
 WRITE_ID = "_w"
 """attribute of every record: names the write that made it as it is"""
+
+CURRENT_OF = "_of"
+"""attribute of current records: the sub id of the entry that they are equal to"""
+
+
+def key_of(item: Item) -> Key:
+    """Where a record lives, by its attributes."""
+    return Key(item[HASH_ATTRIBUTE], item[RANGE_ATTRIBUTE])
 
 
 def item_of(entity: EntitySpec, record: Entity, tenant: str | None, write_id: str) -> Item:
@@ -39,6 +48,13 @@ def item_of(entity: EntitySpec, record: Entity, tenant: str | None, write_id: st
         if index.range_attribute not in item:
             item[index.range_attribute] = _range_value(entity, index, range_values)
     return item
+
+
+def current_item(entity: EntitySpec, entry: Entity, tenant: str | None, write_id: str) -> Item:
+    """An entry as the current record of its id is stored."""
+    (part,) = entity.sub_ids
+    current = entry.model_copy(update={part.name: entity.current})
+    return {**item_of(entity, current, tenant, write_id), CURRENT_OF: value_of(entry, part.name)}
 
 
 def _hash_key(
@@ -97,20 +113,21 @@ def encoded_id(entity: EntitySpec, values: Sequence[Any]) -> str:
     return join([part.column.encode(value) for part, value in zip(entity.ids, values, strict=True)])
 
 
-def hash_keys_of(entity: EntitySpec, own_id: str, tenant: str | None) -> list[str]:
-    """Every hash key under which an id may live: one a generation, none twice."""
-    ordinals = {entity.space.ordinal(own_id, number) for number in range(len(entity.space.generations))}
+def hash_keys_of(entity: EntitySpec, own_id: str, tenant: str | None, generation: int | None = None) -> list[str]:
+    """Every hash key under which an id may live: one a generation, none twice; one, if the generation is known."""
+    numbers = range(len(entity.space.generations)) if generation is None else (generation,)
+    ordinals = {entity.space.ordinal(own_id, number) for number in numbers}
     return [hash_key(entity.name, entity.space.text(ordinal), (), tenant) for ordinal in sorted(ordinals)]
 
 
-def keys_of(entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> list[Key]:
-    """Every key under which a record may live, by the values of its whole primary key."""
+def keys_of(entity: EntitySpec, values: Sequence[Any], tenant: str | None, generation: int | None = None) -> list[Key]:
+    """Every key under which a record may live, by the values of its whole primary key; one in a known generation."""
     for part, value in zip(entity.primary, values, strict=True):
         _refuse_empty(entity, part, value)
     with about(_longest(entity.primary, values)):
         range_key = encode_tuple(entity.indexes["by_id"].columns, values)
     own_id = encoded_id(entity, values[: len(entity.ids)])
-    return [Key(hash_text, range_key) for hash_text in hash_keys_of(entity, own_id, tenant)]
+    return [Key(hash_text, range_key) for hash_text in hash_keys_of(entity, own_id, tenant, generation)]
 
 
 def _refuse_empty(entity: EntitySpec, part: PropertySpec, value: Any) -> None:

@@ -15,6 +15,9 @@ from graphql_api.schema.scalars import or_null
 from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT
 
 Info = strawberry.Info[Context, None]
+PARENT: Any = strawberry.Parent
+"""marks the parameter that is the record; type checkers take it for a plain alias"""
+
 Given = Mapping[str, Any]
 """arguments that a client gave, by their GraphQL names"""
 
@@ -57,20 +60,49 @@ def resolved_field(
     marks: Sequence[str] = (),
 ) -> StrawberryField:
     """A field of the query; what is null or left out does not reach its resolver."""
-    names = {argument.python_name: argument.name for argument in arguments}
 
     async def resolver(info: Info, **given: Any) -> Any:
-        return await resolve(
-            info,
-            {names[key]: value for key, value in given.items() if value is not None and value is not strawberry.UNSET},
-        )
+        return await resolve(info, _given(arguments, given))
 
     info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=strawberry.Info)
+    return _field(name, answer, description, [info, *(one.parameter() for one in arguments)], resolver, marks)
+
+
+def record_field(
+    name: str,
+    answer: Any,
+    description: str,
+    arguments: Sequence[Argument],
+    resolve: Callable[[Any, Info, Given], Awaitable[Any]],
+    marks: Sequence[str] = (),
+) -> StrawberryField:
+    """A field of a record, which its resolver gets as well."""
+
+    async def resolver(root: Any, info: Info, **given: Any) -> Any:
+        return await resolve(root, info, _given(arguments, given))
+
+    root = inspect.Parameter("root", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=PARENT[Any])
+    info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=strawberry.Info)
+    return _field(name, answer, description, [root, info, *(one.parameter() for one in arguments)], resolver, marks)
+
+
+def _given(arguments: Sequence[Argument], values: Mapping[str, Any]) -> Given:
+    names = {argument.python_name: argument.name for argument in arguments}
+    return {names[key]: value for key, value in values.items() if value is not None and value is not strawberry.UNSET}
+
+
+def _field(
+    name: str,
+    answer: Any,
+    description: str,
+    parameters: Sequence[inspect.Parameter],
+    resolver: Any,
+    marks: Sequence[str],
+) -> StrawberryField:
     resolver.__name__ = name
-    resolver.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [info, *(argument.parameter() for argument in arguments)], return_annotation=answer
-    )
-    resolver.__annotations__ = {"info": strawberry.Info, "return": answer}
+    resolver.__signature__ = inspect.Signature(parameters, return_annotation=answer)
+    resolver.__annotations__ = {one.name: one.annotation for one in parameters if one.kind is not one.KEYWORD_ONLY}
+    resolver.__annotations__["return"] = answer
     made: StrawberryField = strawberry.field(
         resolver=resolver, name=name, description=description, metadata=dict.fromkeys(marks, True)
     )

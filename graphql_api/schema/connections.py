@@ -10,7 +10,7 @@ from strawberry.types.field import StrawberryField
 
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.fanout.find_page import Count
-from graphql_api.fanout.page import Page
+from graphql_api.fanout.page import Page, Shards
 from graphql_api.schema.context import Context
 from graphql_api.schema.cost import COUNTED, EACH, STORED
 from graphql_api.schema.names import Names, Register, at
@@ -28,6 +28,12 @@ class _OnShardFailure(Enum):
     PARTIAL = "PARTIAL"
 
 
+class _History(Enum):
+    ALL = "ALL"
+    PAST = "PAST"
+    CURRENT = "CURRENT"
+
+
 StoppedBy = Annotated[
     _StoppedBy,
     strawberry.enum(name="StoppedBy", description="Why a page is shorter than asked for, though more records follow."),
@@ -38,6 +44,15 @@ OnShardFailure = Annotated[
         name="OnShardFailure",
         description="What becomes of a page when a shard does not answer: FAIL is an error; PARTIAL gives the records "
         "of the others, says so, and brings the missing ones on later pages.",
+    ),
+]
+
+History = Annotated[
+    _History,
+    strawberry.enum(
+        name="History",
+        description="Which records of histories are wanted: ALL of them, only the entries (PAST), or only the one "
+        "that holds the latest state of each id (CURRENT).",
     ),
 ]
 
@@ -87,11 +102,23 @@ class TotalCount:
     exact: bool = strawberry.field(description="Whether there are no more than these.")
 
 
+class Nothing:
+    """The page of an answer of which it is known, without a look at the store, that it holds no record."""
+
+    items: Sequence[Any] = ()
+    cursors: Sequence[str] = ()
+    next_token = start_cursor = end_cursor = None
+    has_next = has_previous = False
+    complete = True
+    stopped_by = None
+    shards = Shards(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """One record of a page, and its place."""
 
-    page: Page[Any]
+    page: Page[Any] | Nothing
     at: int
 
     @property
@@ -109,7 +136,7 @@ class Edge:
 class Connection:
     """A page under the names of its GraphQL fields."""
 
-    page: Page[Any]
+    page: Page[Any] | Nothing
 
     @property
     def items(self) -> Sequence[Any]:
@@ -149,7 +176,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class _PageInfo:
-    page: Page[Any]
+    page: Page[Any] | Nothing
 
     @property
     def has_next_page(self) -> bool:
@@ -186,11 +213,12 @@ def connection_type(names: Names, register: Register, entity: EntitySpec, record
 
 
 def _total_count() -> StrawberryField:
-    async def total_count(root: Connection, info: strawberry.Info[Context, None], at_most: int = MOST_COUNTED) -> Count:
-        found = await info.context.database.count_of(root.page.request, at_most)
-        if info.context.explains:
-            info.context.explain(info.path.as_list(), found.explain)
-        return found
+    async def total_count(
+        root: Connection, info: strawberry.Info[Context, None], at_most: int = MOST_COUNTED
+    ) -> Count | TotalCount:
+        if isinstance(root.page, Nothing):
+            return TotalCount(value=0, exact=True)
+        return await info.context.reads.count(root.page.request, at_most, info.path.as_list())
 
     total_count.__annotations__ |= {
         "root": strawberry.Parent[Connection],

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from orjson import dumps
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.specs import EntitySpec
 from graphql_api.database import Database
+from graphql_api.schema.access import Gate
+from graphql_api.schema.loaders import Path, Reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +25,18 @@ class Caller:
     logs_explain: bool = False
     """the log tells it"""
     tenant: str | None = None
-    principal: str | None = None
+    subject: str | None = None
+    """who it is, as the server knows them; None: nobody that it knows"""
+    groups: frozenset[str] = frozenset()
+    trusted: bool = False
+    """no rule stands in its way: it is whoever declares the catalog, and never a client"""
+
+    @property
+    def principal(self) -> str | None:
+        """What page tokens are bound to: who it is and what they may do, not the credential, which is renewed."""
+        if self.subject is None:
+            return None
+        return dumps([self.subject, sorted(self.groups)]).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +49,25 @@ class Context:
     """of a million"""
     explained: list[dict[str, Any]] = field(default_factory=list)
     """what each search has done, in the order in which they ended"""
+    writes: bool = False
+    """it is a mutation's"""
+    reads: Reads = field(init=False)
+    """the one way by which its fields read"""
+    gate: Gate = field(init=False)
+    """the rules that stand before it"""
+
+    def __post_init__(self) -> None:
+        told = self.explain if self.explains else None
+        reads = Reads(self.database, told, keeps=not self.writes)
+        object.__setattr__(self, "reads", reads)
+
+        async def look_up(entity: EntitySpec, values: Sequence[Any], path: Path) -> Entity | None:
+            why = f"An access lookup: {entity.type_name} tells who owns what."
+            return await reads.record(entity, values, path, consistent=True, why=why)
+
+        caller = self.caller
+        gate = Gate(self.database.catalog, caller.subject, caller.groups, look_up, trusted=caller.trusted)
+        object.__setattr__(self, "gate", gate)
 
     @property
     def explains(self) -> bool:

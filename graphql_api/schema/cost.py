@@ -14,6 +14,7 @@ from graphql import (
     GraphQLSchema,
     InlineFragmentNode,
     IntValueNode,
+    ListValueNode,
     OperationDefinitionNode,
     SelectionSetNode,
     VariableNode,
@@ -33,6 +34,9 @@ SORTED = "shardql-sorted"
 
 COUNTED = "shardql-counted"
 """mark of a field that counts records, and costs a tenth of one for each"""
+
+GIVEN = "shardql-given"
+"""mark of a list that has an entry for each of the ids that are given"""
 
 STORED = "shardql-stored"
 """mark of a list that is part of a record, and so costs as much as any other property"""
@@ -100,7 +104,10 @@ class _Cost:
         if COUNTED in marks:
             counted = self._given(node, definition, "atMost")
             inside += (min(counted, MOST_COUNTED) if isinstance(counted, int) else MOST_COUNTED) // 10
-        return 1 + _times(marks, page, below) * (1 + inside) if _is_list(definition) else 1 + inside
+        if not _is_list(definition):
+            return 1 + inside
+        times = self._count_given(node) if GIVEN in marks else _times(marks, page, below)
+        return 1 + times * (1 + inside)
 
     def _page_size(self, node: FieldNode, definition: GraphQLField, marks: Mapping[Any, Any]) -> int:
         """The size that the arguments ask for; one out of bounds is refused before anything is read."""
@@ -111,6 +118,14 @@ class _Cost:
             if isinstance(size, int):
                 return min(max(size, 0), MAX_LIMIT)
         return DEFAULT_LIMIT
+
+    def _count_given(self, node: FieldNode) -> int:
+        """How many ids the argument `ids` has; more than are allowed are refused before anything is read."""
+        value = next((one.value for one in node.arguments or () if one.name.value == "ids"), None)
+        ids = self.variables.get(value.name.value) if isinstance(value, VariableNode) else None
+        if isinstance(value, ListValueNode):
+            ids = value.values
+        return len(ids) if isinstance(ids, list | tuple) else 1
 
     def _given(self, node: FieldNode, definition: GraphQLField, name: str) -> Any:
         """The value of an argument that is a whole number."""

@@ -156,7 +156,8 @@ class Engine:
                     limit=self.limits.cost,
                     found=cost,
                 )
-            context = Context(_scoped(database, caller), caller, self._read_unit_price)
+            writes = chosen.operation is OperationType.MUTATION
+            context = Context(_scoped(database, caller), caller, self._read_unit_price, writes=writes)
             with billed() if context.explains else nullcontext():
                 return await self._executed(document, operation, context)
         except _Refused as refused:

@@ -18,7 +18,9 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.schema.conditions import ConditionTypes
 from graphql_api.schema.connections import SHARED_TYPES, connection_type
+from graphql_api.schema.joins import Joins
 from graphql_api.schema.names import GENERATED_FIELDS, RESERVED_FIELDS, Names, Register
+from graphql_api.schema.nodes import node_fields
 from graphql_api.schema.scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.searches import Searches
 from graphql_api.schema.types import RecordTypes, attribute_of, fields_of, object_type
@@ -49,6 +51,10 @@ class Graph:
             page = self._connections[entity.name] = connection_type(self.names, self._register, entity, record)
             for field in searches.of(entity, record, page):
                 self._queries.setdefault(field.graphql_name or field.python_name, field)
+        self._queries |= {_name(field): field for field in node_fields(self.names, records.node)}
+        joins = Joins(catalog, self.names, searches, self._records, self._connections)
+        for entity in catalog.entities.values():
+            fields_of(self._records[entity.name]).extend(joins.of(entity))
         self._register.check()
 
     # --- for own fields ----------------------------------------------------------------------------------------
@@ -93,9 +99,8 @@ class Graph:
         if name not in known:
             raise InvalidValue(f"There is no field {field!r} to hook.{nearest(name, known)}", argument="field")
         known[name].extensions = [*known[name].extensions, *extensions]
-        if not type_name:
-            self._searches.hooked.add(name)
-        else:
+        self._searches.hooked.add(field)
+        if type_name:
             self._searches.reads_more |= {entity for entity, made in self._records.items() if made is types[type_name]}
 
     @property

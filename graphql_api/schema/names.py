@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from graphql_api.catalog.naming import camel_case, capitalized, entity_name
-from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, UnionSpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, JoinSpec, PropertySpec, UnionSpec
 from graphql_api.errors import InvalidCatalog, Violation
 from graphql_api.search.dialect import Dialect
 
@@ -95,9 +95,9 @@ class Register:
         if taken != owner:
             self._refuse(of, f"becomes the field {name!r}, which is taken by {taken}.")
 
-    def fields_of(self, entity: EntitySpec, named: Iterable[tuple[str, PropertySpec]]) -> None:
+    def fields_of(self, entity: EntitySpec, named: Iterable[tuple[str, PropertySpec | JoinSpec]]) -> None:
         """Looks at the fields of one record's type."""
-        taken: dict[str, PropertySpec] = {}
+        taken: dict[str, PropertySpec | JoinSpec] = {}
         for name, part in named:
             other = taken.setdefault(name, part)
             if other is not part:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from inspect import cleandoc
 from types import MappingProxyType
 from typing import Any, NewType, Optional
 from uuid import UUID
@@ -183,7 +184,8 @@ def _enum_type(enum_class: type[Enum], name: str) -> StrawberryEnumDefinition:
     """What `strawberry.enum` makes, without its mark on the class: another catalog may have another name for it."""
     own: Any = vars(enum_class).get("__strawberry_definition__")
     values = own.values if own else [EnumValue(member.name, member.value) for member in enum_class]
-    return StrawberryEnumDefinition(enum_class, name, values, own.description if own else None)
+    words = own.description if own else vars(enum_class).get("__doc__")
+    return StrawberryEnumDefinition(enum_class, name, values, words and cleandoc(words))
 
 
 def or_null(annotation: Any) -> Any:

@@ -12,16 +12,19 @@ from graphql_api.catalog.markers import Descending, desc
 from graphql_api.catalog.naming import capitalized
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty, UnionSpec
 from graphql_api.errors import Violation
+from graphql_api.keys.record_key import RecordKey
 from graphql_api.keys.scalars import Boolean, Text
 from graphql_api.schema.arguments import PAGE_ARGUMENTS, Argument, Given, Info, resolved_field
 from graphql_api.schema.conditions import ConditionTypes, condition_of
-from graphql_api.schema.connections import Connection
+from graphql_api.schema.connections import Connection, History
 from graphql_api.schema.cost import SORTED
 from graphql_api.schema.filters import FilterTypes, filter_of
 from graphql_api.schema.names import Names, Register, at
+from graphql_api.schema.reading import read_page, read_record, shown_by
 from graphql_api.schema.selection import selected_properties
 from graphql_api.schema.types import RecordTypes
 from graphql_api.search.dialect import PAGING
+from graphql_api.search.primary_key import primary_values
 from graphql_api.search.request import MOST_SORTED, SearchRequest
 
 ENUM: Any = Enum
@@ -38,10 +41,11 @@ class Searches:
         self.reads_more = set[str]()
         """entities whose fields may read properties that nobody selected, since the developer's own code is there"""
         self.hooked = set[str]()
-        """fields of the query whose answers the developer's own code sees whole"""
+        """fields whose answers the developer's own code sees whole: `userById`, `User.emails`"""
         self._register = register
         self._records = records
         self._conditions = conditions
+        self._union_orders: dict[str, Any] = {}
         self._paging = {names.dialect.word(name): name for name in PAGING}
 
     def of(self, entity: EntitySpec, record: type, connection: type) -> Iterator[StrawberryField]:
@@ -67,20 +71,29 @@ class Searches:
         ]
 
         async def resolve(info: Info, given: Given) -> Any:
-            parts = dict(given)
-            id = parts.pop("id", None)
-            why = f"{name} reads one record by its key."
-            found = await info.context.database.find_record(entity, id, parts, dialect=self._names.dialect, why=why)
-            if info.context.explains:
-                info.context.explain(info.path.as_list(), found.explain)
-            return found.record
+            parts, database = dict(given), info.context.database
+            id = database.id_or_key(entity, parts.pop("id", None))
+            values = primary_values(entity, id, parts, self._names.dialect)
+            return await read_record(
+                info,
+                entity,
+                values,
+                shown_by(info, entity),
+                keys=database.keys_at(entity, id) if isinstance(id, RecordKey) else None,
+                consistent=True,
+                together=False,
+                why=f"{name} reads one record by its key.",
+                dialect=self._names.dialect,
+            )
 
         name = self._names.record(entity)
         self._register.field(name, at(entity), f"{entity.type_name} by id")
         words = f"The {entity.type_name} with this id, or null."
         if entity.sub_ids:
             subs = " and ".join(self._names.dialect.key_part(part.name) for part in entity.sub_ids)
-            words = f"The entry of {entity.type_name} with this {subs}; without it the last one. Null if there is none."
+            present = "current" if entity.current is not None else "last"
+            words = f"The entry of {entity.type_name} with this {subs}; without it the {present} one. "
+            words += "Null if there is none."
         elif not entity.ids:
             words = f"The one {entity.type_name}, or null."
         return resolved_field(name, record | None, words, arguments, resolve)
@@ -88,15 +101,28 @@ class Searches:
     # --- an index ----------------------------------------------------------------------------------------------
 
     def _index(self, entity: EntitySpec, index: IndexSpec, connection: type) -> StrawberryField:
-        arguments = [*self._needed(entity, index), *self._flat(entity, index), *self._own(entity, index)]
-        arguments += [self._filter(entity), Argument("reverse", bool, "The other way round."), *PAGE_ARGUMENTS]
+        arguments = [*self._needed(entity, index), *self.arguments(entity, index)]
         name = self._names.search(entity, index)
 
         async def resolve(info: Info, given: Given) -> Connection:
-            return await self._search(info, entity, index, given, f"{name} names the index {index.name}.")
+            return await self.search(info, name, entity, index, given, f"{name} names the index {index.name}.")
 
         self._register.field(name, at(entity, index.attribute), f"{entity.type_name}.{index.attribute}")
         return resolved_field(name, connection | None, _index_words(entity, index), arguments, resolve)
+
+    def arguments(self, entity: EntitySpec, search: IndexSpec | UnionSpec) -> list[Argument]:
+        """All that a search takes besides what it cannot do without."""
+        if isinstance(search, UnionSpec):
+            order = Argument(
+                "orderBy",
+                self._union_order(entity, search),
+                f"Sorts the whole answer, up to {MOST_SORTED:,} records, and gives it as one page. Not with arguments "
+                "of pages.",
+            )
+            first, reverse = search.members[0], Argument("reverse", bool, "Each index the other way round.")
+            return [*self._flat(entity, first), *self._filters_of(entity), order, reverse, *PAGE_ARGUMENTS]
+        arguments = [*self._flat(entity, search), *self._own(entity, search), *self._filters_of(entity)]
+        return [*arguments, Argument("reverse", bool, "The other way round."), *PAGE_ARGUMENTS]
 
     def _needed(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
         if index.physical is None and entity.ids:
@@ -134,79 +160,69 @@ class Searches:
             words += f", behind exact ones on {' and '.join(behind)}." if behind else "."
             yield Argument(name, self._conditions.of(entity, sort.property), words)
 
-    def _filter(self, entity: EntitySpec) -> Argument:
-        return Argument("filter", self._filters.of(entity), "What else must hold of the records.")
+    def _filters_of(self, entity: EntitySpec) -> Iterator[Argument]:
+        yield Argument("filter", self._filters.of(entity), "What else must hold of the records.")
+        if entity.current is not None:
+            self._register.type("History", at(entity), "the parts of histories")
+            yield Argument("history", History, "Which records of histories are wanted; ALL if nothing is said.")
 
-    async def _search(
-        self,
-        info: Info,
-        entity: EntitySpec,
-        search: IndexSpec | UnionSpec,
-        given: Given,
-        why: str,
-        order_by: str | Descending | None = None,
+    def is_seen_whole(self, entity: EntitySpec, called: str) -> bool:
+        """Whether code of the developer's may read whatever there is of the records that a field gives."""
+        return entity.name in self.reads_more or called in self.hooked
+
+    async def search(
+        self, info: Info, called: str, entity: EntitySpec, search: IndexSpec | UnionSpec, given: Given, why: str
     ) -> Connection:
+        """The page that a field asks for; `called` is how hooks name the field."""
         left = dict(given)
-        filter = filter_of(left.pop("filter", None))
+        if "id" in left:
+            left["id"] = info.context.database.id_or_key(entity, left["id"])
+        order_by = None
+        if isinstance(search, UnionSpec) and "orderBy" in left:
+            order_by = _sorts(entity)[_plain(left.pop("orderBy"))]
+        filter, history = filter_of(left.pop("filter", None)), _plain(left.pop("history", "ALL"))
         paging = {self._paging[name]: _plain(left.pop(name)) for name in given if name in self._paging}
         indexes = search.members if isinstance(search, UnionSpec) else (search,)
-        read_by_others = entity.name in self.reads_more or info.field_name in self.hooked
-        needs_all = read_by_others or all(index.projection == "ALL" for index in indexes)
+        needs_all = self.is_seen_whole(entity, called) or all(index.projection == "ALL" for index in indexes)
         request = SearchRequest(
             entity.name,
             search.attribute,
             {name: condition_of(value) if has_object_definition(value) else value for name, value in left.items()},
             **paging,
             filter=filter,
+            history=history,
             order_by=order_by,
             why=why,
             select=None if needs_all else selected_properties(entity, info._raw_info),  # noqa: SLF001 - its only way
             dialect=self._names.dialect,
         )
-        page = await info.context.database.page(request)
-        if info.context.explains:
-            info.context.explain(info.path.as_list(), page.explain)
-        return Connection(page)
+        return Connection(await read_page(info, entity, search, request))
 
     # --- several indexes ---------------------------------------------------------------------------------------
 
     def _union(self, entity: EntitySpec, union: UnionSpec, connection: type) -> StrawberryField:
-        first = union.members[0]
-        orders = {
-            f"{name.strip('_').upper()}_{way}": desc(name) if way == "DESC" else name
-            for name, part in entity.properties.items()
-            if part.codec is not None
-            for way in ("ASC", "DESC")
-        }
-        sort_name = self._names.type(f"{entity.type_name}By{capitalized(union.name)}Sort")
-        self._register.type(
-            sort_name, at(entity, union.attribute), f"the orders of {entity.type_name}.{union.attribute}"
-        )
-        order: Any = ANNOTATED[
-            ENUM(sort_name, {name: name for name in orders}),
-            strawberry.enum(name=sort_name, description=f"What sorts all that {union.name} finds."),
-        ]
-        arguments = [*self._needed(entity, first), *self._flat(entity, first), self._filter(entity)]
-        arguments += [
-            Argument(
-                "orderBy",
-                order,
-                f"Sorts the whole answer, up to {MOST_SORTED:,} records, and gives it as one page. Not with arguments "
-                "of pages.",
-            ),
-            Argument("reverse", bool, "Each index the other way round."),
-            *PAGE_ARGUMENTS,
-        ]
+        arguments = [*self._needed(entity, union.members[0]), *self.arguments(entity, union)]
         name, members = self._names.search(entity, union), ", then ".join(index.name for index in union.members)
 
         async def resolve(info: Info, given: Given) -> Connection:
-            left = dict(given)
-            order_by = orders[_plain(left.pop("orderBy"))] if "orderBy" in left else None
-            return await self._search(info, entity, union, left, f"{name} searches {members}.", order_by)
+            return await self.search(info, name, entity, union, given, f"{name} searches {members}.")
 
         self._register.field(name, at(entity, union.attribute), f"{entity.type_name}.{union.attribute}")
         words = f"{entity.type_name} found by {members}: index by index, each in its own order, none of them twice."
         return resolved_field(name, connection | None, words, arguments, resolve, [SORTED])
+
+    def _union_order(self, entity: EntitySpec, union: UnionSpec) -> Any:
+        """The enum of what sorts the answer of a union; made once, for however many fields."""
+        name = self._names.type(f"{entity.type_name}By{capitalized(union.name)}Sort")
+        if name not in self._union_orders:
+            self._register.type(
+                name, at(entity, union.attribute), f"the orders of {entity.type_name}.{union.attribute}"
+            )
+            self._union_orders[name] = ANNOTATED[
+                ENUM(name, {order: order for order in _sorts(entity)}),
+                strawberry.enum(name=name, description=f"What sorts all that {union.name} finds."),
+            ]
+        return self._union_orders[name]
 
     # --- a list in any order -----------------------------------------------------------------------------------
 
@@ -231,7 +247,7 @@ class Searches:
             )
             for part in hash_properties
         ]
-        arguments.append(self._filter(entity))
+        arguments += self._filters_of(entity)
         arguments += [Argument("orderBy", order, "The order; the first of them if nothing is said.", default=default)]
         arguments += PAGE_ARGUMENTS
 
@@ -240,7 +256,7 @@ class Searches:
             order_name = _plain(left.pop("orderBy", default))
             index, reverse = orders[order_name]
             why = f"{order_name} is {'the reversed order' if reverse else 'the order'} of the index {index.name}."
-            return await self._search(info, entity, index, {**left, "reverse": reverse}, why)
+            return await self.search(info, name, entity, index, {**left, "reverse": reverse}, why)
 
         name = self._names.listed(entity, hash_properties, first=first)
         self._register.field(name, at(entity, group[0].attribute), f"the list of {entity.type_name}")
@@ -300,6 +316,16 @@ def _order(index: IndexSpec, reverse: bool) -> tuple[tuple[str, bool], ...]:
     """The properties that an index is ordered by, each with its direction."""
     parts = index.sort or tuple(map(SortProperty, index.tail))
     return tuple((part.property.name, part.descending != reverse) for part in parts)
+
+
+def _sorts(entity: EntitySpec) -> dict[str, str | Descending]:
+    """What can sort the answer of a union, by the names of the orders."""
+    return {
+        f"{name.strip('_').upper()}_{way}": desc(name) if way == "DESC" else name
+        for name, part in entity.properties.items()
+        if part.codec is not None
+        for way in ("ASC", "DESC")
+    }
 
 
 def _plain(value: Any) -> Any:

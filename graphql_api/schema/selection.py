@@ -4,50 +4,101 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphql import (
+    BooleanValueNode,
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
     InlineFragmentNode,
+    SelectionNode,
     SelectionSetNode,
+    VariableNode,
+    is_abstract_type,
 )
 
+from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.schema.names import property_name
 
-_WAYS = {"items": (), "edges": ("node",)}
-"""from a page to its records"""
 
-
-def selected_properties(entity: EntitySpec, info: Any) -> frozenset[str] | None:
-    """The Python names of the properties that a page's selection reads; None where an own field may read any."""
-    names = {property_name(name): name for name in entity.properties}
-    selection = _Selection(info.fragments)
+def selected_properties(entity: EntitySpec, info: Any, *, of_page: bool = True) -> frozenset[str] | None:
+    """The Python names of the properties that a selection of records reads; None where an own field may read any."""
+    needs = _needs(entity)
+    selection = _Selection(info)
+    ways = [("items",), ("edges", "node")] if of_page else [()]
     found = set[str]()
-    for page in info.field_nodes:
-        for field in selection.fields(page.selection_set):
-            if field.name.value not in _WAYS:
-                continue
-            for record in selection.below(field, _WAYS[field.name.value]):
-                if record.name.value in names:
-                    found.add(names[record.name.value])
+    for node in info.field_nodes:
+        for way in ways:
+            for record in selection.below(node, way):
+                if record.name.value in needs:
+                    found |= needs[record.name.value]
                 elif not record.name.value.startswith("__"):
                     return None
     return frozenset(found)
 
 
+def _needs(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
+    """The properties that each generated field of a record is made of."""
+    made_of = {property_name(name): frozenset((name,)) for name in entity.properties}
+    made_of |= {camel_case(name): frozenset(part.name for part in join.by) for name, join in entity.joins.items()}
+    growing = entity.created is not None and len(entity.space.generations) > 1
+    created = (entity.created,) if entity.created is not None and growing else ()
+    return {**made_of, "id": frozenset(part.name for part in (*entity.primary, *created))}
+
+
+def shown_properties(entity: EntitySpec, info: Any, *, of_page: bool, type_name: str | None = None) -> frozenset[str]:
+    """The Python names of the properties of its records that a field shows, all told and none by mistake.
+
+    `type_name`: the type of the record, where the field may give records of several.
+    """
+    needs = {name: parts for name, parts in _needs(entity).items() if name != "id"}
+    selection = _Selection(info, type_name)
+    ways = [("items",), ("edges", "node")] if of_page else [()]
+    found = (record.name.value for node in info.field_nodes for way in ways for record in selection.below(node, way))
+    return frozenset[str]().union(*(needs[name] for name in found if name in needs))
+
+
 class _Selection:
-    def __init__(self, fragments: Mapping[str, Any]) -> None:
-        self._fragments = fragments
+    def __init__(self, info: Any, type_name: str | None = None) -> None:
+        self._fragments: Mapping[str, Any] = info.fragments
+        self._variables: Mapping[str, Any] = getattr(info.variable_values, "coerced", info.variable_values)
+        self._schema = info.schema
+        self._type = info.schema.type_map[type_name] if type_name is not None else None
 
     def fields(self, selection_set: SelectionSetNode | None) -> Iterator[FieldNode]:
         """All fields of a selection, those of fragments included."""
         for selection in selection_set.selections if selection_set else ():
+            if self._is_left_out(selection):
+                continue
             if isinstance(selection, FieldNode):
                 yield selection
             elif isinstance(selection, InlineFragmentNode):
-                yield from self.fields(selection.selection_set)
+                yield from self._of_fragment(selection)
             elif isinstance(selection, FragmentSpreadNode):
-                yield from self.fields(self._fragment(selection.name.value).selection_set)
+                yield from self._of_fragment(self._fragment(selection.name.value))
+
+    def _of_fragment(self, fragment: InlineFragmentNode | FragmentDefinitionNode) -> Iterator[FieldNode]:
+        """Its fields, unless it is for records of another type."""
+        on = fragment.type_condition
+        if on is None or self._type is None or self._is(on.name.value):
+            yield from self.fields(fragment.selection_set)
+
+    def _is(self, name: str) -> bool:
+        kind = self._schema.type_map[name]
+        return kind is self._type or (is_abstract_type(kind) and bool(self._schema.is_sub_type(kind, self._type)))
+
+    def _is_left_out(self, selection: SelectionNode) -> bool:
+        """Whether `@skip` or `@include` take it out of this request."""
+        for directive in selection.directives or ():
+            if directive.name.value in ("skip", "include"):
+                (condition,) = (argument.value for argument in directive.arguments or ())
+                holds = (
+                    self._variables.get(condition.name.value)
+                    if isinstance(condition, VariableNode)
+                    else (isinstance(condition, BooleanValueNode) and condition.value)
+                )
+                if bool(holds) == (directive.name.value == "skip"):
+                    return True
+        return False
 
     def below(self, field: FieldNode, way: tuple[str, ...]) -> Iterator[FieldNode]:
         """The fields at the end of a way."""

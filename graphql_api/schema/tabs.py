@@ -121,7 +121,7 @@ class _Writer:
         name = self.names.record(entity)
         what = f"One {entity.type_name}, {'by its id' if needed else 'of which there is one'}"
         if entity.sub_ids:
-            what = f"The last entry of one {entity.type_name}"
+            what = f"The {'last' if entity.current is None else 'current'} entry of one {entity.type_name}"
         return Tab(
             capitalized(name),
             _document(

@@ -13,13 +13,16 @@ from pydantic.fields import FieldInfo
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
+from graphql_api.catalog.access import depends_on_record
 from graphql_api.catalog.annotations import read_annotation
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.errors import Violation
+from graphql_api.schema.access import place_of
 from graphql_api.schema.cost import STORED
 from graphql_api.schema.names import Names, Register, at, property_name
+from graphql_api.schema.node_type import node_interface, record_type
 from graphql_api.schema.scalars import Bytes, Json, annotation_of, or_null
 
 
@@ -54,9 +57,10 @@ def plain_field(
     deprecated: str | None = None,
     marks: Iterable[str] = (),
     default: Any = None,
+    resolver: Any = None,
 ) -> StrawberryField:
-    """A field that is read from the attribute of the same Python name."""
-    given = {} if default is None else {"default": default}
+    """A field that is read from the attribute of the same Python name, or by a resolver."""
+    given = {name: value for name, value in (("default", default), ("resolver", resolver)) if value is not None}
     made: StrawberryField = strawberry.field(
         name=name or camel_case(python_name),
         description=description,
@@ -86,6 +90,8 @@ class RecordTypes:
     def __init__(self, names: Names, register: Register) -> None:
         self._names = names
         self._register = register
+        self.node = node_interface(names)
+        """the interface of all records"""
         self._models: dict[type[BaseModel], type] = {}
         self._open: list[type[BaseModel]] = []
 
@@ -94,9 +100,9 @@ class RecordTypes:
         name = self._names.type(entity.type_name)
         self._register.type(name, at(entity), entity.model)
         named = [(property_name(part.name), part) for part in entity.properties.values()]
-        self._register.fields_of(entity, named)
+        self._register.fields_of(entity, [*named, *((camel_case(join.name), join) for join in entity.joins.values())])
         fields = [self._property(entity, field_name, part) for field_name, part in named]
-        return object_type(name, _first_of_each(fields), entity.description)
+        return record_type(entity, self.node, name, _body(_first_of_each(fields)), entity.description)
 
     def enum_name(self, enum_class: type) -> str:
         """What an enum is called in GraphQL."""
@@ -120,11 +126,12 @@ class RecordTypes:
             annotation, marks = self._of(entity, part.name, field.annotation, field.metadata), [STORED]
         return plain_field(
             part.name,
-            or_null(annotation) if part.nullable else annotation,
+            or_null(annotation) if part.nullable or depends_on_record(part.allow) else annotation,
             name=name,
             description=part.description,
             deprecated=_deprecation(field),
             marks=marks,
+            resolver=_guarded(entity, part) if part.allow is not None else None,
         )
 
     def _of(self, entity: EntitySpec, place: str, annotation: Any, marks: Iterable[Any] = ()) -> Any:
@@ -219,6 +226,18 @@ class RecordTypes:
                     "Name members with ASCII letters, digits and underscores.",
                 )
             )
+
+
+def _guarded(entity: EntitySpec, part: PropertySpec) -> Any:
+    """Reads a property for those only who may."""
+
+    async def resolve(root: Any, info: strawberry.Info[Any, Any]) -> Any:
+        await info.context.gate.show(entity, [part], root, place_of(info))
+        return attribute_of(root, part.name)
+
+    parent: Any = strawberry.Parent
+    resolve.__annotations__ = {"root": parent[Any], "info": strawberry.Info}
+    return resolve
 
 
 def _first_of_each(fields: Iterable[StrawberryField]) -> list[StrawberryField]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from graphql_api.catalog.record_keys import check_names
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.errors import (
     ConflictingArguments,
@@ -19,10 +20,11 @@ from graphql_api.errors import (
 from graphql_api.keys.codec import shown
 from graphql_api.keys.outside import split_outside, split_outside_prefix, split_outside_start
 from graphql_api.keys.ranges import Between, Condition, Eq, KeyRange, Prefix, range_of, raw_range
+from graphql_api.keys.record_key import RecordKey
 from graphql_api.keys.scalars import EnumCodec, Text
 from graphql_api.search.dialect import FLAT, PAGING, PYTHON, Dialect
 from graphql_api.search.filters import Filter, Test, as_condition
-from graphql_api.search.searched import searched_value
+from graphql_api.search.searched import Final, searched_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,11 @@ def _spread_outside_id(reading: _Reading) -> None:
         raise UnknownArgument(f"{entity.type_name} has no id, since there is one of it: leave id out.", argument="id")
     del reading.left["id"]
     with about("id"):
-        values = split_outside(given, [part.column.codec for part in entity.ids], entity.separator)
+        if isinstance(given, RecordKey):
+            check_names(entity, given)
+            values: list[Any] = [*map(Final, given.ids)]
+        else:
+            values = split_outside(given, [part.column.codec for part in entity.ids], entity.separator)
     for part, value in zip(entity.ids, values, strict=True):
         argument = reading.name(part)
         if reading.left.get(argument) is not None:

@@ -11,10 +11,10 @@ PAGING = frozenset({"reverse", "limit", "next_token", "first", "after", "last", 
 FLAT = ("eq", "prefix", "from_", "to")
 """conditions on the first sort property"""
 
-OPTIONS = frozenset({"filter", "order_by", "select", "read_budget"})
+OPTIONS = frozenset({"filter", "history", "order_by", "select", "read_budget"})
 """further arguments of a search from Python"""
 
-FIXED = PAGING | OPTIONS | {*FLAT, "from", "history"}
+FIXED = PAGING | OPTIONS | {*FLAT, "from"}
 """Arguments that a search takes, now or later: a property of such a name is asked for with an underscore behind it."""
 
 

@@ -5,11 +5,10 @@ what `eq` is not, and `not` turns anything round.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from graphql_api.catalog.annotations import read_annotation
+from graphql_api.catalog.annotations import codec_of_items
 from graphql_api.catalog.plain import to_plain
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.errors import ConflictingArguments, FilterTooLarge, InvalidValue, UnknownArgument, about, nearest
@@ -297,11 +296,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 def item_codec(entity: EntitySpec, part: PropertySpec) -> Codec[Any] | None:
     """The codec of what a list or set is made of, if it is made of one kind of plain values."""
-    kinds = read_annotation(entity.model.model_fields[part.name].annotation).types
-    if not all(issubclass(get_origin(kind) or object, list | tuple | AbstractSet) for kind in kinds):
-        return None
-    inside = {inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis}
-    return read_annotation(inside.pop()).codec if len(inside) == 1 else None
+    return codec_of_items(entity.model.model_fields[part.name].annotation)
 
 
 # --- what an index can serve -----------------------------------------------------------------------------------

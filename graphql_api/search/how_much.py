@@ -1,7 +1,11 @@
 """How many records to ask each shard for: as few as will probably fill the page (docs/search.md)."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, sqrt
+
+MOST_FETCHED = 3_000
+"""records that are fetched by key at once"""
 
 
 def first_limit(count: int, shards: int, *, hint: int = 0, one_id: bool = False) -> int:
@@ -46,6 +50,33 @@ def next_limit(needed: int, share: float, last_limit: int, refill: int, scale: f
     if refill >= 3:
         count = max(count, 2 * last_limit)
     return max(1, count)
+
+
+@dataclass(slots=True)
+class Tries:
+    """How many records to fetch by key at once, where only they tell which of them count.
+
+    `hint` tells about how many were looked at for each that counted on the page before, as a power of two.
+    """
+
+    hint: int
+    fetched: int = 0
+    kept: int = 0
+    batches: int = 0
+
+    def next_count(self, needed: int) -> int:
+        """For so many more that count, as far as the batches so far tell; after three of them, boldly."""
+        if not self.batches:
+            return needed << self.hint
+        scale = self.fetched / self.kept if self.kept else 2 * self.fetched
+        count = _scanned(needed, scale, needed)
+        return max(count, 3 * self.fetched) if self.batches >= 3 else count
+
+    def took(self, fetched: int, kept: int) -> None:
+        """Notes a batch, and how many of it count."""
+        self.fetched += fetched
+        self.kept += kept
+        self.batches += 1
 
 
 def _scanned(matches: float, scale: float, needed: int) -> int:

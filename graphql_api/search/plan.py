@@ -153,7 +153,7 @@ class SearchPlan:
         if not left:
             return []
         each = first_limit(count, len(left), hint=0 if member.late else self.hint, one_id=member.one_id)
-        each = max(1, min(each, self.budget // len(left)))
+        each = min(each, -(-self.budget // len(left)))
         return [_with_limit(read, each, position) for read, position in left]
 
     def _left_of(self, member: Member, read: RangeRead, place: Place, position: Position | None) -> RangeRead | None:
@@ -210,8 +210,8 @@ class SearchPlan:
                 "testedOnRecords": [part.words() for part in rest if part not in by_row],
             }
         if self.order_by is not None:
-            column = self.order_by.column
-            told["sortedBy"] = f"{column.name}{' desc' if column.descending else ''}"
+            order = self.order_by
+            told["sortedBy"] = f"{order.property.stored}{' desc' if order.descending else ''}"
         if any(each.fetches for each in self.members):
             told["fetchesRecords"] = True
         return told

@@ -23,6 +23,7 @@ from graphql_api.keys.segments import join
 from graphql_api.search.conditions import Conditions, narrowed, read_conditions
 from graphql_api.search.dialect import Dialect
 from graphql_api.search.filters import Filter, all_of, conjuncts, read_filter, store_filter
+from graphql_api.search.history import history_test, of_current
 from graphql_api.search.item_values import has_default
 from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
 from graphql_api.search.plan import Binding, Member, SearchPlan
@@ -44,10 +45,11 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
     indexes = union.members if union is not None else (catalog.index(IndexRef(entity.model, request.index)),)
     order_by = _order_by(entity, request)
     paging = read_paging(request)
-    filter = read_filter(entity, request.filter, request.dialect)
+    asked, enforced = read_filter(entity, request.filter, request.dialect), read_filter(entity, request.only)
+    filter = all_of([*conjuncts(asked), *conjuncts(enforced), *conjuncts(history_test(entity, request))])
     selected = _selected(entity, request)
     reads = _Reads(entity, request, filter, selected, order_by, descending=paging.reverse != paging.backward)
-    members = tuple(reads.member(number, index) for number, index in enumerate(indexes))
+    members = tuple(reads.member(index, indexes[:number]) for number, index in enumerate(indexes))
     binding = _binding(request, entity, members, filter, order_by, reverse=paging.reverse, now=now)
     begins, hint = Standing(Place(len(members) if paging.backward else 0)), 0
     if paging.token is not None:
@@ -97,16 +99,19 @@ class _Reads:
         self._order_by = order_by
         self._descending = descending
 
-    def member(self, number: int, index: IndexSpec) -> Member:
-        """What is looked at in one index."""
+    def member(self, index: IndexSpec, earlier: Sequence[IndexSpec]) -> Member:
+        """What is looked at in one index, behind those that come before it in a union."""
         entity, request = self._entity, self._request
         given = read_conditions(entity, index, request.arguments, request.dialect)
         conditions = narrowed(index, given, conjuncts(self._filter))
+        if request.history == "CURRENT":
+            conditions = of_current(entity, index, conditions)
         one_id, ordinals = _shards(entity, index, conditions)
         view = RowView(entity, index, given.known)
         tests = conjuncts(self._filter)
         early = all_of([part for part in tests if all(map(view.tells, part.properties))])
         in_store = self._in_store(view, early)
+        attributes = self._counted_by(view, early, earlier) if request.counts else None
         with about(_longest_hash_argument(index, conditions, request.dialect)):
             whole = tuple(
                 RangeRead(
@@ -118,11 +123,12 @@ class _Reads:
                     consistent=request.consistent and index.physical is None,
                     descending=self._descending,
                     filter=in_store,
+                    attributes=attributes,
                 )
                 for ordinal in (() if conditions.range.is_empty else ordinals)
             )
         return Member(
-            number=number,
+            number=len(earlier),
             index=index,
             conditions=conditions.words,
             hash_values=conditions.hash_values,
@@ -142,6 +148,14 @@ class _Reads:
         expiry = (self._entity.ttl.name,) if self._entity.ttl is not None else ()
         order = (self._order_by.property.name,) if self._order_by is not None else ()
         return (*wanted, *tested, *expiry, *order)
+
+    def _counted_by(self, view: RowView, early: Filter | None, earlier: Sequence[IndexSpec]) -> frozenset[str] | None:
+        """The attributes that tell whether a row counts; None: all."""
+        ttl = self._entity.ttl
+        keys = {name for index in earlier for name in (index.hash_attribute, index.range_attribute)}
+        keys |= {ttl.stored} if ttl is not None and view.stores(ttl.name) else set()
+        tested = view.attributes_of(frozenset() if early is None else early.properties)
+        return None if tested is None else tested | keys
 
     def _in_store(self, view: RowView, early: Filter | None) -> StoreFilter | None:
         """The part of the filter that an engine may test; it sees attributes, and none that the index lacks."""

@@ -47,12 +47,18 @@ class SearchRequest:
     on_shard_failure: str = "FAIL"
     filter: Any = None
     """what else must hold, as `read_filter` takes it"""
+    only: Any = None
+    """what must hold besides, whatever is asked for: the same, in Python's words"""
     order_by: Any = None
     """of a union: the property that sorts the whole answer, or `desc()` of it"""
+    history: str = "ALL"
+    """of histories with current records: ALL, the entries alone (PAST), or the current records alone (CURRENT)"""
     select: Collection[str] | None = None
     """the properties that are needed, by Python names; None: all"""
     read_budget: int = READ_BUDGET
     """records that the page looks at before it ends early"""
+    counts: bool = False
+    """only how many records there are is asked for"""
     consistent: bool = False
     """of by_id: no read may lag behind writes"""
     why: str | None = None

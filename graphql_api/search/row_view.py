@@ -1,6 +1,6 @@
 """What a row of an index tells of its record: the attributes that the index carries, and what its keys are made of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,21 @@ class RowView:
         """Whether every row has the attribute of a property, if its record has."""
         return self.is_whole or self.entity.properties[name].stored in self._attributes
 
+    def attributes_of(self, names: Iterable[str]) -> frozenset[str] | None:
+        """The attributes by which a row tells some properties; None where it takes all of them."""
+        found = set[str]()
+        left = [*names]
+        while left:
+            name = left.pop()
+            part = self.entity.properties[name]
+            if not self.is_whole and (name in self.known or name in self._decoded):
+                continue
+            if default_needs_record(self.entity, part):
+                return None
+            found.add(part.stored)
+            left += part.sources
+        return frozenset(found)
+
     def values(self, row: Row) -> Mapping[str, Any]:
         """The values of all properties that a row tells, where it is not the whole record."""
         read, found = self.reader(row), dict[str, Any]()
@@ -75,11 +90,14 @@ class RowView:
 
     @property
     def _decoded(self) -> frozenset[str]:
-        """Properties that the range value is made of; a raw one is its plain attribute."""
-        return frozenset() if self.index.raw else frozenset(part.name for part in self.index.range_parts)
+        """Properties that the range value is made of; a raw one is its plain attribute, but the record's key is not."""
+        return frozenset(part.name for part in self._encoded.range_parts)
+
+    @property
+    def _encoded(self) -> IndexSpec:
+        return self.entity.indexes["by_id"] if self.index.raw else self.index
 
     def _decoded_values(self, row: Row) -> dict[str, Any]:
-        if self.index.raw:
-            return {}
-        values = decode_tuple(self.index.columns, str(row.value))
-        return dict(zip((part.name for part in self.index.range_parts), values, strict=True))
+        encoded = self._encoded
+        values = decode_tuple(encoded.columns, row.key.range if self.index.raw else str(row.value))
+        return dict(zip((part.name for part in encoded.range_parts), values, strict=True))

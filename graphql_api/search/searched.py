@@ -1,5 +1,6 @@
 """What an argument asks for: a value of the property's type, derived as the stored one was."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
@@ -7,11 +8,20 @@ from graphql_api.errors import InvalidValue
 from graphql_api.keys.codec import Codec, shown
 
 
+@dataclass(frozen=True, slots=True)
+class Final:
+    """A value as the record holds it: nothing is derived from it any more."""
+
+    value: Any
+
+
 def searched_value(entity: EntitySpec, part: PropertySpec, value: Any) -> Any:
     """A value of the property's type; what was derived on write is derived here too.
 
     Where the property is of another type than its source, its own values may be asked for as well.
     """
+    if isinstance(value, Final):
+        return part.column.codec.check(value.value)
     if part.searched is not None:
         source, own = entity.properties[part.sources[0]].codec, part.column.codec
         if source is None:

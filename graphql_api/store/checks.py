@@ -8,7 +8,7 @@ from graphql_api.errors import StoreRefused
 from graphql_api.keys.ranges import KeyRange
 from graphql_api.store.records import number_problem
 from graphql_api.store.sizes import record_size
-from graphql_api.store.values import Expect, Put, RangeRead, Write
+from graphql_api.store.values import Check, Put, RangeRead, TogetherWrite
 
 MOST_HASH_BYTES = 2048
 MOST_RANGE_BYTES = 1024
@@ -119,10 +119,10 @@ def refuse_doubles(keys: Iterable[Any]) -> None:
         seen.add(key)
 
 
-def check_contradiction(expect: Expect) -> None:
-    """Refuses an expectation that no record can meet."""
-    if expect.absent and expect.attributes:
-        raise StoreRefused("A record is expected to be absent and to have attributes. Expect one of the two.")
+def refuse_check(write: TogetherWrite) -> None:
+    """Refuses a check outside of a transaction, where it would decide about nothing."""
+    if isinstance(write, Check):
+        raise StoreRefused(f"The record {tuple(write.key)!r} is checked alone. Check it in a transaction, or read it.")
 
 
 def check_together(writes: int, token: str) -> None:
@@ -133,7 +133,7 @@ def check_together(writes: int, token: str) -> None:
         raise StoreRefused(f"The token has {len(token)} characters. Give 1 to {MOST_TOKEN_CHARACTERS}.")
 
 
-def check_together_size(writes: Iterable[Write]) -> None:
+def check_together_size(writes: Iterable[TogetherWrite]) -> None:
     """Refuses a transaction of proper records that are too many bytes together."""
     size = sum(record_size(write.item) for write in writes if isinstance(write, Put))
     if size > MOST_TOGETHER_BYTES:

@@ -34,6 +34,16 @@ def weakened(filter: StoreFilter, can_test: Callable[[AttributeTest], bool]) -> 
             return AnyOf(tuple(left)) if left and len(left) == len(parts) else None
 
 
+def tested_attributes(filter: StoreFilter | None) -> frozenset[str]:
+    """The attributes that a filter looks at."""
+    match filter:
+        case None:
+            return frozenset()
+        case AttributeTest(attribute):
+            return frozenset({attribute})
+    return frozenset[str]().union(*map(tested_attributes, filter.parts))
+
+
 def ordered_together(*values: Any) -> bool:
     """Whether values have an order among each other: texts, numbers or octets, of one kind."""
     return (

@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from graphql_api.errors import StoreError
 from graphql_api.store.port import Store
 from graphql_api.store.tally import count_store_call
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, RowPage, ScanPage, TableDefinition, Write
+from graphql_api.store.values import (
+    Item,
+    Key,
+    RangeRead,
+    ReadAnswer,
+    RowPage,
+    ScanPage,
+    TableDefinition,
+    TogetherWrite,
+    Write,
+)
 
 CANCELLED = "CANCELLED"
 """the outcome of a call whose caller went away"""
@@ -59,7 +69,7 @@ class MeteredStore:
             call.failure = _first_failure(outcomes)
         return outcomes
 
-    async def write_together(self, writes: Sequence[Write], token: str) -> None:
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         with self._measured("write_together", len(writes)):
             await self.inner.write_together(writes, token)
 

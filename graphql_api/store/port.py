@@ -15,7 +15,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from graphql_api.errors import StoreError
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, Write
+from graphql_api.store.values import (
+    Item,
+    Key,
+    RangeRead,
+    ReadAnswer,
+    ScanPage,
+    TableDefinition,
+    TogetherWrite,
+    Write,
+)
 
 
 class Store(Protocol):
@@ -38,8 +47,12 @@ class Store(Protocol):
         """Applies each write by itself, in their order per key; tells for each whether it failed."""
         ...
 
-    async def write_together(self, writes: Sequence[Write], token: str) -> None:
-        """Applies all writes or none (at most 100, never one key twice); the same token again changes nothing more."""
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        """Applies all writes or none (at most 100, never one key twice); the same token again changes nothing more.
+
+        `ConditionFailed` and `Conflict` are certain: nothing was written. After any other retryable error the same
+        writes under the same token find out, for ten minutes.
+        """
         ...
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:

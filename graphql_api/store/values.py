@@ -137,10 +137,17 @@ ReadAnswer = RowPage | StoreError
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What must hold for a write to happen: no record there, or a record whose attributes have these values."""
+    """What must hold for a write to happen: no record there, or one with these values and without those attributes.
+
+    With nothing said it is any record.
+    """
 
     absent: bool = False
+    """nothing stands there; excludes the other two"""
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    """a record stands there, and has these"""
+    without: tuple[str, ...] = ()
+    """a record stands there, and has none of these, not even as null"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +166,18 @@ class Delete:
     expect: Expect | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Writes nothing: the transaction that it belongs to happens only if it holds."""
+
+    key: Key
+    expect: Expect
+
+
 Write = Put | Delete
+
+TogetherWrite = Write | Check
+"""what a transaction is made of"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,9 @@
 Some of it shows in records alone.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -20,6 +18,7 @@ from graphql_api.search.request import DEFAULT_LIMIT
 from graphql_api.search.row_view import RowView
 from graphql_api.store.sizes import READ_BYTES, read_units
 from graphql_api.upkeep.capacity import EntityCapacity, IndexCapacity, entity_capacity
+from graphql_api.upkeep.text_orders import wrong_order
 from graphql_api.upkeep.typical import typical_record
 
 FEWEST_HASH_KEYS = 10
@@ -33,9 +32,6 @@ MOST_INDEXES = 10
 
 PARTITION_WRITES = 1_000
 """write units a second that one hash key takes"""
-
-LONGEST_NUMBER = 10
-"""digits: longer texts are rather phone numbers and the like, of which nobody expects an order by value"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +154,26 @@ class _Look:
             )
 
     def texts(self) -> Iterator[Advice]:
-        """Texts that are numbers or dates come in the order of texts."""
-        ordered = {part.name: (index, part) for index in self.spec.indexes.values() for part in index.range_parts}
+        """Texts that are numbers, dates or versions come in the order of texts."""
+        spec = self.spec
+        ordered = {part.name: (index, part) for index in spec.indexes.values() for part in index.range_parts}
+        sorts = {part.name for part in spec.sub_ids}
+        sorts |= {sort.property.name for index in spec.indexes.values() if index.physical for sort in index.sort}
         for name, (index, part) in ordered.items():
-            if isinstance(part.codec, scalars.Text):
-                values = {getattr(record, name) for record in self.records} - {None}
-                for kind, read, remedy in _READINGS:
-                    wrong = _wrong_pair(values, read)
-                    if wrong is not None:
-                        yield Advice(
-                            self.spec.type_name,
-                            name,
-                            f"is a text and holds {kind}: {wrong[0]!r} comes before {wrong[1]!r}.",
-                            f"A range by value has to look at all of them: {self._whole(index)}.",
-                            remedy,
-                        )
-                        break
+            if not isinstance(part.codec, scalars.Text):
+                continue
+            values = {getattr(record, name) for record in self.records} - {None}
+            if part in spec.sub_ids:
+                values.discard(spec.current)
+            found = wrong_order(values, sorts=name in sorts - {part.name for part in spec.ids})
+            if found is not None:
+                yield Advice(
+                    spec.type_name,
+                    name,
+                    f"is a text and holds {found.told}.",
+                    f"A range by value has to look at all of them: {self._whole(index)}.",
+                    found.remedy,
+                )
 
     def _whole(self, index: IndexSpec) -> str:
         size = self._of_index(index, lambda filled: filled.bytes, self.capacity.bytes if self.capacity else READ_BYTES)
@@ -190,43 +190,6 @@ def _choices(part: PropertySpec) -> int | None:
     if isinstance(part.codec, scalars.EnumCodec):
         return len(part.codec.enum_class)
     return 2 if isinstance(part.codec, scalars.Boolean) else None
-
-
-def _number_in(text: str) -> Any:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER else None
-
-
-_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})", re.ASCII)
-
-
-def _date_by(*order: int) -> Callable[[str], Any]:
-    """Reads a date that ends in its year, whose month is the number at one of two places."""
-
-    def read(text: str) -> Any:
-        found = _DATE.fullmatch(text)
-        if found is None:
-            return None
-        month, day = (int(found[place]) for place in order)
-        return (int(found[4]), month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None
-
-    return read
-
-
-_AS_DATE = "Make it a date, or write the year first: 2026-01-31."
-_READINGS: Sequence[tuple[str, Callable[[str], Any], str]] = (
-    ("numbers", _number_in, "Make it an int, or pad its numbers with zeros to one width."),
-    ("dates that begin with the day", _date_by(3, 1), _AS_DATE),
-    ("dates that begin with the month", _date_by(1, 3), _AS_DATE),
-)
-"""what texts may mean, read as values that sort; None: it does not mean that"""
-
-
-def _wrong_pair(texts: Iterable[str], read: Callable[[str], Any]) -> tuple[str, str] | None:
-    """Two texts in the order of texts that are not in that of their values, if all of them have one."""
-    values = {text: read(text) for text in texts}
-    if not values or None in values.values():
-        return None
-    return next(((one, other) for one, other in pairwise(sorted(values)) if values[one] > values[other]), None)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from graphql_api.catalog.specs import EntitySpec, IndexSpec
 from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
 from graphql_api.keys import scalars
 from graphql_api.keys.hash_keys import hash_key, parse_hash_key
-from graphql_api.mutations.apply import new_write_id
+from graphql_api.mutations.tries import new_write_id
 from graphql_api.store.port import Store
 from graphql_api.store.values import Expect, Item, Key, Put
 from graphql_api.upkeep.table_differences import refuse_differences

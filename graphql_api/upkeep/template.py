@@ -11,7 +11,7 @@ from graphql_api.store.values import IndexDefinition, TableDefinition
 
 READ_ACTIONS = ("DescribeTable", "DescribeTimeToLive", "Query", "BatchGetItem")
 """what searching and reading by key take"""
-WRITE_ACTIONS = ("BatchWriteItem", "PutItem", "DeleteItem")
+WRITE_ACTIONS = ("BatchWriteItem", "PutItem", "DeleteItem", "ConditionCheckItem")
 """what writing takes on top; a transaction needs the actions of its parts"""
 GROWTH_ACTIONS = ("Scan",)
 """what the opening of a table takes once for an added shard generation: no search ever scans"""

@@ -12,7 +12,8 @@ from starlette.routing import BaseRoute, Route
 
 from graphql_api.errors import ShardQLError
 from graphql_api.web.cors import AllowOrigins, check_origins
-from graphql_api.web.graphql_http import METHODS, GraphQLEndpoint, Page
+from graphql_api.web.graphql_http import METHODS, Explains, GraphQLEndpoint, Page
+from graphql_api.web.identity.identify import Identify
 from graphql_api.web.leftovers import DropLeftovers
 from graphql_api.web.observed import Runs
 from graphql_api.web.opened import OpenDatabase, Opened
@@ -20,6 +21,7 @@ from graphql_api.web.problems import MaskFailures, answer_expected, answer_routi
 
 _DROPPED = 16
 """times the limit of a body: so much of a larger one is read for nothing, to keep its connection"""
+NO_CREDENTIALS = Identify()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class WebOptions:
     cors_origins: tuple[str, ...] = ()
     explains: bool = True
     """whether the header `x-explain: 1` is heard"""
+    explain_groups: frozenset[str] = frozenset()
+    """and of whom: members of one of them; none: of everybody"""
 
     def __post_init__(self) -> None:
         check_origins(self.cors_origins)
@@ -46,15 +50,18 @@ def build_app(
     extra_routes: Sequence[BaseRoute] = (),
     *,
     page: Page | None = None,
+    identify: Identify = NO_CREDENTIALS,
     middleware: Sequence[Middleware] = (),
 ) -> Starlette:
     """The application: GraphQL at its path, further routes beside it.
 
-    `page` answers browsers that open the path. `middleware` sees each request with its notes, and each answer,
-    errors included; it must be plain ASGI, so that a client's leaving is still heard.
+    `identify` knows who asks; without it everybody is nobody. `page` answers browsers that open the path.
+    `middleware` sees each request with its notes, and each answer, errors included; it must be plain ASGI, so that a
+    client's leaving is still heard.
     """
     opened = Opened(open_database)
-    endpoint = GraphQLEndpoint(engine, opened, options.body_limit, options.body_deadline, options.explains, page)
+    explains = Explains(options.explains, options.explain_groups)
+    endpoint = GraphQLEndpoint(engine, opened, options.body_limit, options.body_deadline, explains, identify, page)
     routes: list[BaseRoute] = [Route(options.path, endpoint, methods=METHODS, name="graphql"), *extra_routes]
     if page is not None and options.path != "/":
         routes.append(Route("/", _to_the_page, methods=["GET"]))

@@ -14,6 +14,8 @@ from graphql_api.schema.execution import Answer, Operation
 from graphql_api.web.bodies import check_media_type, read_body
 from graphql_api.web.correlation import notes_of
 from graphql_api.web.csrf import check_not_cross_site
+from graphql_api.web.identity.identify import Identify
+from graphql_api.web.identity.who import Identity
 from graphql_api.web.leaving import while_connected
 from graphql_api.web.negotiation import GRAPHQL, HTML, JSON, best_form
 from graphql_api.web.observed import Runs
@@ -30,6 +32,19 @@ Page = Callable[[Request], Response]
 
 
 @dataclass(frozen=True, slots=True)
+class Explains:
+    """Whose header `x-explain: 1` is heard."""
+
+    on: bool = True
+    groups: frozenset[str] = frozenset()
+    """members of one of them; none: everybody"""
+
+    def to(self, who: Identity) -> bool:
+        """Whether somebody is told."""
+        return self.on and (not self.groups or not self.groups.isdisjoint(who.groups))
+
+
+@dataclass(frozen=True, slots=True)
 class GraphQLEndpoint:
     """Answers requests for one path; `page` is for browsers that come by themselves, if there is one."""
 
@@ -37,7 +52,8 @@ class GraphQLEndpoint:
     opened: Opened
     body_limit: int
     body_deadline: float
-    explains: bool
+    explains: Explains
+    identify: Identify
     page: Page | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,10 +70,18 @@ class GraphQLEndpoint:
         form = best_form(headers.getlist("accept"), forms)
         if form == HTML and self.page is not None:
             return self.page(request)
+        who = await self.identify(headers)
         operation = self._from_address(request) if reads_only else await self._from_body(headers, receive)
         notes = notes_of(request.scope)
-        explain = self.explains and headers.get("x-explain", "").strip() == "1"
-        caller = Caller(notes.correlation_id, read_only=reads_only, explain=explain, logs_explain=logs_explain())
+        caller = Caller(
+            notes.correlation_id,
+            read_only=reads_only,
+            explain=self.explains.to(who) and headers.get("x-explain", "").strip() == "1",
+            logs_explain=logs_explain(),
+            tenant=who.tenant,
+            subject=who.subject,
+            groups=who.groups,
+        )
         answer = await while_connected(self._run(operation, caller), receive)
         notes.codes, notes.explained = answer.codes, answer.explained
         return _reply(answer, form)

@@ -18,6 +18,7 @@ from graphql_api.errors import (
     NotAcceptable,
     NotFound,
     ShardQLError,
+    Unauthenticated,
     UnsupportedMediaType,
 )
 from graphql_api.web.correlation import HEADER, notes_of
@@ -53,8 +54,17 @@ def problem_answer(scope: Scope, problem: ShardQLError, headers: Mapping[str, st
     except NotAcceptable:
         form = JSON
     error = {"message": problem.message, "extensions": problem.extensions}
-    closing = {"connection": "close"} if isinstance(problem, BodyTooSlow) else {}
-    return json_answer({"errors": [error]}, problem.status, form=form, headers={**closing, **(headers or {})})
+    return json_answer({"errors": [error]}, problem.status, form=form, headers={**_told(problem), **(headers or {})})
+
+
+def _told(problem: ShardQLError) -> Mapping[str, str]:
+    """Headers that an error brings by itself."""
+    match problem:
+        case BodyTooSlow():
+            return {"connection": "close"}
+        case Unauthenticated():
+            return {"www-authenticate": "Bearer"}
+    return {}
 
 
 async def answer_expected(request: Request, problem: Exception) -> Response:

@@ -51,6 +51,7 @@ def test_first_and_second_start(tmp_path: Path) -> None:
         r"  mode    development: introspection, GraphiQL, explain\n"
         r"  store   sqlite:///users\.db\n"
         r"  tokens  sealed with the key in users\.db\.token-key\n"
+        r"  callers anonymous; tokens of `shardql token`\n"
         r"Ctrl-C stops it\.\n",
         first.said,
     )
@@ -115,7 +116,7 @@ def test_draining(tmp_path: Path) -> None:
 def test_production(tmp_path: Path) -> None:
     """In production clients see no schema, browsers no GraphiQL, and every line of log is JSON."""
     words = (USERS, "--production", "--store", "sqlite:///users.db", "--sample", "20")
-    variables = {"SHARDQL_TOKEN_KEYS": KEY, "SHARDQL_DRAIN_SECONDS": "0"}
+    variables = {"SHARDQL_TOKEN_KEYS": KEY, "SHARDQL_RECORD_KEY": KEY, "SHARDQL_DRAIN_SECONDS": "0"}
     with serving(tmp_path, *words, **variables) as server:
         schema = server.ask("{ __schema { queryType { name } } }")
         mistyped = server.ask("{ userByCreate { items { userId } } }")
@@ -127,7 +128,9 @@ def test_production(tmp_path: Path) -> None:
     assert browser.status_code == 406
     assert "mode    production\n" in server.said
     assert "tokens  sealed with 1 key of the settings\n" in server.said
-    assert [json.loads(line)["status"] for line in server.log.read_text().splitlines()] == [200, 200, 406, 200]
+    told, *requests = map(json.loads, server.log.read_text().splitlines())
+    assert told["message"] == "Whoever reaches the server may read User, Email, which carry no rule."
+    assert [line["status"] for line in requests] == [200, 200, 406, 200]
     with serving(tmp_path, *words, **variables) as other:
         next_page = other.ask(PAGE, variables={"after": page["nextToken"]})["data"]["userByCreated"]
     assert [item["userId"] for item in next_page["items"]] == in_order(20)[5:10]
@@ -247,8 +250,24 @@ def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
         (["graphql_api.examples.users:catalogue"], {}, 4, "Did you mean 'catalog'?"),
         ([USERS, "--store", "mysql://x"], {}, 2, "'mysql://x' names no store: write sqlite:///"),
         ([USERS, "--store", "sqlite:///none/x.db"], {}, 3, "none/x.db"),
-        ([USERS, "--production", "--store", "sqlite:///x.db"], {}, 2, "Production needs a key"),
-        ([USERS, "--production"], {"SHARDQL_TOKEN_KEYS": KEY}, 2, "Production needs a store"),
+        (
+            [USERS, "--production", "--store", "sqlite:///x.db"],
+            {"SHARDQL_RECORD_KEY": KEY},
+            2,
+            "Production needs a key",
+        ),
+        (
+            [USERS, "--production", "--store", "sqlite:///x.db"],
+            {"SHARDQL_TOKEN_KEYS": KEY},
+            2,
+            "needs a key that record",
+        ),
+        (
+            [USERS, "--production"],
+            {"SHARDQL_TOKEN_KEYS": KEY, "SHARDQL_RECORD_KEY": KEY},
+            2,
+            "Production needs a store",
+        ),
         ([USERS, "--port", "70000"], {}, 2, "--port is 70000"),
         ([USERS, "--host", "nowhere.invalid"], {}, 2, "Nobody can listen at nowhere.invalid:0"),
         ([USERS], {"SHARDQL_PRODUCTON": "1"}, 2, "Did you mean SHARDQL_PRODUCTION?"),

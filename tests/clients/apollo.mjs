@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { filter, firstValueFrom } from "rxjs";
 import { client } from "./client.mjs";
-import { BY_FIRST_NAME, BY_LAST_NAME, following, next, preceding } from "./lists.mjs";
+import { BY_FIRST_NAME, BY_LAST_NAME, again, following, next, preceding } from "./lists.mjs";
 
 const prefix = process.argv[2];
 const MOST_PAGES = 100;
@@ -47,7 +47,11 @@ told.otherPrefix = await other.walk(following, after, [20]);
 const sameRecords = new List(BY_LAST_NAME, "userByLastName", { limit: 20 });
 await sameRecords.walk(next, more, [20]);
 told.forwardThen = await forward.ids();
-told.records = Object.keys(client.cache.extract()).filter((key) => key.startsWith("User:"));
+const kept = Object.entries(client.cache.extract()).filter(([key]) => key.startsWith("User:"));
+told.records = kept.map(([, { userId }]) => userId);
+const [[key, { userId }]] = kept;
+const { data } = await again(client, key.slice("User:".length));
+told.again = [userId, data.node.userId];
 told.cached = client.cache.readQuery({ query: BY_FIRST_NAME, variables: { prefix, first: 20 } }).userByFirstName.edges.length;
 
 await anew();

@@ -96,6 +96,17 @@ async function main() {
   const forward = await List.shown({ first: 20, size: 20 });
   told.forward = await forward.walked("After", [20, 7, 33]);
 
+  const asked = [];
+  const plain = globalThis.fetch;
+  globalThis.fetch = (address, options) => {
+    asked.push(JSON.parse(options.body));
+    return plain(address, options);
+  };
+  await act(async () => forward.tree.root.findAllByType("li")[3].props.onClick());
+  await forward.settled();
+  globalThis.fetch = plain;
+  told.again = { queries: asked.map(({ query }) => query), ids: forward.ids() };
+
   const backward = await List.shown({ last: 20, size: 20 });
   told.backward = await backward.walked("Before", [20, 7, 33]);
 

@@ -27,6 +27,13 @@ def test_forward(told: dict[str, Any], by_first_name: list[str]) -> None:
     assert told["forward"] == by_first_name
 
 
+def test_a_record_again(told: dict[str, Any], by_first_name: list[str]) -> None:
+    """A record of a list is asked for again by `node` alone, and the list stays as it was."""
+    (query,) = told["again"]["queries"]
+    assert "node(id: $id)" in query
+    assert told["again"]["ids"] == by_first_name
+
+
 def test_backward(told: dict[str, Any], by_first_name: list[str]) -> None:
     """A list grows backward from the last record to the same rows in the same order."""
     assert told["backward"] == by_first_name

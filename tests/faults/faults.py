@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
@@ -82,6 +83,20 @@ class AppliedThenReset:
 
 
 @dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """Something else happens before the connection breaks, and the server has done what it was asked before, or not."""
+
+    event: Callable[[], Awaitable[object]]
+    applied: bool
+
+    async def play(self, exchange: Exchange) -> None:
+        if self.applied:
+            await exchange.forward()
+        await self.event()
+        exchange.reset()
+
+
+@dataclass(frozen=True, slots=True)
 class Duplicate:
     """The server gets the request twice; the client hears the second answer."""
 
@@ -106,6 +121,21 @@ class Refuse:
 THROTTLE = Refuse("400 Bad Request", "ProvisionedThroughputExceededException")
 THROTTLE_OF_SERVICE = Refuse("400 Bad Request", "ThrottlingException", "com.amazon.coral.availability")
 SERVER_ERROR = Refuse("500 Internal Server Error", "InternalServerError")
+
+
+@dataclass(frozen=True, slots=True)
+class MeetsOthers:
+    """A write is refused since another transaction is under way; a transaction is told so of its first write."""
+
+    async def play(self, exchange: Exchange) -> None:
+        actions = exchange.request.body.get("TransactItems")
+        if actions is None:
+            await Refuse("400 Bad Request", "TransactionConflictException").play(exchange)
+            return
+        kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
+        reasons = [{"Code": "TransactionConflict"}, *({"Code": "None"} for _ in actions[1:])]
+        told = {"__type": kind, "message": "by order.", "CancellationReasons": reasons}
+        await exchange.answer(answer_of("400 Bad Request", told))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.errors import ConditionFailed, StoreError
 from graphql_api.store.values import Delete, Expect, Item, Key, Put
 from tests.faults.conftest import Behind
-from tests.faults.faults import AppliedThenReset
 from tests.faults.proxy import no_fault
 from tests.faults.requests import Request
 from tests.faults.rules import always, first_try
-from tests.faults.troubles import CALM, HARMFUL, HARMLESS, HASTY, settings_for
+from tests.faults.troubles import HARMFUL, HARMLESS, HASTY, settings_for
 
 TROUBLES = HARMFUL | HARMLESS
 MOST_SECONDS = 5 * HASTY.deadline
@@ -127,14 +126,3 @@ async def test_lasting_faults_are_errors_of_each_write_in_time(behind: Behind, n
         assert isinstance(problem, StoreError)
         assert problem.retryable
     assert now() - began < MOST_SECONDS
-
-
-async def test_a_lost_reply_of_a_conditional_delete_is_no_failure(behind: Behind) -> None:
-    """The record is gone as it was wanted, though the second attempt finds nothing to delete."""
-    store = await behind.store(CALM)
-    (item,) = _items(1)
-    await store.write([Put(item)])
-    behind.proxy.rule = first_try(AppliedThenReset(), _everything)
-    assert await store.write([Delete(_key(item), Expect(attributes={"_w": item["_w"]}))]) == [None]
-    behind.proxy.rule = no_fault
-    assert await _stored(store, [item]) == [None]

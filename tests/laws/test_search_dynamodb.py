@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphql_api import Catalog
 from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.database import Database
+from graphql_api.store.values import TableDefinition
 from tests.depth import examples
 from tests.dynamodb_local import NoServer, dynamodb_local, running
 from tests.engines_report import RAN
@@ -27,7 +29,7 @@ class Local:
     store: DynamoStore
 
     def database(self, case: Case) -> Database:
-        self.runner.run(self.store.ensure_table(case.world.catalog.table_definition()))
+        self.runner.run(self.store.ensure_table(lasting(case.world.catalog)))
         return Database(case.world.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
 
 
@@ -49,6 +51,11 @@ def local(started: Local | NoServer, request: pytest.FixtureRequest) -> Local:
     found = running(started, ENGINE, request)
     request.node.user_properties.append((RAN, ENGINE))
     return found
+
+
+def lasting(catalog: Catalog) -> TableDefinition:
+    """The catalog's table, of which nothing is removed: the engine would go by the present time, and cases do not."""
+    return replace(catalog.table_definition(), ttl_attribute=None)
 
 
 async def settled() -> None:

@@ -16,7 +16,7 @@ from tests.engines_report import RAN
 from tests.laws.filter_cases import Case, draw_case
 from tests.laws.search_world import NOW, new_tenant, seen
 from tests.laws.test_search import SEAL, in_batches
-from tests.laws.test_search_dynamodb import ENGINE, settled
+from tests.laws.test_search_dynamodb import ENGINE, lasting, settled
 from tests.laws.test_search_filters import OPERATIONS, check_changes, check_walks
 
 CLASSES = [
@@ -34,7 +34,7 @@ class Tables:
     stores: dict[str, DynamoStore]
 
     def database(self, case: Case) -> Database:
-        definition = case.world.catalog.table_definition()
+        definition = lasting(case.world.catalog)
         name = f"filters{len(self.stores)}"
         store = self.stores.get(repr(definition))
         if store is None:

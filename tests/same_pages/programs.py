@@ -56,6 +56,8 @@ class Program:
     twins: Twins
     world: World
     searches: Sequence[Drawn]
+    filters: Sequence[Any]
+    """of each search; None: it has none"""
     spare: Sequence[Record]
     """what is yet to be written"""
     folder: Path
@@ -152,15 +154,18 @@ class Program:
     async def ask(
         self, number: int, tokens: Tokens, limit: int, names: tuple[str, str], **more: Any
     ) -> tuple[Any, Any] | None:
-        """A page of each engine, each by its own token of the place."""
-        search = self.searches[number]
+        """A page of each engine, each by its own token of the place, or where nothing ties by the other's."""
+        search, filter = self.searches[number], self.filters[number]
         index = getattr(self.world.thing, search.index)
+        ties = self.ties(search)
+        if not ties and self.choose("tokens", "own", "the other's") != "own":
+            tokens = tokens[::-1]
 
         def act(db: Database, engine: int) -> Any:
-            return db.search(index, **{**search.arguments, names[0]: limit, names[1]: tokens[engine], **more})
+            paging = {names[0]: limit, names[1]: tokens[engine]}
+            return db.search(index, **{**search.arguments, "filter": filter, **paging, **more})
 
-        ties = self.ties(search)
-        found = await self.twins.pages(act, search.order[0].name, ties=ties)
+        found = await self.twins.pages(act, search.order[0].name, ties=ties, filtered=filter is not None)
         if found is not None:
             one, other = found
             kept = self.tokens.setdefault(number, [])
@@ -170,6 +175,8 @@ class Program:
             expired = (record["expires"] for record in self.stored.values())
             seen["page among expired"] += any(at is not None and at <= self.twins.clock() for at in expired)
             seen["page with ties"] += ties and bool(one.items)
+            seen["filtered page"] += filter is not None and bool(one.items)
+            seen["tokens that differ"] += one.next_token != other.next_token and not ties
             seen["page without ties"] += search.raw and not ties and bool(one.items)
         return found
 
@@ -204,7 +211,7 @@ class Program:
         search = self.searches[number]
         handed_out = [tokens for other, kept in self.tokens.items() if other != number for tokens in kept]
         mistakes = [*MISTAKES, *({"next_token": tokens[0]} for tokens in handed_out)]
-        given = {**search.arguments, **self.choose("mistake", *mistakes)}
+        given = {**search.arguments, "filter": self.filters[number], **self.choose("mistake", *mistakes)}
         index = getattr(self.world.thing, search.index)
         principal = self.choose("principal", None, "somebody else")
 
@@ -326,4 +333,25 @@ def draw_program(data: st.DataObject, world: World, twins: Twins, folder: Path) 
     spare = data.draw(records(world.shape).filter(bool), label="spare records")
     drawn = [data.draw(searches(world, begin), label="search") for _ in range(2)]
     random = Random(f"{data.draw(st.integers(0, 2**32), label='seed')} {world.shape} {begin} {drawn}")
-    return Program(random, twins, world, drawn, spare, folder, may_tie=random.random() < 0.5), begin
+    filters = [draw_filter(random, begin) if random.random() < 0.6 else None for _ in drawn]
+    return Program(random, twins, world, drawn, filters, spare, folder, may_tie=random.random() < 0.5), begin
+
+
+def draw_filter(random: Random, known: Sequence[Record], depth: int = 2) -> Any:
+    """A filter that some of the known records often meet."""
+    joint = random.choice(["and", "or", "not"]) if depth and random.random() < 0.4 else ""
+    if joint == "not":
+        return {"not": draw_filter(random, known, depth - 1)}
+    if joint:
+        return {joint: [draw_filter(random, known, depth - 1) for _ in range(random.choice([1, 2, 2]))]}
+    record: Record = random.choice(known) if known else {"created": 0, "key": "a"}
+    name = random.choice([*record])
+    value = record[name]
+    if value is None:
+        return {name: {"exists": random.random() < 0.5}}
+    operation = random.choice(["eq", "ne", "in", "lt", "le", "ge", "gt", "exists"])
+    if isinstance(value, str) and random.random() < 0.5:
+        begin = random.randint(0, len(value))
+        operation, value = random.choice([("prefix", value[:begin]), ("contains", value[begin:])])
+    asked = {"in": [value], "exists": random.random() < 0.5}
+    return {name: {operation: asked.get(operation, value)}}

@@ -24,7 +24,16 @@ from tests.same_pages.waivers import WAIVERS, needed
 SIZES = [1, 1, 2, 2, 3, 3, 5, 5, 16]
 CLASSES = [
     *(f"step {name}" for name in {*STEPS}),
-    *("page with ties", "page without ties", "page among expired", "several pages", "record key opened", "150 shards"),
+    *(
+        "page with ties",
+        "page without ties",
+        "page among expired",
+        "filtered page",
+        "tokens that differ",
+        "several pages",
+        "record key opened",
+        "150 shards",
+    ),
     *("line rejected", "line loaded", "by_x", "by_id", "by_text", "by_number", "by_state", "history"),
     *("projection ALL", "projection KEYS_ONLY", "projection INCLUDE", "several generations", "composite sub id"),
     *(f"refused: {code}" for code in ("INVALID_TOKEN", "EXPIRED_TOKEN", "TOKEN_MISMATCH", "CREATION_CHANGED")),

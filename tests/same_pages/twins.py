@@ -46,7 +46,7 @@ class Twins:
         return one.get("result", one)
 
     async def pages(
-        self, act: Callable[[Database, int], Awaitable[Page[Any]]], sort: str, *, ties: bool
+        self, act: Callable[[Database, int], Awaitable[Page[Any]]], sort: str, *, ties: bool, filtered: bool = False
     ) -> tuple[Page[Any], Page[Any]] | None:
         """A page of each, the same but for what is waived; None where both give the same error."""
         found: list[Page[Any]] = []
@@ -57,7 +57,7 @@ class Twins:
                 found.append(view["result"])
                 view = page_view(view["result"], sort)
             views.append(view)
-        check_same(*views, ties=ties)
+        check_same(*views, ties=ties, filtered=filtered)
         return (found[0], found[1]) if found else None
 
 

@@ -34,7 +34,7 @@ class Asked:
 
     async def answer(self, query: str | None, variables: Mapping[str, Any] | None = None, **more: Any) -> Answer:
         """The whole answer to an operation."""
-        caller = more.pop("caller", Caller("c-1", tenant=self.db.tenant, principal=self.db.principal))
+        caller = more.pop("caller", Caller("c-1", tenant=self.db.tenant, subject=self.db.principal))
         found = await self.engine.run(Operation(query, variables=variables or {}, **more), self.db, caller)
         body = json.loads(json.dumps(found.body, allow_nan=False))
         codes = tuple(error["extensions"]["code"] for error in body.get("errors", ()))

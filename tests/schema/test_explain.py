@@ -145,8 +145,10 @@ async def test_every_field_by_itself(tmp_path: Path) -> None:
 
 
 async def test_sorted_answers(tmp_path: Path) -> None:
-    """An answer that is sorted says by what."""
+    """An answer that is sorted says by what, also by what no index could hold in that direction."""
     async with asked(CATALOG, tmp_path, *BOOKS) as ask:
+        (told,) = await explained(ask, '{ bookByWords(prefix: "T", orderBy: TITLE_DESC) { items { bookId } } }')
+        assert told["sortedBy"] == "title desc"
         (told,) = await explained(ask, '{ bookByWords(prefix: "T", orderBy: PAGES_DESC) { items { bookId } } }')
         assert told["sortedBy"] == "pages desc"
         assert told["read"]["returned"] == 30

@@ -24,7 +24,7 @@ class Whisper(FieldExtension):
 
     def resolve(self, next_: Any, source: Any, info: Info, **given: Any) -> Any:
         """Around a field that is read from the record."""
-        if info.context.caller.principal != "ann":
+        if info.context.caller.subject != "ann":
             raise NotForYou("Only Ann sees names: sign in as Ann.")
         return next_(source, info, **given).lower()
 
@@ -50,7 +50,7 @@ async def test_hooks(tmp_path: Path) -> None:
     graph.hook("personByTown", AtMostOne())
     query = '{ personByTown(town: "Rom") { items { name personId } } }'
     async with asking(graph, tmp_path) as ask:
-        caller = Caller("c", principal="ann")
+        caller = Caller("c", subject="ann")
         found = await ask.data(query, caller=caller)
         assert found == {"personByTown": {"items": [{"name": "ann", "personId": "p1"}]}}
         error = await ask.error(query)

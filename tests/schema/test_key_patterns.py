@@ -119,6 +119,8 @@ def test_fields_and_arguments() -> None:
         "log": {"at": "BigInt"},
         "logById": {**dict.fromkeys(("eq", "from", "to"), "BigInt"), "at": "BigIntCondition"},
         "logs": {"orderBy": "LogOrder!"},
+        "node": {"id": "ID!"},
+        "nodes": {"ids": "[ID!]!"},
     }
 
 
@@ -238,6 +240,8 @@ def test_names_of_a_namespace() -> None:
         "Plugin_OrderTrackingByStatus",
         "Plugin_OrderTrackings",
         "Plugin_OrderTrackingsByStatus",
+        "node",
+        "nodes",
     ]
     own = {name for name in graph.schema._schema.type_map if name.startswith("Plugin_")}
     assert own == {

@@ -93,6 +93,7 @@ def test_types_of_what_is_nested() -> None:
     assert isinstance(nested, GraphQLObjectType)
     assert isinstance(address, GraphQLObjectType)
     assert {name: str(field.type) for name, field in nested.fields.items()} == {
+        "id": "ID!",
         "key": "String!",
         "home": "Address!",
         "others": "[Address!]!",

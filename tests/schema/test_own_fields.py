@@ -128,12 +128,10 @@ async def test_the_context(tmp_path: Path) -> None:
     class Queries:
         @strawberry.field
         def me(self, info: Info) -> str | None:
-            return (
-                f"{info.context.caller.principal} {info.context.database.tenant} {info.context.caller.correlation_id}"
-            )
+            return f"{info.context.caller.subject} {info.context.database.tenant} {info.context.caller.correlation_id}"
 
     async with asking(graph, tmp_path) as ask:
-        caller = Caller("c-9", tenant="t", principal="ann")
+        caller = Caller("c-9", tenant="t", subject="ann")
         assert await ask.data('{ me person(id: "p1") { name } }', caller=caller) == {"me": "ann t c-9", "person": None}
 
 

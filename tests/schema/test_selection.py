@@ -114,14 +114,14 @@ CARRIED = [
     ('taskByOwner(owner: "ann"', "__typename taskId"),
     ('taskByOwner(owner: "ann"', "id: taskId created: cost"),
     ("taskByFolded(", "taskId folded title note tags"),
-    ("taskByCost(", "cost"),
+    ("taskByCost(", "cost taskId"),
     ("taskByCreated(", "taskId note tags title due"),
 ]
 LACKING = [
     ('taskByOwner(owner: "ann"', "taskId title"),
     ('taskByOwner(owner: "ann"', "taskId tags"),
     ("taskByFolded(", "taskId cost"),
-    ("taskByCost(", "cost taskId"),
+    ("taskByCost(", "cost taskId created"),
 ]
 SHAPES = [
     "{{ items {{ {0} }} }}",

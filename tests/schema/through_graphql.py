@@ -59,7 +59,7 @@ def schema_of(catalog: Catalog) -> Schema:
 async def answered(database: Database, query: str, variables: Mapping[str, Any] | None = None) -> Any:
     """The data of an operation that must succeed, after a way through JSON."""
     engine = schema_of(database.catalog).engine
-    caller = Caller("test", tenant=database.tenant, principal=database.principal)
+    caller = Caller("test", tenant=database.tenant, subject=database.principal)
     answer = await engine.run(Operation(query, variables=json.loads(json.dumps(variables or {}))), database, caller)
     body = json.loads(json.dumps(answer.body, allow_nan=False))
     if "errors" in body:

@@ -12,6 +12,7 @@ from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.store.port import Store
 from tests.dynamodb_local import Server, dynamodb_local, moto
 from tests.store_contract.abilities import TRIALS, missing
+from tests.store_contract.crowd import Address, open_address
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,10 @@ class Engine:
 
     open: Callable[[Path, Callable[[], float]], Awaitable[Store]]
     abilities: frozenset[str]
-    """`reopen`: records outlive the store; `clock`: the age of tokens follows the clock that the test gives; the others
-    are told in `abilities.py`"""
+    """`reopen`: records outlive the store; `clock`: the age of tokens follows the clock that the test gives; `crowds`:
+    several processes may write at once; the others are told in `abilities.py`"""
+    address: Callable[[Path], Address]
+    """how another process finds the store at a place"""
 
 
 KNOWN_TO_MISS: Mapping[str, frozenset[str]] = {
@@ -40,19 +43,33 @@ def running(name: str, folder: Path) -> Iterator[Engine]:
     if name in SERVERS:
         with SERVERS[name]() as server:
 
-            async def open_table(place: Path, now: Callable[[], float]) -> Store:
-                return await server.open(f"contract-{blake2b(str(place).encode(), digest_size=8).hexdigest()}")
+            def address(place: Path) -> Address:
+                table = f"contract-{blake2b(str(place).encode(), digest_size=8).hexdigest()}"
+                return "dynamodb", server.endpoint, table
 
-            yield _tried(open_table, folder, {"reopen"})
+            async def open_table(place: Path, now: Callable[[], float]) -> Store:
+                return await open_address(address(place))
+
+            own = {"reopen"} if name == "moto" else {"reopen", "crowds"}
+            yield _tried(open_table, address, folder, own)
     else:
-        yield _tried(_open_file, folder, {"reopen", "clock"})
+        yield _tried(_open_file, _file, folder, {"reopen", "clock", "crowds"})
+
+
+def _file(place: Path) -> Address:
+    return "sqlite", str(place / "store.db")
 
 
 async def _open_file(place: Path, now: Callable[[], float]) -> Store:
     return await open_sqlite(place / "store.db", now=now)
 
 
-def _tried(open_store: Callable[[Path, Callable[[], float]], Awaitable[Store]], folder: Path, own: set[str]) -> Engine:
+def _tried(
+    open_store: Callable[[Path, Callable[[], float]], Awaitable[Store]],
+    address: Callable[[Path], Address],
+    folder: Path,
+    own: set[str],
+) -> Engine:
     async def open_named(name: str) -> Store:
         place = folder / name
         place.mkdir()
@@ -61,4 +78,4 @@ def _tried(open_store: Callable[[Path, Callable[[], float]], Awaitable[Store]], 
     # In a thread, since the loop of this one belongs to the tests.
     with ThreadPoolExecutor(1) as thread:
         lacking = thread.submit(asyncio.run, missing(open_named)).result()
-    return Engine(open_store, frozenset(own | TRIALS.keys() - lacking))
+    return Engine(open_store, frozenset(own | TRIALS.keys() - lacking), address)

@@ -10,7 +10,7 @@ import pytest
 from graphql_api.errors import ItemTooLarge, StoreRefused, WrongTable
 from graphql_api.keys.ranges import KeyRange
 from graphql_api.store.port import Store
-from graphql_api.store.values import Delete, Expect, Key, Put, RangeRead, StartKey, Write
+from graphql_api.store.values import Check, Delete, Expect, Key, Put, RangeRead, StartKey, Write
 from tests.store_contract.samples import page, put, reading, record, refusal
 
 KEY = Key("h!", "r")
@@ -158,11 +158,34 @@ async def test_wrong_transactions(store: Store) -> None:
     assert list((await page(store, reading(None, "h!"))).rows) == []
 
 
-@pytest.mark.parametrize("expect", [Expect(absent=True, attributes={"a": 1}), Expect(attributes={"a": 1.5})])
+WRONG_EXPECTATIONS: dict[str, Expect] = {
+    "absent with a value": Expect(absent=True, attributes={"a": 1}),
+    "absent without an attribute": Expect(absent=True, without=("a",)),
+    "a value and missing": Expect(attributes={"a": 1, "b": 2}, without=("b",)),
+    "a value that cannot be stored": Expect(attributes={"a": 1.5}),
+    "no name": Expect(without=("",)),
+    "lone surrogate": Expect(without=(SURROGATE,)),
+    "too many": Expect(attributes=dict.fromkeys(map(str, range(60)), 1), without=(*map(str, range(60, 101)),)),
+}
+
+
+@pytest.mark.parametrize("expect", WRONG_EXPECTATIONS.values(), ids=WRONG_EXPECTATIONS.keys())
 async def test_wrong_expectations(store: Store, expect: Expect) -> None:
-    """An expectation that contradicts itself, or names a value that cannot be stored, is refused."""
+    """An expectation that contradicts itself, names what cannot be stored, or names too much is refused."""
     assert type(await refusal(store, Put(record(KEY), expect))) is StoreRefused
     assert type(await refusal(store, Delete(KEY, expect))) is StoreRefused
+    with pytest.raises(StoreRefused):
+        await store.write_together([Check(KEY, expect)], "token")
+
+
+async def test_an_expectation_of_full_size(store: Store) -> None:
+    """A hundred attributes can be expected of one record, with values or missing."""
+    names = [f"a long name of an attribute {number}" for number in range(50)]
+    await put(store, record(KEY, **dict.fromkeys(names, "x")))
+    missing = tuple(f"no {name}" for name in names)
+    expect = Expect(attributes=dict.fromkeys(names, "x"), without=missing)
+    assert await refusal(store, Put(record(KEY, done=True), expect)) is None
+    assert await refusal(store, Put(record(KEY), Expect(without=(*names, *missing)))) is None
 
 
 TEXT = reading("byText", "t!")

@@ -1,4 +1,4 @@
-"""Writes one by one and together: conditions, index entries that follow their records, idempotent transactions."""
+"""Writes one by one: what comes back, conditions, index entries that follow their records."""
 
 import asyncio
 from decimal import Decimal
@@ -12,10 +12,10 @@ from graphql_api.errors import ConditionFailed, StoreRefused
 from graphql_api.store.port import Store
 from graphql_api.store.values import Delete, Expect, Key, Put, Write
 from tests.depth import examples
-from tests.store_contract.samples import Clock, page, put, reading, record, refusal, with_stores
+from tests.store_contract.expectations import EXPECTATIONS, STANDING
+from tests.store_contract.samples import page, put, reading, record, refusal, with_stores
 
 KEY = Key("h!", "r")
-TYPED = pytest.mark.needs("typed conditions")
 
 SCALARS = st.one_of(
     st.none(),
@@ -125,26 +125,10 @@ async def test_entry_shows_the_present_record(store: Store) -> None:
 # --- conditions ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("expect", "holds_without", "holds_with"),
-    [
-        (Expect(absent=True), True, False),
-        (Expect(), False, True),
-        (Expect(attributes={"a": 1}), False, True),
-        (Expect(attributes={"a": Decimal("1.0")}), False, True),
-        pytest.param(Expect(attributes={"a": True}), False, False, marks=TYPED),
-        (Expect(attributes={"a": "1"}), False, False),
-        (Expect(attributes={"a": 2}), False, False),
-        (Expect(attributes={"a": 1, "b": ["x", 1]}), False, True),
-        pytest.param(Expect(attributes={"a": 1, "b": ["x", True]}), False, False, marks=TYPED),
-        pytest.param(Expect(attributes={"c": None}), False, False, marks=TYPED),
-        (Expect(attributes={"d": None}), False, True),
-    ],
-)
+@pytest.mark.parametrize(("expect", "holds_without", "holds_with"), EXPECTATIONS)
 async def test_conditions(store: Store, expect: Expect, holds_without: bool, holds_with: bool) -> None:
     """A write happens exactly if its expectation holds, for puts and deletions; otherwise the old record is told."""
-    old = record(KEY, a=1, b=["x", 1], d=None)
-    for before, holds in ((None, holds_without), (old, holds_with)):
+    for before, holds in ((None, holds_without), (STANDING, holds_with)):
         for write in (Put(record(KEY, new=True), expect), Delete(KEY, expect)):
             await (store.write([Delete(KEY)]) if before is None else put(store, before))
             problem = await refusal(store, write)
@@ -196,73 +180,3 @@ async def test_one_creator(store: Store) -> None:
     problems = await asyncio.gather(*creations)
     (winner,) = [place for place, problem in enumerate(problems) if problem is None]
     assert list(await store.get_many([KEY], True)) == [record(KEY, by=winner)]
-
-
-# --- together --------------------------------------------------------------------------------------------------
-
-
-async def test_all_or_none(store: Store) -> None:
-    """Writes together all happen, or none if one expectation fails; the failure names its write and the old record."""
-    await put(store, record(("h!", "2"), stands=True))
-    writes: list[Write] = [
-        Put(record(("h!", "0"), textHash="t!", text="v")),
-        Delete(Key("h!", "2")),
-        Put(record(("h!", "1")), Expect(attributes={"stands": True})),
-    ]
-    with pytest.raises(ConditionFailed) as caught:
-        await store.write_together(writes, "one")
-    assert (caught.value.position, caught.value.old) == (2, None)
-    keys = [Key("h!", place) for place in "012"]
-    assert list(await store.get_many(keys, True)) == [None, None, record(("h!", "2"), stands=True)]
-    assert list((await page(store, reading("byText", "t!"))).rows) == []
-
-    await put(store, record(("h!", "1"), stands=True))
-    await store.write_together(writes, "one")  # a transaction that failed has not used its token
-    found = await store.get_many(keys, True)
-    assert list(found) == [record(("h!", "0"), textHash="t!", text="v"), record(("h!", "1")), None]
-    assert len((await page(store, reading("byText", "t!"))).rows) == 1
-
-
-@pytest.mark.needs("tokens")
-async def test_same_token_same_effect(store: Store) -> None:
-    """The same writes under the same token succeed again and change nothing, even if they would not hold any more."""
-    writes = [Put(record(KEY, first=True), Expect(absent=True))]
-    await store.write_together(writes, "token")
-    await put(store, record(KEY, second=True))
-    await store.write_together(writes, "token")
-    assert list(await store.get_many([KEY], True)) == [record(KEY, second=True)]
-
-
-@pytest.mark.needs("tokens")
-async def test_same_token_other_writes(store: Store) -> None:
-    """Other writes under a used token are refused: another record or value, another expectation, a deletion."""
-    await store.write_together([Put(record(KEY, a=1))], "token")
-    others: list[Write] = [
-        Put(record(KEY, a=2)),
-        Put(record(("h!", "s"), a=1)),
-        Put(record(KEY, a=1), Expect()),
-        Delete(KEY),
-    ]
-    for write in others:
-        with pytest.raises(StoreRefused):
-            await store.write_together([write], "token")
-    await store.write_together([Put({"a": 1, **record(KEY)})], "token")
-    assert list(await store.get_many([KEY, Key("h!", "s")], True)) == [record(KEY, a=1), None]
-
-
-@pytest.mark.needs("clock")
-async def test_tokens_are_forgotten(store: Store, clock: Clock) -> None:
-    """A token counts for ten minutes, and afterwards as one that was never used."""
-    await store.write_together([Put(record(KEY, a=1))], "token")
-    clock.seconds += 590
-    with pytest.raises(StoreRefused):
-        await store.write_together([Put(record(KEY, a=2))], "token")
-    clock.seconds += 20
-    await store.write_together([Put(record(KEY, a=2))], "token")
-    assert list(await store.get_many([KEY], True)) == [record(KEY, a=2)]
-
-
-async def test_a_hundred_together(store: Store) -> None:
-    """A hundred writes are one transaction."""
-    await store.write_together([Put(record(("h!", f"{place}"))) for place in range(100)], "token")
-    assert len((await page(store, reading(None, "h!"))).rows) == 100

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl, canonical, derived
+from graphql_api import Catalog, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
 from graphql_api.store.sizes import read_units, record_size
@@ -83,7 +83,7 @@ def test_shards_spread_a_hot_hash() -> None:
 @pytest.mark.parametrize(("towns", "keys"), [(1, 4), (2, 8), (3, None)])
 def test_few_values_in_records(towns: int, keys: int | None) -> None:
     """Hash properties that have few values in many records are named too, and those of few records are not."""
-    many = parcels([f"x{at}" for at in range(60)], towns)
+    many = parcels([f"x{at:02}" for at in range(60)], towns)
     hot = found(Catalog(SpreadParcel), *many)
     assert [one.place for one in hot] == (["by_town_urgent"] if keys else [])
     for one in hot:
@@ -238,6 +238,26 @@ def test_many_indexes(count: int, stands_out: bool) -> None:
         (["31.12.2025", "01.02.2026", "15.1.2026"], "dates that begin with the day", "'01.02.2026' comes before"),
         (["31/12/25", "01/02/26"], "dates that begin with the day", "'01/02/26' comes before '31/12/25'"),
         (["12-31-2025", "01-02-2026"], "dates that begin with the month", "'01-02-2026' comes before '12-31-2025'"),
+        (["1.9.0", "1.10.0"], "versions", "'1.10.0' comes before '1.9.0'"),
+        (["1.0.0", "1.0.0-rc.1"], "versions", "'1.0.0' comes before '1.0.0-rc.1'"),
+        (["v1", "v2", "v10"], "versions", "'v10' comes before 'v2'"),
+        (["step-9", "step-10.1"], "versions", "'step-10.1' comes before 'step-9'"),
+        (["9.5", "10"], "decimal numbers", "'10' comes before '9.5'"),
+        (
+            ["2026-01-31T10:30:00Z", "2026-01-31T11:30:00+02:00"],
+            "moments in several forms",
+            "'2026-01-31T10:30:00Z' comes before '2026-01-31T11:30:00+02:00'",
+        ),
+        (
+            ["2026-01-31T10:30:00.5Z", "2026-01-31T10:30:00Z"],
+            "moments in several forms",
+            "'2026-01-31T10:30:00.5Z' comes before '2026-01-31T10:30:00Z'",
+        ),
+        (
+            ["2026-01-31T10:30:00Z", "2026-02-01T10:30Z"],
+            "moments in several forms",
+            "'2026-01-31T10:30:00Z' and '2026-02-01T10:30Z'",
+        ),
     ],
 )
 def test_texts_that_do_not_sort(texts: list[str], kind: str, pair: str) -> None:
@@ -248,7 +268,8 @@ def test_texts_that_do_not_sort(texts: list[str], kind: str, pair: str) -> None:
     assert re.fullmatch(
         r"A range by value has to look at all of them: about [\d.]+ read units for each 1,000 records\.", one.cost
     )
-    assert one.remedy.startswith("Make it an int" if kind == "numbers" else "Make it a date")
+    remedies = {"numbers": "Make it an int", "decimal numbers": "Make it a Decimal", "versions": "Pad its numbers"}
+    assert one.remedy.startswith(remedies.get(kind, "Make it a date"))
 
 
 @pytest.mark.parametrize(
@@ -261,12 +282,36 @@ def test_texts_that_do_not_sort(texts: list[str], kind: str, pair: str) -> None:
         ["31.12.2025", "99.99.2026"],
         ["31.12.2025", "01.02.2026", "soon"],
         ["01.02.2026", "02.02.2026"],
+        ["v01", "v10"],
+        ["001.009.000", "001.010.000"],
+        ["v1", "w10", "v9"],
+        ["1.9.0", "1.10.0", "next"],
+        ["10.0.0.1.9", "9.0.0.1.9"],
+        ["2026-01-31T10:30:00Z", "2026-02-01T00:00:00Z"],
+        ["2026-01-31T10:30:00+02:00", "2026-02-01T00:00:00+02:00"],
+        ["2026-01-31T10:30:00Z", "2026-13-31T10:30:00+02:00"],
         [],
     ],
 )
 def test_texts_that_are_fine(texts: list[str]) -> None:
     """Padded numbers, texts among numbers, phone numbers, dates by year and texts in right order are left alone."""
     assert found(Catalog(SpreadParcel), *parcels(texts)) == []
+
+
+class Order(Entity, current="~current"):
+    """A history with current records."""
+
+    order_id: Id[str]
+    version: SubId[str]
+
+
+def test_versions_of_a_history() -> None:
+    """Sub ids that do not sort are told whatever the current record has there; an id that looks like one is not."""
+    fine = [Order(order_id=f"o{at}", version=version) for at in (9, 10) for version in ("v09", "v10", "~current")]
+    assert found(Catalog(Order), *fine) == []
+    (one,) = found(Catalog(Order), *fine, *(Order(order_id="o9", version=version) for version in ("v2",)))
+    assert one.place == "version"
+    assert "'v10' comes before 'v2'" in one.problem
 
 
 # --- the examples ----------------------------------------------------------------------------------------------

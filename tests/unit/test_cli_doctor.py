@@ -34,17 +34,17 @@ def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(tmp_path)
 
 
+ABOUT = ["versions", "catalog", "schema", "access", "settings", "token key", "record key", "callers", "store", "table"]
+"""what every examination looks at"""
+
+
 def examined(*words: str) -> tuple[int, dict[str, list[str]]]:
     """The exit code, and the lines by what they are about, each with its mark."""
     result = run("doctor", *words)
     lines: dict[str, list[str]] = {}
     for line in result.stdout.splitlines():
         mark, rest = line[0], line[2:]
-        about = next(
-            name
-            for name in ("versions", "catalog", "schema", "settings", "documents", "token key", "store", "table")
-            if rest.startswith(name)
-        )
+        about = next(name for name in (*ABOUT, "documents") if rest.startswith(name))
         lines.setdefault(about, []).append(f"{mark} {rest.removeprefix(about).strip()}")
     assert result.stderr == ""
     return result.exit_code, lines
@@ -55,8 +55,8 @@ def test_all_is_well() -> None:
     run("load", USERS, "--sample", "30", "--store", "sqlite:///users.db")
     code, lines = examined(USERS, "--store", "sqlite:///users.db")
     assert code == 0
-    assert [*lines] == ["versions", "catalog", "schema", "settings", "token key", "store", "table"]
-    assert all(line.startswith("✓ ") for about in lines.values() for line in about)
+    assert [*lines] == ABOUT
+    assert all(line.startswith("✓ ") for about, told in lines.items() if about != "access" for line in told)
     assert lines["catalog"] == ["✓ User, Email: 11 of the 20 indexes that a table may have."]
     assert lines["table"] == ["✓ It has all that the catalog needs."]
     assert lines["settings"][0] == "✓ SHARDQL_STORE = sqlite:///users.db (argument)"
@@ -67,7 +67,8 @@ def test_before_the_first_start() -> None:
     code, lines = examined(USERS)
     assert code == 0
     assert lines["store"] == ["✓ There is no file shardql.db yet: the first start makes it."]
-    assert lines["token key"] == ["✓ None yet: the first start makes one and keeps it beside the store."]
+    none_yet = ["✓ None yet: the first start makes one and keeps it beside the store."]
+    assert lines["token key"] == lines["record key"] == none_yet
     assert [*Path().iterdir()] == []
 
 
@@ -116,6 +117,19 @@ def test_a_price_that_may_be_meant_so() -> None:
     assert [check["standing"] for check in shown["checks"] if check["about"] == "catalog"] == ["fine", "note"]
 
 
+def test_who_may_read_what() -> None:
+    """What carries no rule is told, and is no finding, since it may be meant so; where all say who, that is well."""
+    code, lines = examined(USERS)
+    assert code == 0
+    (told,) = lines["access"]
+    assert told.startswith("· Whoever reaches the server may read User, Email, which carry no rule. Give allow=, ")
+    ruled = (
+        FLAGS.format(extra="").replace("Index\n", "Index, anyone\n", 1).replace("(Entity)", "(Entity, allow=anyone)")
+    )
+    Path("ruled_flags.py").write_text(ruled)
+    assert examined("ruled_flags:catalog")[1]["access"] == ["✓ Every entity says who may read it."]
+
+
 def test_a_broken_catalog() -> None:
     """Each broken rule of a catalog is a line with its remedy; the rest is looked at, and the command ends with 4."""
     Path("broken_flags.py").write_text(FLAGS.format(extra="tags: list[str]\n    by_tags = Index(sort='tags')"))
@@ -156,30 +170,35 @@ def test_mistyped(words: tuple[str, ...], exit_code: int, about: str, message: s
 
 
 def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that cannot be reached ends the command with 3; a missing token key is a finding besides."""
+    """A store that cannot be reached ends the command with 3; missing keys are findings besides."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     code, lines = examined(USERS, "--store", "dynamodb://users?endpoint=http://127.0.0.1:1&deadline=0.5")
     assert code == 3
     assert lines["store"][0].startswith("✗ ")
     assert lines["token key"][0].startswith("! There is none: page tokens end with each server")
+    assert lines["record key"][0].startswith("! There is none: record keys end with each server")
     assert "table" not in lines
 
 
 def test_settings_with_their_origin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings that were chosen are told with their origin, secrets without their value; JSON lists all settings."""
     monkeypatch.setenv("SHARDQL_TOKEN_KEYS", KEY)
+    monkeypatch.setenv("SHARDQL_RECORD_KEY", KEY[::-1])
     monkeypatch.setenv("SHARDQL_PORT", "8123")
     code, lines = examined(USERS)
     assert code == 0
     assert "✓ SHARDQL_PORT = 8123 (environment)" in lines["settings"]
     assert "✓ SHARDQL_TOKEN_KEYS = 1 secret (environment)" in lines["settings"]
+    assert "✓ SHARDQL_RECORD_KEY = 1 secret (environment)" in lines["settings"]
     assert lines["token key"] == ["✓ Page tokens are sealed with 1 key of the settings."]
+    assert lines["record key"] == ["✓ Record keys are signed with the key of the settings."]
     shown = json.loads(run("doctor", USERS, "--json").stdout)
     origins = {setting["variable"]: setting["origin"] for setting in shown["settings"]}
     assert origins["SHARDQL_PORT"] == "environment"
     assert origins["SHARDQL_HOST"] == "default"
     assert KEY not in json.dumps(shown)
+    assert KEY[::-1] not in json.dumps(shown)
 
 
 def test_production_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +209,10 @@ def test_production_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [line for line in lines["settings"] if line.startswith("✗")]
     assert [line[:40] for line in wrong] == [
         "✗ Production needs a key that page token",
+        "✗ Production needs a key that record key",
         "✗ Production needs a store: give --store",
     ]
-    assert "token key" not in lines
+    assert not {"token key", "record key"} & {*lines}
 
 
 def test_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from graphql_api.database import Database
 from graphql_api.examples.people import people
 from graphql_api.examples.users import Email, User, catalog
 from graphql_api.fanout.page import Page
+from graphql_api.keys.record_key import RecordKeySeal
 from graphql_api.settings import read_settings
 from graphql_api.token_key import token_secrets
 from graphql_api.wiring import open_catalog
@@ -133,6 +134,15 @@ def test_nothing_is_made_or_read() -> None:
     assert [*Path().iterdir()] == []
 
 
+def test_rules_do_not_hold() -> None:
+    """Whoever declares a catalog sees the plans of what only some callers may read."""
+    query = '{ Plugin_Ownership(id: "o") { resourceId } Plugin_OwnershipByOwnerId(ownerId: "u") { items { ownerId } } }'
+    result = run("explain", "graphql_api.examples.orders:catalog", query, "--json")
+    shown = json.loads(result.stdout)
+    assert (result.exit_code, shown["problems"]) == (0, [])
+    assert [plan["path"] for plan in shown["plans"]] == [["Plugin_Ownership"], ["Plugin_OwnershipByOwnerId"]]
+
+
 def test_variables_and_operation() -> None:
     """Variables come as JSON, the operation by its name, and the query, if it is long, by the input stream."""
     query = "query A($p: String) { a: userByPhone(prefix: $p) { nextToken } } query B { b: users { nextToken } }"
@@ -187,6 +197,24 @@ def test_a_token_that_the_key_does_not_open() -> None:
     assert refused.exit_code == 2
     assert "nextToken is no token of this search service" in refused.stderr
     assert "No key is known" not in refused.stderr
+
+
+# --- record keys -----------------------------------------------------------------------------------------------
+
+
+def test_an_id_of_the_store() -> None:
+    """A sealed id is opened with the key of its store, and names one place to read; without a key, that is advised."""
+    page = searched(lambda db: db.search(User.by_first_name, limit=1))
+    record_key = token_secrets(read_settings(store=STORE))[0].record
+    key = page.items[0].key
+    id = RecordKeySeal(record_key).seal(key)
+    (plan,) = plans(f'{{ node(id: "{id}") {{ id }} }}', "--store", STORE)
+    (by_id,) = plans(f'{{ user(id: "{id}") {{ userId }} }}', "--store", STORE)
+    assert plan["keys"] == by_id["keys"]
+    assert [place["rangeKey"] for place in plan["keys"]] == [f"userId#{key.ids[0]}"]
+    refused = run("explain", USERS, f'{{ node(id: "{id}") {{ id }} }}')
+    assert refused.exit_code == 2
+    assert "name their store by --store, or set SHARDQL_RECORD_KEY." in refused.stderr
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------

@@ -72,7 +72,16 @@ def test_the_commands_of_its_readme() -> None:
 def test_its_gitignore_covers_what_serving_leaves() -> None:
     """Every file that loading and serving leave in the project is ignored, keys before all."""
     ignored = Path(".gitignore").read_text("utf-8").split()
-    assert {"*.db", "*.db-shm", "*.db-wal", "*.token-key", "*.rejected", "*.progress", "__pycache__/"} <= set(ignored)
+    assert {
+        "*.db",
+        "*.db-shm",
+        "*.db-wal",
+        "*.token-key",
+        "*.record-key",
+        "*.rejected",
+        "*.progress",
+        "__pycache__/",
+    } <= set(ignored)
 
 
 @pytest.mark.parametrize("taken", [["catalog.py"], ["README.md", ".gitignore"]])

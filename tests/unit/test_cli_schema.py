@@ -60,7 +60,7 @@ def test_check_without_a_difference() -> None:
 
 def removed(text: str) -> str:
     """The schema when it still had another field."""
-    return text.replace("type User {\n", "type User {\n  nickname: String\n")
+    return text.replace("type User implements Node {\n", "type User implements Node {\n  nickname: String\n")
 
 
 def narrowed(text: str) -> str:
@@ -183,7 +183,7 @@ def test_names_that_mean_two_things() -> None:
     assert f"type Ware of {one} and of {other}" in result.stderr
     assert "Give a catalog another namespace=" in result.stderr
     apart = shop("shop_apart", "Ware", namespace="Two", optional=" | None = None")
-    assert "type Two_Ware {" in printed(one, apart)
+    assert "type Two_Ware implements Node {" in printed(one, apart)
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------

@@ -573,7 +573,7 @@ async def test_secrets_decide_whose_tokens_are_read(tmp_path: Path) -> None:
 
 def test_secrets_are_never_printed() -> None:
     """The text form of secrets and of a database shows no secret."""
-    secrets = Secrets((b"t" * 32,))
+    secrets = Secrets((b"t" * 32,), b"r" * 32)
     assert "ttt" not in repr(secrets)
     assert "rrr" not in repr(secrets)
 

@@ -100,6 +100,23 @@ async def test_limit(script: Script, limit: int, want: int, sent: int) -> None:
     assert request["Limit"] == sent
 
 
+@pytest.mark.parametrize(
+    ("range", "descending", "sent"),
+    [
+        (KeyRange("a", "b", high_open=True), True, 4),
+        (KeyRange("a", "b", high_open=True), False, 3),
+        (KeyRange("a", "b"), True, 3),
+        (KeyRange(None, "b", high_open=True), True, 3),
+    ],
+)
+async def test_limit_with_a_row_that_is_dropped(script: Script, range: KeyRange, descending: bool, sent: int) -> None:
+    """A row that only the condition includes is no wanted one: where it comes first, one more is asked for."""
+    script.tell("Query", found(["a"], more=False))
+    await asked(script, replace(TEXT, limit=10, range=range, descending=descending), want=3)
+    (request,) = script.requests("Query")
+    assert request["Limit"] == sent
+
+
 async def test_a_page(script: Script) -> None:
     """A page says up to where it looked and how much that was."""
     script.tell("Query", found(["a", "b"], more=True))

@@ -8,13 +8,14 @@ import pytest
 
 from graphql_api.errors import (
     ConditionFailed,
+    Conflict,
     ItemTooLarge,
     StoreError,
     StoreRefused,
     StoreUnavailable,
     Throttled,
 )
-from graphql_api.store.values import Delete, Expect, Key, Put, Write
+from graphql_api.store.values import Check, Delete, Expect, Key, Put, Write
 from tests.unit.dynamo_script import DROPPED, Reply, Script, error, playing
 
 KEY = Key("h!", "r")
@@ -92,9 +93,8 @@ async def test_rests_are_written_too(script: Script) -> None:
 async def test_rests_that_stay(script: Script) -> None:
     """What a batch leaves over until the time is up has failed, and nothing else has."""
     script.tell("BatchWriteItem", Reply({"UnprocessedItems": {"script": [{"PutRequest": {"Item": wire()}}]}}))
-    problems = await written(
-        script, [Put(item()), Put(item(Key("h!", "s")))], deadline=1.0, backoff_base=0.05, backoff_cap=0.05
-    )
+    no_time_left = {"deadline": 5.0, "backoff_base": 1000.0, "backoff_cap": 1000.0}
+    problems = await written(script, [Put(item()), Put(item(Key("h!", "s")))], **no_time_left)
     assert [type(problem) for problem in problems] == [Throttled, type(None)]
 
 
@@ -142,11 +142,13 @@ async def test_the_record_of_another(script: Script) -> None:
     assert problem.old == item(_w="other", a="x")
 
 
-async def test_an_equal_record_without_a_write_id(script: Script) -> None:
-    """A record that nothing tells from that of another caller is not taken for ours."""
-    script.tell("PutItem", DROPPED, error("ConditionalCheckFailedException", Item=wire(a="x")))
+async def test_a_record_without_a_write_id(script: Script) -> None:
+    """A record that nothing tells from that of another caller is written under a token, and is not taken for ours."""
+    script.tell("TransactWriteItems", DROPPED, canceled("ConditionalCheckFailed", Item=wire(a="x")))
     (problem,) = await written(script, [Put(item(a="x"), Expect(absent=True))])
     assert isinstance(problem, ConditionFailed)
+    assert problem.old == item(a="x")
+    assert script.counts["PutItem"] == 0
 
 
 async def test_our_record_without_a_lost_reply(script: Script) -> None:
@@ -164,31 +166,40 @@ async def test_our_write_id_on_another_record(script: Script) -> None:
 
 
 async def test_a_lost_reply_to_a_deletion(script: Script) -> None:
-    """A deletion whose reply was lost finds no record on the second attempt, as it was meant."""
-    script.tell("DeleteItem", DROPPED, error("ConditionalCheckFailedException"))
-    assert await written(script, [Delete(KEY, Expect(attributes={"a": 1}))]) == [None]
-    script.tell("DeleteItem", error("ConditionalCheckFailedException"))
-    (problem,) = await written(script, [Delete(KEY, Expect(attributes={"a": 1}))])
+    """A deletion that expects something goes under a token of its own, which its further attempts share."""
+    script.tell("TransactWriteItems", DROPPED, TOGETHER_DONE)
+    deletion = Delete(KEY, Expect(attributes={"a": 1}))
+    assert await written(script, [deletion]) == [None]
+    assert await written(script, [deletion]) == [None]
+    first, again, other = (request["ClientRequestToken"] for request in script.requests("TransactWriteItems"))
+    assert first == again != other
+    script.tell("TransactWriteItems", DROPPED, canceled("ConditionalCheckFailed"))
+    (problem,) = await written(script, [deletion])
     assert isinstance(problem, ConditionFailed)
+    assert problem.old is None
 
 
 async def test_an_empty_reply_is_no_success(script: Script) -> None:
     """A reply without the capacity that was asked for was cut: nobody is told that the write happened."""
     script.tell("PutItem", Reply({}))
-    (problem,) = await written(script, [Put(item(), Expect(absent=True))])
+    (problem,) = await written(script, [Put(item(_w="mine"), Expect(absent=True))])
     assert isinstance(problem, StoreUnavailable)
 
 
 async def test_positions(script: Script) -> None:
     """A failed condition tells the position of its write in the call."""
     script.tell("BatchWriteItem", ALL_DONE)
-    script.tell("PutItem", DONE)
-    script.tell("DeleteItem", error("ConditionalCheckFailedException", Item=wire(a="x")))
+    script.tell("PutItem", error("ConditionalCheckFailedException", Item=wire(a="x")))
+    script.tell("TransactWriteItems", canceled("ConditionalCheckFailed", Item=wire(a="y")))
     deletion = Delete(Key("h!", "t"), Expect(absent=True))
-    problems = await written(script, [Put(item()), Put(item(Key("h!", "s")), Expect()), deletion])
+    plain = [Put(item(Key("p!", f"{number}"))) for number in range(2)]
+    problems = await written(script, [*plain, Put(item(Key("h!", "s"), _w="mine"), Expect()), deletion])
     assert problems[:2] == [None, None]
-    assert isinstance(problems[2], ConditionFailed)
-    assert problems[2].position == 2
+    for position, range_key, old in ((2, "s", "x"), (3, "t", "y")):
+        problem = problems[position]
+        assert isinstance(problem, ConditionFailed)
+        assert (problem.position, problem.failures) == (position, {position: item(a=old)})
+        assert f"('h!', '{range_key}')" in problem.message
 
 
 # --- transactions ----------------------------------------------------------------------------------------------
@@ -200,9 +211,9 @@ def canceled(*codes: str, **more: Any) -> Reply:
     return error("TransactionCanceledException", CancellationReasons=reasons)
 
 
-async def together(script: Script, token: str = "token") -> None:  # noqa: S107 - no secret
+async def together(script: Script, token: str = "token", **changes: Any) -> None:  # noqa: S107 - no secret
     """Two writes in one transaction."""
-    store = await script.open()
+    store = await script.open(**changes)
     try:
         await store.write_together([Put(item()), Delete(Key("h!", "s"), Expect())], token)
     finally:
@@ -239,6 +250,49 @@ async def test_tokens(script: Script) -> None:
     assert all(1 <= len(token) <= 36 for token in tokens)
 
 
+async def test_conflicts_have_a_patience_of_their_own(script: Script) -> None:
+    """A write that meets others is sent up to eight times, and takes nothing from what retries of faults may take."""
+    conflict = canceled("TransactionConflict", "None")
+    script.tell("TransactWriteItems", *[conflict] * 7, TOGETHER_DONE)
+    await together(script, retry_share=0.0, retry_floor=0.5)
+    assert script.counts["TransactWriteItems"] == 8
+    script.tell("PutItem", *[error("TransactionConflictException")] * 7, DONE)
+    assert await written(script, [Put(item(_w="mine"), Expect())], retry_share=0.0, retry_floor=0.5) == [None]
+    script.tell("TransactWriteItems", conflict)
+    with pytest.raises(Conflict):
+        await together(script)
+    assert script.counts["TransactWriteItems"] == 16
+
+
+@pytest.mark.parametrize("earlier", [DROPPED, Reply({}), error("TransactionInProgressException")])
+async def test_a_conflict_after_an_attempt_without_an_answer(script: Script, earlier: Reply) -> None:
+    """Where an earlier attempt may have been carried out, nobody is told that nothing was written."""
+    script.tell("TransactWriteItems", earlier, canceled("TransactionConflict", "None"))
+    with pytest.raises(StoreUnavailable) as caught:
+        await together(script)
+    assert isinstance(caught.value.__cause__, Conflict)
+    assert "TransactWriteItems" in caught.value.message
+
+
+async def test_all_failed_expectations(script: Script) -> None:
+    """Each expectation that failed is told with what stands there, beside a conflict only those that were tested."""
+    reasons = [
+        {"Code": "ConditionalCheckFailed"},
+        {"Code": "TransactionConflict"},
+        {"Code": "None"},
+        {"Code": "ConditionalCheckFailed", "Item": wire(a="x")},
+    ]
+    script.tell("TransactWriteItems", error("TransactionCanceledException", CancellationReasons=reasons))
+    store = await script.open()
+    with pytest.raises(ConditionFailed) as caught:
+        await store.write_together([Check(Key("h!", f"{place}"), Expect()) for place in range(4)], "token")
+    await store.close()
+    assert (caught.value.position, caught.value.old) == (0, None)
+    assert caught.value.failures == {0: None, 3: item(a="x")}
+    actions = script.requests("TransactWriteItems")[0]["TransactItems"]
+    assert [list(action) for action in actions] == [["ConditionCheck"]] * 4
+
+
 async def test_a_failed_expectation(script: Script) -> None:
     """A failed expectation tells its position and the old record, even beside a conflict, and is not tried again."""
     script.tell("TransactWriteItems", canceled("TransactionConflict", "ConditionalCheckFailed", Item=wire(a="x")))
@@ -251,7 +305,12 @@ async def test_a_failed_expectation(script: Script) -> None:
 @pytest.mark.parametrize(
     ("lasting", "kind"),
     [
-        (canceled("TransactionConflict", "None"), StoreUnavailable),
+        (canceled("TransactionConflict", "None"), Conflict),
+        (error("TransactionConflictException"), Conflict),
+        (error("ReplicatedWriteConflictException"), Conflict),
+        (canceled("TransactionConflict", "ThrottlingError"), Conflict),
+        (canceled("TransactionConflict", "ValidationError", Message="wrong key"), StoreRefused),
+        (error("TransactionInProgressException"), StoreUnavailable),
         (canceled("None", "ProvisionedThroughputExceeded"), Throttled),
         (canceled("None", "ValidationError", Message="wrong key"), StoreRefused),
         (error("IdempotentParameterMismatchException"), StoreRefused),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from graphql_api.catalog.entity import Entity
-from graphql_api.examples.people import Draw, emails_of, people
+from graphql_api.examples.draw import Draw
+from graphql_api.examples.people import emails_of, people
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.keys.ranges import decode_tuple
 from graphql_api.mutations.item_keys import item_of

@@ -13,6 +13,8 @@ import pytest
 from graphql import OperationDefinitionNode, parse, validate
 
 from graphql_api import Catalog, Entity, Id, Index, Int32, SubId, TimestampMs, desc, open_catalog
+from graphql_api.examples.orders import catalog as orders
+from graphql_api.examples.orders import sample as sample_orders
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
 from graphql_api.schema.context import Caller
@@ -100,13 +102,14 @@ THING = Thing(
 TRACKING = Tracking(order_id="o/1", changed_at="2024-05-01", customer_id="c", status="paid")
 CASES: list[tuple[Catalog, Sequence[Entity]]] = [
     (users, [*sample(5)]),
+    (orders, [*sample_orders(3)]),
     (Catalog(Tracking), [TRACKING]),
     (Catalog(Thing, namespace="Plugin"), [THING]),
     (Catalog(Counter), [Counter()]),
     (Catalog(Plain), [Plain(number=3)]),
     (Catalog(Counter, Marked), [Counter(), Marked(key=UUID(int=1), done=True)]),
 ]
-NAMES = ["users", "tracking", "things", "counter", "plain", "marked"]
+NAMES = ["users", "orders", "tracking", "things", "counter", "plain", "marked"]
 
 
 @pytest.fixture(params=CASES, ids=NAMES)

@@ -1,11 +1,13 @@
 """Record keys: they name one record for ever, and nothing but the very text that was handed out opens."""
 
 import string
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import StrEnum
 from hashlib import blake2b
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -86,6 +88,7 @@ def test_record_keys_come_back(key: RecordKey) -> None:
     text = SEAL.seal(key)
     found = SEAL.open(text, origin=key.origin, tenant=key.tenant)
     assert found == key
+    assert found.generation == key.generation
     in_utc = [part.astimezone(UTC) if isinstance(part, datetime) else part for part in (*key.ids, *key.children)]
     assert [*map(_exact, (*found.ids, *found.children))] == [*map(_exact, in_utc)]
     assert len(found.ids) == len(key.ids)
@@ -115,6 +118,7 @@ def test_types_and_digits_are_kept(one: KeyValue, other: KeyValue) -> None:
         (found,) = SEAL.open(SEAL.seal(RecordKey("line", (value,))), origin="line", tenant=None).ids
         assert _exact(found) == _exact(value)
     assert SEAL.seal(RecordKey("line", (one,))) != SEAL.seal(RecordKey("line", (other,)))
+    assert (RecordKey("line", (one,)) == RecordKey("line", (other,))) == (type(one) is type(other) and one == other)
 
 
 def test_one_moment_has_one_key() -> None:
@@ -144,14 +148,76 @@ def test_parts_cannot_be_confused() -> None:
 
 
 def test_keys_are_values() -> None:
-    """Equal record keys are equal, hash equally, and can stand in sets."""
+    """Equal record keys are equal, hash equally, and can stand in sets; where a record is found is no part of it."""
     assert len({KEY, RecordKey("email", ("jo@example.com",), (7,), "acme", 1), RecordKey("email", ("x",))}) == 2
+    elsewhere = RecordKey("email", ("jo@example.com",), (7,), "acme", 0)
+    assert elsewhere == KEY
+    assert hash(elsewhere) == hash(KEY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RecordKey("mail", ("jo@example.com",), (7,), "acme", 1),
+        RecordKey("email", ("Jo@example.com",), (7,), "acme", 1),
+        RecordKey("email", ("jo@example.com",), (8,), "acme", 1),
+        RecordKey("email", ("jo@example.com",), (Decimal(7),), "acme", 1),
+        RecordKey("email", ("jo@example.com", 7), (), "acme", 1),
+        RecordKey("email", ("jo@example.com",), (7,), "other", 1),
+        RecordKey("email", ("jo@example.com",), (7,), None, 1),
+        RecordKey.EMPTY,
+        TEXT,
+        None,
+    ],
+    ids=str,
+)
+def test_what_makes_another_key(other: object) -> None:
+    """Another entity, id, child id, type of either, or tenant is another key; and no key is equal to anything else."""
+    assert other != KEY
+    assert other != KEY
+
+
+def test_the_empty_key() -> None:
+    """The empty key names nothing: it is false and has no parts, and nothing can be a key without an origin."""
+    assert not RecordKey.EMPTY
+    assert KEY
+    assert RecordKey("", ()) == RecordKey.EMPTY
+    for parts in ({"ids": ("a",)}, {"children": ("a",)}, {"tenant": ""}, {"generation": 0}):
+        with pytest.raises(ValueError, match="without an origin"):
+            RecordKey("", **{"ids": (), **parts})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (KEY, "acme|email(jo@example.com; 7)"),
+        (RecordKey("line", ("o-1", 5), ("books", Decimal("2.50"))), "line(o-1, 5; books, 2.50)"),
+        (
+            RecordKey("day", (date(2026, 1, 31), datetime(2026, 1, 31, 12, tzinfo=UTC))),
+            "day(2026-01-31, 2026-01-31T12:00:00+00:00)",
+        ),
+        (RecordKey("paint", (Colour.RED,)), "paint(red)"),
+        (RecordKey("settings", ()), "settings()"),
+        (RecordKey.EMPTY, "(empty)"),
+    ],
+)
+def test_text_form(key: RecordKey, text: str) -> None:
+    """The text of a key is for people: its tenant, origin, ids and child ids."""
+    assert str(key) == text
 
 
 def test_these_bytes_never_change() -> None:
     """A key that was handed out years ago is read as ever, and written as ever."""
     assert TEXT == "AQIABWVtYWlsAQAEYWNtZQEBcwAOam9AZXhhbXBsZS5jb21pAAE3bpQzQv7EzZ0"
     assert PAYLOAD == b"\x01\x02\x00\x05email\x01\x00\x04acme\x01\x01s\x00\x0ejo@example.comi\x00\x017"
+
+
+def test_opening_without_an_entity() -> None:
+    """Whoever asks for no entity learns it from the key; the tenant has to be right all the same."""
+    assert SEAL.open(TEXT, tenant="acme") == KEY
+    assert SEAL.is_sealed(TEXT)
+    with pytest.raises(InvalidRecordKey):
+        SEAL.open(TEXT, tenant=None)
 
 
 # --- what is refused -------------------------------------------------------------------------------------------
@@ -172,6 +238,35 @@ def test_every_change_is_refused() -> None:
     forged = set(_forged()) - {TEXT, OTHER}
     assert len(forged) > 1_000
     assert {_refusal(text) for text in forged} == {THE_REFUSAL}
+
+
+def test_a_hundred_thousand_forged_ids(random: Random) -> None:
+    """Of 100,000 ids with a changed, swapped or cut character none is taken for one, nor is any other's."""
+    ids = [SEAL.seal(RecordKey("email", (f"u{number}",), (number,), "acme", number % 3)) for number in range(500)]
+    known, refused, kinds = set(ids), 0, Counter[str]()
+    while refused < 100_000:
+        id = random.choice(ids)
+        at, kind = random.randrange(len(id)), random.choice(("changed", "swapped", "cut", "spliced"))
+        if kind == "changed":
+            forged = id[:at] + random.choice(URL_ALPHABET) + id[at + 1 :]
+        elif kind == "swapped":
+            other = random.randrange(len(id))
+            first, last = sorted((at, other))
+            forged = id[:first] + id[last : last + 1] + id[first + 1 : last] + id[first : first + 1] + id[last + 1 :]
+        elif kind == "cut":
+            forged = id[:at] + id[at + random.choice((1, 4)) :]
+        else:
+            forged = id[:at] + random.choice(ids)[at:]
+        if forged in known:
+            continue
+        assert not SEAL.is_sealed(forged), (kind, id, forged)
+        refused, kinds = refused + 1, kinds + Counter([kind])
+        if refused % 100 == 0:
+            assert _refusal(forged) == THE_REFUSAL
+    assert min(kinds.values()) > 10_000
+    for id in ids:
+        assert "one of 'user' is asked for" in _refusal(id, origin="user")
+        assert _refusal(id, tenant="other") == _refusal(id, tenant=None) == THE_REFUSAL
 
 
 @pytest.mark.parametrize(
@@ -301,7 +396,7 @@ def test_what_can_be_no_part(value: Any) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        RecordKey("", ("a",)),
+        RecordKey.EMPTY,
         RecordKey("line", ("a",), generation=255),
         RecordKey("line", ("a",), generation=-1),
         RecordKey("line", ("a",) * 256),
@@ -329,6 +424,15 @@ def test_no_key_is_written_that_would_be_refused(count: int) -> None:
         assert SEAL.open(text, origin="line", tenant=None) == key
         opened += 1
     assert 0 < opened < 10
+
+
+@pytest.mark.parametrize("secret", [b"", b"x" * 31])
+def test_short_secrets_are_refused(secret: bytes) -> None:
+    """A secret that could be guessed is refused; a new one is long enough, and another each time."""
+    with pytest.raises(ValueError, match="at least 32 random bytes"):
+        RecordKeySeal(secret)
+    assert len(RecordKeySeal.new_secret()) == 32
+    assert not RecordKeySeal.new().is_sealed(RecordKeySeal.new().seal(KEY))
 
 
 # --- size and secrecy ------------------------------------------------------------------------------------------

@@ -3,22 +3,28 @@
 import base64
 import os
 import pickle
-import re
 import stat
 from pathlib import Path
 
 import pytest
 
+from graphql_api.authentication import Issuer, identify_of, issuer_of
 from graphql_api.errors import InvalidSettings
 from graphql_api.schema.limits import Limits
-from graphql_api.settings import Settings, read_secret, read_settings, unfit
+from graphql_api.settings import Settings, read_secret, read_settings
 from graphql_api.token_key import token_secrets
+from graphql_api.unfit import unfit
 from graphql_api.web.health import HEALTH, READY
+from graphql_api.web.identity.bearer import IssuedTokens
+from graphql_api.web.identity.claims import ClaimRules
 from graphql_api.web.metrics_page import METRICS_PATH
 
 SECRET = bytes(range(32))
 OTHER = bytes(range(32, 72))
 KEYS = Path("keys")
+JWKS = "https://issuer.example/jwks.json"
+POOL = "eu-west-1_Abc123"
+KEYED = {"token_keys": (SECRET,), "record_key": OTHER}
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +115,8 @@ def test_lists_have_commas(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SHARDQL_TOKEN_KEYS", "c2hvcnQ=", "a token key of 5 bytes is too short, at least 32"),
         ("SHARDQL_TOKEN_KEYS", "not a key!", "neither base64 nor hex"),
         ("SHARDQL_PRODUCTON", "1", "SHARDQL_PRODUCTON is no setting. Did you mean SHARDQL_PRODUCTION?"),
+        ("SHARDQL_RECORD_KEY", "c2hvcnQ=", "a record key of 5 bytes is too short, at least 32"),
+        ("SHARDQL_RECORD_KEYS", "x", "SHARDQL_RECORD_KEYS is no setting. Did you mean SHARDQL_RECORD_KEY?"),
         ("shardql_token_key", "x", "shardql_token_key is no setting. Did you mean SHARDQL_TOKEN_KEYS?"),
     ],
 )
@@ -202,7 +210,7 @@ def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_development_keeps_a_key() -> None:
-    """In development the key is made once beside the SQLite file, for its owner alone, and found there later."""
+    """In development keys are made once beside the SQLite file, for its owner alone, and found there later."""
     settings = read_settings(store="sqlite:///users.db")
     first, said = token_secrets(settings)
     second, _ = token_secrets(settings)
@@ -210,24 +218,113 @@ def test_development_keeps_a_key() -> None:
     assert first == second != other
     assert said == "sealed with the key in users.db.token-key"
     assert stat.S_IMODE(Path("users.db.token-key").stat().st_mode) == 0o600
-    assert sorted(path.name for path in Path().iterdir()) == ["other.db.token-key", "users.db.token-key"]
+    assert stat.S_IMODE(Path("users.db.record-key").stat().st_mode) == 0o600
+    kept = [f"{name}.db.{kind}-key" for name in ("other", "users") for kind in ("record", "token")]
+    assert sorted(path.name for path in Path().iterdir()) == kept
+    assert first.record not in first.tokens
 
 
 def test_development_without_a_file() -> None:
-    """Where there is no file to keep a key beside, each start makes one, and says what that means."""
+    """Where there is no file to keep keys beside, each start makes new ones, and says what that means."""
     settings = read_settings(store="dynamodb://users")
     first, said = token_secrets(settings)
-    assert first != token_secrets(settings)[0]
+    other, _ = token_secrets(settings)
+    assert first.tokens != other.tokens
+    assert first.record != other.record
     assert "they end with this server" in said
     assert not [*Path().iterdir()]
 
 
-def test_damaged_key_file() -> None:
-    """A damaged file of a key is not overwritten: tokens that it sealed would end without anybody knowing why."""
-    Path("users.db.token-key").write_text("damaged\n")
-    with pytest.raises(InvalidSettings, match=re.escape("users.db.token-key")):
+@pytest.mark.parametrize(("kind", "setting"), [("token", "SHARDQL_TOKEN_KEYS"), ("record", "SHARDQL_RECORD_KEY")])
+def test_damaged_key_file(kind: str, setting: str) -> None:
+    """A damaged file of a key is not overwritten: what it sealed would end without anybody knowing why."""
+    kept = Path(f"users.db.{kind}-key")
+    kept.write_text("damaged\n")
+    with pytest.raises(InvalidSettings, match=rf"The {kind} key in {kept} cannot be used.*set {setting}\."):
         token_secrets(read_settings(store="sqlite:///users.db"))
-    assert Path("users.db.token-key").read_text() == "damaged\n"
+    assert kept.read_text() == "damaged\n"
+
+
+# --- the record key --------------------------------------------------------------------------------------------
+
+
+def test_the_record_key_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record key comes from a variable, an argument or a file, and beside a store nothing is made for it."""
+    monkeypatch.setenv("SHARDQL_RECORD_KEY", OTHER.hex())
+    KEYS.write_text(f"{base64.b64encode(SECRET).decode()}\n")
+    store = {"store": "sqlite:///users.db", "token_keys": (SECRET,)}
+    assert token_secrets(read_settings(**store))[0].record == OTHER
+    assert token_secrets(read_settings(**store, record_key=SECRET))[0].record == SECRET
+    assert token_secrets(read_settings(**store, record_key_file=KEYS))[0].record == SECRET
+    assert [path.name for path in Path().iterdir()] == ["keys"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file"), ("", "too short"), (f"{SECRET.hex()}\n{OTHER.hex()}", "neither")]
+)
+def test_bad_files_of_the_record_key(content: str | None, why: str) -> None:
+    """A file without the one record key is told with its name."""
+    if content is not None:
+        KEYS.write_text(content)
+    with pytest.raises(InvalidSettings, match=f"SHARDQL_RECORD_KEY_FILE names keys.*{why}"):
+        token_secrets(read_settings(record_key_file=KEYS))
+
+
+def test_the_record_key_is_never_shown() -> None:
+    """Neither the listing nor the text of settings nor an error shows the record key."""
+    settings = read_settings(record_key=SECRET)
+    shown = f"{settings!r} {settings} {settings.listing()}"
+    assert SECRET.hex() not in shown
+    assert repr(SECRET) not in shown
+    assert {one.name: one.value for one in settings.listing()}["record_key"] == "1 secret"
+    assert "secretsecret" not in str(refused(record_key="secretsecret"))
+
+
+# --- credentials -----------------------------------------------------------------------------------------------
+
+
+def test_explain_by_role() -> None:
+    """Naming groups turns explain on, in production too."""
+    assert read_settings(production=True, explain_groups=("Admin",)).explain
+    assert not read_settings(production=True).explain
+
+
+def test_a_user_pool_of_cognito() -> None:
+    """The id of a user pool says where its keys are, who the issuer is, and where groups stand."""
+    settings = read_settings(cognito_user_pool="eu-west-1_Abc123")
+    issuer = "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_Abc123"
+    assert issuer_of(settings) == Issuer(f"{issuer}/.well-known/jwks.json", issuer)
+    assert settings.groups_claim == "cognito:groups"
+    china = issuer_of(read_settings(cognito_user_pool="cn-north-1_Abc123"))
+    assert china is not None
+    assert china.name == "https://cognito-idp.cn-north-1.amazonaws.com.cn/cn-north-1_Abc123"
+    assert read_settings().groups_claim == "groups"
+    assert read_settings(cognito_user_pool=POOL, groups_claim="roles").groups_claim == "roles"
+    for wrong in ("Abc123", "eu-west-1", "eu-west-1_", "eu-west-1_a/b", "https://eu-west-1_Abc"):
+        assert "--cognito-user-pool is" in refused(cognito_user_pool=wrong)[0]
+
+
+def test_settings_reach_the_issuer() -> None:
+    """What is said of tokens and keys is what tokens are checked by."""
+    settings = read_settings(
+        jwks=JWKS,
+        jwt_issuer="me",
+        jwt_audiences=("a", "b"),
+        jwt_algorithms=("ES256",),
+        jwt_skew_seconds=5,
+        jwks_fresh_seconds=7,
+        groups_claim="roles",
+        tenant_claim="org",
+    )
+    identify = identify_of(settings)
+    (issued,) = identify.bearers
+    assert isinstance(issued, IssuedTokens)
+    assert issued.rules == ClaimRules("me", frozenset({"a", "b"}), 5, "roles", "org")
+    assert (issued.algorithms, issued.keys.where, issued.keys.fresh) == ({"ES256"}, JWKS, 7)
+    assert identify.needs_tenant
+    (by_default,) = identify_of(read_settings(jwks=JWKS)).bearers
+    assert isinstance(by_default, IssuedTokens)
+    assert not {name for name in by_default.algorithms if name.startswith("HS") or name.lower() == "none"}
 
 
 # --- together --------------------------------------------------------------------------------------------------
@@ -236,18 +333,55 @@ def test_damaged_key_file() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"production": True, "store": "sqlite:///x.db"}, ["Production needs a key"]),
-        ({"production": True, "token_keys": (SECRET,)}, ["Production needs a store"]),
-        ({"production": True}, ["Production needs a key", "Production needs a store"]),
+        (
+            {"production": True, "store": "sqlite:///x.db", "record_key": OTHER},
+            ["Production needs a key that page tokens"],
+        ),
+        (
+            {"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,)},
+            ["Production needs a key that record keys"],
+        ),
+        ({"production": True, **KEYED}, ["Production needs a store"]),
+        ({"production": True}, ["Production needs a key", "Production needs a key", "Production needs a store"]),
+        ({"record_key": OTHER, "record_key_file": "key"}, ["SHARDQL_RECORD_KEY and SHARDQL_RECORD_KEY_FILE"]),
         ({"token_keys": (SECRET,), "token_keys_file": "keys"}, ["SHARDQL_TOKEN_KEYS and SHARDQL_TOKEN_KEYS_FILE"]),
         (
-            {"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,), "explain": True},
-            ["Production explains nothing, since everybody who may ask"],
+            {"production": True, "store": "sqlite:///x.db", **KEYED, "explain": True},
+            ["Production does not explain to everybody who may ask"],
         ),
+        ({"production": True, "store": "sqlite:///x.db", **KEYED, "explain_groups": ("Admin",)}, []),
+        (
+            {"explain": False, "explain_groups": ("Admin",)},
+            ["SHARDQL_EXPLAIN_GROUPS names groups, and SHARDQL_EXPLAIN"],
+        ),
+        ({"jwt_issuer": "x"}, ["SHARDQL_JWT_ISSUER is about bearer tokens, and there is no key"]),
+        (
+            {"jwt_audiences": ("x",), "jwt_algorithms": ("RS256",), "jwks_plain_http": True},
+            ["SHARDQL_JWT_AUDIENCES is", "SHARDQL_JWT_ALGORITHMS is", "SHARDQL_JWKS_PLAIN_HTTP is"],
+        ),
+        ({"cognito_user_pool": POOL, "jwt_issuer": "x"}, ["SHARDQL_COGNITO_USER_POOL says who the issuer is"]),
+        ({"cognito_user_pool": POOL, "jwks": "jwks.json"}, []),
+        (
+            {"jwks": JWKS, "jwt_algorithms": ("RS257",)},
+            ["SHARDQL_JWT_ALGORITHMS names 'RS257', which is none. Did you"],
+        ),
+        ({"jwks": JWKS, "jwt_algorithms": ("none",)}, ["SHARDQL_JWT_ALGORITHMS names 'none', which is none."]),
+        ({"jwks": JWKS, "jwt_algorithms": ("HS256",)}, ["SHARDQL_JWT_ALGORITHMS names HS256, whose key is a secret"]),
+        ({"cognito_user_pool": POOL, "jwt_algorithms": ("HS256",)}, ["SHARDQL_JWT_ALGORITHMS names HS256, whose key"]),
+        ({"jwks": "jwks.json", "jwt_algorithms": ("HS256",)}, []),
+        ({"jwks": "http://issuer.example/jwks"}, ["SHARDQL_JWKS is http://issuer.example/jwks: over plain http"]),
+        ({"jwks": "http://issuer.example/jwks", "jwks_plain_http": True}, []),
+        *(({"jwks": f"http://{host}:8080/jwks"}, []) for host in ("127.0.0.1", "localhost", "[::1]")),
+        *(({"jwks": url}, [f"SHARDQL_JWKS is {url}: keys come from"]) for url in ("file:///jwks.json", "ftp://a/b")),
+        *(
+            ({"jwks": url}, [f"SHARDQL_JWKS is {url}: an address of keys has a host"])
+            for url in ("https://", "https://user:secret@issuer.example/jwks", "https://issuer.example/#keys")
+        ),
+        ({"jwks": "https://issuer.example:x/jwks"}, ["SHARDQL_JWKS is https://issuer.example:x/jwks: it is no URL"]),
         *(({"path": path}, [f"SHARDQL_PATH is {path}, which answers"]) for path in (HEALTH, READY, METRICS_PATH)),
         ({"only_documents": True}, ["SHARDQL_ONLY_DOCUMENTS leaves nothing to ask"]),
         ({"read_only": True, "create_table": True}, ["A server that only reads makes no table"]),
-        ({"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,)}, []),
+        ({"production": True, "store": "sqlite:///x.db", **KEYED}, []),
         ({"read_only": True, "only_documents": True, "documents": "queries.json"}, []),
         ({}, []),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphql_api.adapters.sqlite import SqliteStore, file, open_sqlite
-from graphql_api.errors import StoreRefused, StoreUnavailable, WrongTable
+from graphql_api.errors import Conflict, StoreRefused, StoreUnavailable, WrongTable
 from graphql_api.keys.ranges import KeyRange
 from graphql_api.store.values import Expect, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
 from tests.depth import depth
@@ -222,16 +222,20 @@ async def test_cancelled_callers(store: SqliteStore) -> None:
 
 
 async def test_locked_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A file that another process keeps locked is reported as unavailable, to be tried again, and later works."""
+    """While another process keeps the file locked a write meets a conflict, to be tried again, and later it works."""
     monkeypatch.setattr(file, "BUSY_SECONDS", 0.05)
     path = tmp_path / "store.db"
     store = await open_sqlite(path)
     await store.ensure_table(TABLE)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable) as caught:
-        await store.write([put(0)])
-    assert caught.value.retryable
+    answers = await asyncio.gather(
+        store.write([put(0)]), store.write_together([put(1)], "token"), return_exceptions=True
+    )
+    for problem in answers:
+        assert isinstance(problem, Conflict)
+        assert problem.retryable
+        assert str(path) in problem.message
     assert await texts(store, "") == []
     other.execute("ROLLBACK")
     other.close()

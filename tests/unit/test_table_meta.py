@@ -17,7 +17,7 @@ from graphql_api.catalog.markers import Created, Id, Index, Role, Shards, SubId,
 from graphql_api.database import Database
 from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
 from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Put, TableDefinition, Write
+from graphql_api.store.values import Item, Put, TableDefinition, TogetherWrite
 from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, admit_table, entries_of
 from graphql_api.wiring import Secrets, open_catalog
 from tests.stores import WrappedStore
@@ -338,7 +338,7 @@ class Overtaken(WrappedStore):
         super().__init__(inner)
         self.others = list(others)
 
-    async def write_together(self, writes: Sequence[Write], token: str) -> None:
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         """Writes after the next of the others."""
         if self.others:
             await self.others.pop(0)()
@@ -348,7 +348,7 @@ class Overtaken(WrappedStore):
 class AlwaysOvertaken(WrappedStore):
     """Finds the record changed every time."""
 
-    async def write_together(self, writes: Sequence[Write], token: str) -> None:
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         """Fails as it does when the record is another one than expected."""
         raise ConditionFailed("changed meanwhile", position=0, old=None)
 

@@ -141,12 +141,13 @@ def operations_of_the_adapter() -> set[str]:
 def test_servers_may_do_what_the_adapter_does() -> None:
     """The policy of servers allows each operation of the adapter but making tables, on this table and its indexes."""
     used = operations_of_the_adapter()
-    assert "TransactWriteItems" in used, "a right of its own it has not: its parts are puts and deletes"
+    assert "TransactWriteItems" in used, "a right of its own it has not: its parts are puts, deletes and checks"
+    parts = {"PutItem", "DeleteItem", "ConditionCheckItem"}
     making = {"CreateTable", "UpdateTable", "UpdateTimeToLive"}
     assert making <= used
     table, indexes = '{"Fn::GetAtt": ["Table", "Arn"]}', '{"Fn::Sub": "${Table.Arn}/index/*"}'
     assert granted("ServerPolicy") == {
-        table: {f"dynamodb:{name}" for name in used - making - {"TransactWriteItems"} | {"PutItem", "DeleteItem"}},
+        table: {f"dynamodb:{name}" for name in used - making - {"TransactWriteItems"} | parts},
         indexes: {"dynamodb:Query"},
     }
 

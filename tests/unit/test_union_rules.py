@@ -122,6 +122,22 @@ def test_a_mistyped_member() -> None:
     ]
 
 
+def test_what_is_searched_otherwise_is_no_member() -> None:
+    """The table itself and other unions are told apart from names that mean nothing, each with its own remedy."""
+    assert problems(by_pair=Union("by_name", "by_alias"), by_joined=Union("by_id", "by_name", "by_pair")) == [
+        (
+            "by_joined",
+            "is a union of 'by_id', which is the table itself: every record stands there, by its id alone.",
+            "Search ids by by_id alone, or declare an index that is sorted by them.",
+        ),
+        (
+            "by_joined",
+            "is a union of 'by_pair', which is a union itself.",
+            "Name its members instead: by_name, by_alias.",
+        ),
+    ]
+
+
 def test_unions_are_inherited() -> None:
     """A union of a base class belongs to each entity that inherits it."""
 

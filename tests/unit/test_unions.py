@@ -246,6 +246,19 @@ async def test_failed_shards_of_a_union_are_paid_over_its_gaps(sqlite: SqliteSto
         assert sorted(found) == [person.key for person in people]
 
 
+async def test_a_record_that_moves_to_a_later_index_hides_none_behind_it(sqlite: SqliteStore) -> None:
+    """Met again within its page it is left out, and the page is filled up with what is behind it there."""
+    store = Between(sqlite)
+    db = Database(CATALOG, store, SEAL)
+    await put(db, Person(key="x", first="jo"), *(Person(key=f"k{at}", last=f"john {at}") for at in range(6)))
+    for size in (1, 2, 3, 6, 7):
+        await put(db, Person(key="x", first="jo"))
+        store.action = partial(put, Database(CATALOG, sqlite, SEAL), Person(key="x", last="jo"))
+        pages = await walk(db, Person.by_plain, prefix="jo", size=size)
+        assert [key for key in joined(pages) if key != "x"] == [f"k{at}" for at in range(6)]
+        assert pages[0].count("x") == 1
+
+
 # --- the whole answer in another order -------------------------------------------------------------------------
 
 

@@ -1,5 +1,7 @@
 """What an index does not carry is fetched, and what has expired is left out."""
 
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ from graphql_api.adapters.sqlite import Switches, open_sqlite
 from graphql_api.database import Database
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
-from tests.stores import CountingStore, ReadByRead
+from graphql_api.store.values import Item, Key
+from tests.stores import CountingStore, ReadByRead, WrappedStore
 
 NOW = 1_000
 
@@ -120,6 +123,51 @@ async def test_entries_that_are_behind_show_nothing_that_does_not_match(tmp_path
     await db.put(Ticket(key="k2", state="closed", at=2))
     assert [item.key for item in await _walk(db, Ticket.by_state, state="open", limit=2)] == ["k0", "k1", "k3"]
     await store.close()
+
+
+class Meanwhile(WrappedStore):
+    """Does something before each fetch by key: between what an index says and what the record says."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.action: Callable[[], Awaitable[None]] | None = None
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        if self.action is not None:
+            await self.action()
+        return await super().get_many(keys, consistent)
+
+
+@pytest.mark.parametrize("filter", [{"size": 7}, {"size": {"lt": 8}, "place": {"ge": 0}}])
+async def test_a_record_that_is_newer_than_its_entry_is_tested_again(filter: Any, tmp_path: Path) -> None:
+    """The whole filter is tested on the fetched record, also what its row has met already; others fill the page."""
+    inner = await open_sqlite(tmp_path / "x.db")
+    store = Meanwhile(inner)
+    db = await _database(store, Narrow)
+    records = [Narrow(key=f"k{at}", place=at, note=f"n{at}") for at in range(6)]
+    await db.put_many(records)
+    store.action = partial(db.put, records[1].model_copy(update={"size": 8}))
+    for index in (Narrow.by_note, Narrow.by_place):
+        await db.put(records[1])
+        page = await db.search(index, filter=filter, limit=4)
+        assert [item.key for item in page.items] == ["k0", "k2", "k3", "k4"]
+    await inner.close()
+
+
+async def test_matches_that_become_rare_take_few_batches(tmp_path: Path) -> None:
+    """After a page's worth of matches but one, thousands of records without any: each batch is larger than the last."""
+    inner = await open_sqlite(tmp_path / "x.db")
+    db = await _database(CountingStore(inner), Narrow)
+    records = [Narrow(key=f"k{at:04}", place=at, size=int(at < 20 or at == 5_999)) for at in range(6_000)]
+    await db.put_many(records)
+    for engine in (inner, ReadByRead(inner)):
+        store = CountingStore(engine)
+        page = await Database(db.catalog, store, db.seal).search(Narrow.by_place, filter={"size": 1}, limit=21)
+        assert [item.place for item in page.items] == [*range(20), 5_999]
+        assert page.next_token is None
+        assert store.counts.rounds <= 12
+        assert store.counts.gets == 6_000
+    await inner.close()
 
 
 class Brief(Entity, shards=Shards(3)):

@@ -72,7 +72,7 @@ async def test_one_position_on_a_tied_index_loses_and_doubles_nothing(store: Sto
     for reverse in (False, True):
         found = await _walk(db, IndexRef(thing, "by_place"), 7, reverse=reverse)
         assert [item.place for item in found] == sorted((item.place for item in found), reverse=reverse)
-        assert {item.key for item in found} == {record.key for record in records}  # type: ignore[attr-defined]
+        assert {item.key for item in found} == {record.key for record in records}
         assert len(found) == 800
 
 
@@ -218,5 +218,5 @@ async def test_an_engine_may_answer_together_once_and_alone_then(tmp_path: Path)
 
     db = await _filled(Switching(inner), catalog, records)
     found = await _walk(db, IndexRef(thing, "by_place"), 7)
-    assert sorted(item.key for item in found) == sorted(record.key for record in records)  # type: ignore[attr-defined]
+    assert sorted(item.key for item in found) == sorted(record.key for record in records)
     await inner.close()

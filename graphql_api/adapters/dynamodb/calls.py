@@ -9,7 +9,7 @@ from typing import Any
 from graphql_api.adapters.dynamodb.problems import NOTICED, Failure, InconsistentAnswer, judge
 from graphql_api.adapters.dynamodb.settings import DynamoSettings
 from graphql_api.adapters.dynamodb.traffic import RetryBudget, Traffic
-from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.errors import Conflict, StoreError, StoreUnavailable
 from graphql_api.store.bill import present_bill
 from graphql_api.store.tally import count_retry
 
@@ -70,23 +70,26 @@ class Calls:
         if bill is not None:
             call.request["ReturnConsumedCapacity"] = "TOTAL"
         self._budget.earn()
-        attempt = 0
+        faults = conflicts = 0
         while True:
-            attempt += 1
             answer = await self._attempt(call)
             if not isinstance(answer, Failure):
                 if bill is not None:
                     bill.add(_charged(answer))
                 return answer
-            if not answer.retry or attempt >= self.settings.attempts:
+            conflicts += answer.in_the_way
+            faults += not answer.in_the_way
+            enough = faults >= self.settings.attempts or conflicts >= self.settings.conflict_attempts
+            if not answer.retry or enough:
                 break
-            pause = self.pause(attempt)
-            if self.left(call.deadline) <= pause or not self._budget.take():
+            pause = self.pause(faults + conflicts)
+            if self.left(call.deadline) <= pause or not (answer.in_the_way or self._budget.take()):
                 break
             count_retry()
             await asyncio.sleep(pause)
-        answer.error.shard = call.hash_key
-        raise answer.error
+        error = _as_far_as_known(call, answer.error)
+        error.shard = call.hash_key
+        raise error
 
     def pause(self, attempt: int) -> float:
         """How long to wait after an attempt: anything up to a limit that doubles."""
@@ -121,6 +124,7 @@ class Calls:
         else:
             self._traffic.answered(call.shard)
             return answer
+        call.unheard |= failure.under_way
         if failure.unheard:
             call.unheard = True
             self._traffic.unanswered(call.shard)
@@ -133,6 +137,17 @@ class Calls:
             f"{call.where}: no place for it within {self.settings.deadline:g} seconds, so many requests are on their "
             "way. Try again a little later."
         )
+
+
+def _as_far_as_known(call: Call, error: StoreError) -> StoreError:
+    """The error of the last attempt; a conflict says that nothing was written only where that is true of all."""
+    if not (call.unheard and isinstance(error, Conflict)):
+        return error
+    unknown = StoreUnavailable(
+        f"{call.where}: one attempt brought no answer, and later ones met other writes of the same record. Try again."
+    )
+    unknown.__cause__ = error
+    return unknown
 
 
 def _charged(answer: Answer) -> float | None:

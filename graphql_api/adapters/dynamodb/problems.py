@@ -1,6 +1,7 @@
 """The only map from errors of the driver to ours, and what may be done about each."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -9,6 +10,7 @@ from botocore import exceptions as driver
 from graphql_api.adapters.dynamodb.items import decode_item
 from graphql_api.errors import (
     ConditionFailed,
+    Conflict,
     ItemTooLarge,
     StoreDenied,
     StoreError,
@@ -49,9 +51,10 @@ DENIALS = frozenset(
         "UnrecognizedClientException",
     }
 )
-PASSING = frozenset(
-    {"TransactionInProgressException", "TransactionConflictException", "ReplicatedWriteConflictException"}
-)
+CONFLICTS = frozenset({"TransactionConflictException", "ReplicatedWriteConflictException"})
+CONFLICT = "TransactionConflict"
+"""as the reason of a cancelled transaction"""
+UNDER_WAY = "TransactionInProgressException"
 BUSY_TABLE = frozenset({"ResourceInUseException", "LimitExceededException"})
 
 MISSING = "ResourceNotFoundException"
@@ -73,6 +76,10 @@ class Failure(NamedTuple):
     """the same request may succeed in a moment"""
     unheard: bool = False
     """nobody answered, so the request may have been carried out, and its shard may be out of order"""
+    in_the_way: bool = False
+    """another write was there first: no fault of anybody's, and over in a moment"""
+    under_way: bool = False
+    """the write that was there first is an earlier attempt of this one"""
 
 
 NOTICED = (
@@ -118,15 +125,17 @@ def _judge_reply(problem: driver.ClientError, where: str, table: str) -> Failure
     code, message, status = code_of(problem), _message(problem), _status(problem)
     if code in THROTTLES:
         return Failure(Throttled(f"{where} is throttled: {message or code}. Try again a little later."), retry=True)
-    if code in PASSING:
-        return Failure(StoreUnavailable(f"{where} meets another write: {message or code}. Try again."), retry=True)
+    if code in CONFLICTS:
+        return _conflict(where)
+    if code == UNDER_WAY:
+        error = StoreUnavailable(f"{where} is still under way. Try again with the same token.")
+        return Failure(error, retry=True, in_the_way=True, under_way=True)
     if code in DENIALS:
         return Failure(StoreDenied(f"{where} is not allowed: {message or code}. {_DENIAL_REMEDY}"))
     if code == MISSING:
         return Failure(missing_table(table))
     if code == FAILED_CONDITION:
-        old = problem.response.get("Item")
-        return Failure(_condition_failed(where, 0, old))
+        return Failure(_condition_failed(where, {0: problem.response.get("Item")}))
     if code == CANCELED:
         return _judge_cancellation(problem, where)
     if status >= 500 or status < 400:
@@ -145,13 +154,17 @@ def missing_table(table: str) -> WrongTable:
 
 def _judge_cancellation(problem: driver.ClientError, where: str) -> Failure:
     reasons: list[dict[str, Any]] = problem.response.get("CancellationReasons") or []
-    codes = {reason.get("Code") for reason in reasons}
-    for position, reason in enumerate(reasons):
-        if reason.get("Code") in {"ConditionalCheckFailed", FAILED_CONDITION}:
-            return Failure(_condition_failed(where, position, reason.get("Item")))
-    if "TransactionConflict" in codes:
-        return Failure(StoreUnavailable(f"{where} meets another transaction. Try again."), retry=True)
-    if codes & THROTTLES:
+    codes = {reason.get("Code") for reason in reasons} - {None, "None"}
+    failures = {
+        place: reason.get("Item")
+        for place, reason in enumerate(reasons)
+        if reason.get("Code") in {"ConditionalCheckFailed", FAILED_CONDITION}
+    }
+    if failures:  # Beside a conflict, too: it was tested against what stands, and trying again would not change that.
+        return Failure(_condition_failed(where, failures))
+    if CONFLICT in codes and codes <= {CONFLICT, *THROTTLES}:
+        return _conflict(where)
+    if codes and codes <= THROTTLES:
         return Failure(Throttled(f"{where} is throttled. Try again a little later."), retry=True)
     told = "; ".join(
         f"write {place}: {reason.get('Message')}" for place, reason in enumerate(reasons) if "Message" in reason
@@ -159,10 +172,16 @@ def _judge_cancellation(problem: driver.ClientError, where: str) -> Failure:
     return Failure(StoreRefused(f"{where} is refused: {told or _message(problem)}"))
 
 
-def _condition_failed(where: str, position: int, old: Any) -> ConditionFailed:
-    found = decode_item(old) if old else None
-    stands = "no record stands" if found is None else "another record than expected stands"
-    return ConditionFailed(f"{where}: {stands} at the key of write {position}.", position=position, old=found)
+def _conflict(where: str) -> Failure:
+    error = Conflict(f"{where} meets another write of the same record, and nothing is written. Try again.")
+    return Failure(error, retry=True, in_the_way=True)
+
+
+def _condition_failed(where: str, failures: Mapping[int, Any]) -> ConditionFailed:
+    """The failed conditions by their places in the request; who made it knows what was expected."""
+    found = {place: decode_item(old) if old else None for place, old in failures.items()}
+    position = min(found)
+    return ConditionFailed(f"{where}: a condition failed.", position=position, old=found[position], failures=found)
 
 
 def code_of(problem: BaseException | None) -> str:

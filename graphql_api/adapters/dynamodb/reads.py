@@ -48,6 +48,12 @@ def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
             check_start(read)
 
 
+def rows_looked_at(read: RangeRead, want: int) -> int:
+    """At most so many rows: those that are wanted, and one at an open bound that a descending query reads and drops."""
+    closed_in = read.range.low is not None and read.range.high is not None
+    return min(read.limit, want + (read.descending and read.range.high_open and closed_in))
+
+
 class Query:
     """One read of one index."""
 

@@ -17,6 +17,8 @@ class DynamoSettings:
     """how long one attempt may take to bring its whole answer"""
     attempts: int = 3
     """how often a request is sent at most"""
+    conflict_attempts: int = 8
+    """how often a write is sent at most that meets other writes of the same record"""
     backoff_base: float = 0.025
     """seconds: the longest pause before the second attempt; it doubles for every further one"""
     backoff_cap: float = 0.5

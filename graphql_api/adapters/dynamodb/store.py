@@ -15,13 +15,13 @@ from graphql_api.adapters.dynamodb.calls import Calls
 from graphql_api.adapters.dynamodb.client import open_client
 from graphql_api.adapters.dynamodb.expressions import extras_of_reads
 from graphql_api.adapters.dynamodb.gather import all_of
-from graphql_api.adapters.dynamodb.reads import Query, check_reads
+from graphql_api.adapters.dynamodb.reads import Query, check_reads, rows_looked_at
 from graphql_api.adapters.dynamodb.settings import DEFAULTS, DynamoSettings
 from graphql_api.adapters.dynamodb.table import Table
 from graphql_api.adapters.dynamodb.writes import Writer
 from graphql_api.errors import StoreError, StoreRefused
 from graphql_api.store.checks import check_segment, check_want
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, Write
+from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, TogetherWrite, Write
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
@@ -74,7 +74,8 @@ class DynamoStore:
 
             async def answer(number: int) -> ReadAnswer:
                 read = reads[number]
-                query = Query(self._calls, standing.definition, index, read, min(read.limit, want), extras[number])
+                limit = rows_looked_at(read, want)
+                query = Query(self._calls, standing.definition, index, read, limit, extras[number])
                 try:
                     return await query.run(deadline)
                 except StoreError as problem:
@@ -106,7 +107,7 @@ class DynamoStore:
                 return []
             return await Writer(self._calls, await self._table.standing(deadline)).each(writes)
 
-    async def write_together(self, writes: Sequence[Write], token: str) -> None:
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         """Applies all writes or none; the engine remembers the token for ten minutes."""
         async with self._working() as deadline:
             await Writer(self._calls, await self._table.standing(deadline)).together(writes, token)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
 from graphql_api.adapters.dynamodb.calls import Answer, Call, Calls, requires
@@ -14,15 +15,26 @@ from graphql_api.errors import ConditionFailed, ItemTooLarge, StoreError, StoreR
 from graphql_api.store.checks import (
     MOST_HASH_BYTES,
     MOST_TOKEN_CHARACTERS,
-    check_contradiction,
     check_range_value,
     check_together,
     check_together_size,
     key_text,
+    refuse_check,
     refuse_doubles,
 )
+from graphql_api.store.expectations import Unmet, check_expectation, unmet_error
 from graphql_api.store.records import same
-from graphql_api.store.values import Delete, Expect, IndexDefinition, Item, Key, TableDefinition, Write
+from graphql_api.store.values import (
+    Check,
+    Expect,
+    IndexDefinition,
+    Item,
+    Key,
+    Put,
+    TableDefinition,
+    TogetherWrite,
+    Write,
+)
 
 MOST_IN_A_BATCH = 25
 MOST_BYTES_IN_A_BATCH = 15 * 2**20
@@ -38,18 +50,23 @@ class Change(NamedTuple):
 
     position: int
     key: Key
-    write: Write
+    write: TogetherWrite
     item: WireItem | None
     condition: dict[str, Any]
     """what the protocol needs for the expectation, if there is one"""
 
+    @property
+    def speaks_for_itself(self) -> bool:
+        """Whether the record that it leaves behind tells whose write it was."""
+        return self.item is not None and WRITE_ID in self.item
 
-def prepare(standing: Standing, position: int, write: Write) -> Change:
+
+def prepare(standing: Standing, position: int, write: TogetherWrite) -> Change:
     """Checks a write by everything that does not depend on what is stored."""
     table = standing.definition
     condition = {} if write.expect is None else _condition(table, write.expect)
-    if isinstance(write, Delete):
-        check_key(write.key, "the deletion")
+    if not isinstance(write, Put):
+        check_key(write.key, "the check" if isinstance(write, Check) else "the deletion")
         return Change(position, write.key, write, None, condition)
     for attribute in (table.hash_attribute, table.range_attribute):
         if attribute not in write.item:
@@ -71,8 +88,9 @@ def _check_entry(index: IndexDefinition, item: Item) -> None:
 
 
 def _condition(table: TableDefinition, expect: Expect) -> dict[str, Any]:
-    check_contradiction(expect)
+    check_expectation(expect)
     encode_item(expect.attributes)
+    encode_item(dict.fromkeys(expect.without))
     names, values = {"#h": table.hash_attribute}, {}
     if expect.absent:
         parts = ["attribute_not_exists(#h)"]
@@ -82,6 +100,9 @@ def _condition(table: TableDefinition, expect: Expect) -> dict[str, Any]:
             parts.append(f"#a{place} = :a{place}")
             names[f"#a{place}"] = name
             values[f":a{place}"] = encode_value(value, name)
+        for place, name in enumerate(sorted(set(expect.without))):
+            parts.append(f"attribute_not_exists(#w{place})")
+            names[f"#w{place}"] = name
     condition: dict[str, Any] = {
         "ConditionExpression": " AND ".join(parts),
         "ExpressionAttributeNames": names,
@@ -109,6 +130,7 @@ class Writer:
         changes = []
         for position, write in enumerate(writes):
             try:
+                refuse_check(write)
                 changes.append(prepare(self._standing, position, write))
             except StoreError as problem:
                 problems[position] = problem
@@ -170,29 +192,39 @@ class Writer:
         return rests(await self._calls.do(call))
 
     async def _alone(self, change: Change, deadline: float) -> StoreError | None:
-        """One write; where its condition fails, the record that stands there tells whether it was met by us before."""
+        """One write. If an answer is lost, the record that stands there or the token of a transaction tells the truth.
+
+        A token costs twice the write units, so it is used where no record can speak.
+        """
+        try:
+            if change.condition and not change.speaks_for_itself:
+                await self._transaction([change], token_urlsafe(18), deadline)
+            else:
+                await self._single(change, deadline)
+        except StoreError as problem:
+            return problem
+        return None
+
+    async def _single(self, change: Change, deadline: float) -> None:
         request = {"TableName": self._calls.table, **change.condition, "ReturnConsumedCapacity": "TOTAL"}
         if change.item is not None:
             operation, request["Item"] = "PutItem", change.item
         else:
             operation, request["Key"] = "DeleteItem", wire_key(self._table, change.key)
-        shard = f"{self._calls.table}/table/{change.key.hash}"
-        call = Call(operation, request, requires("ConsumedCapacity"), deadline, shard, change.key.hash)
+        call = Call(operation, request, requires("ConsumedCapacity"), deadline, *self._place(change))
         try:
             await self._calls.do(call)
         except ConditionFailed as problem:
-            if _was_ours(change, problem.old, unheard=call.unheard):
-                return None
-            failed = ConditionFailed(problem.message, position=change.position, old=problem.old)
-            failed.__cause__ = problem.__cause__
-            return failed
-        except StoreError as problem:
-            return problem
-        return None
+            if not _stands(change, problem.old):
+                raise _unmet([change], problem) from problem.__cause__
+
+    def _place(self, change: Change) -> tuple[str, str]:
+        """The shard of a write, and what errors call it."""
+        return f"{self._calls.table}/table/{change.key.hash}", change.key.hash
 
     # --- together
 
-    async def together(self, writes: Sequence[Write], token: str) -> None:
+    async def together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         """Applies all writes or none."""
         check_together(len(writes), token)
         changes = []
@@ -203,13 +235,20 @@ class Writer:
                 raise type(problem)(f"write {position}: {problem.message}") from problem
         refuse_doubles(change.key for change in changes)
         check_together_size(writes)
+        await self._transaction(changes, token, self._calls.deadline())
+
+    async def _transaction(self, changes: Sequence[Change], token: str, deadline: float) -> None:
         request = {
             "TransactItems": [self._action(change) for change in changes],
             "ClientRequestToken": self._token(token),
             "ReturnConsumedCapacity": "TOTAL",
         }
-        call = Call("TransactWriteItems", request, requires("ConsumedCapacity"), self._calls.deadline())
-        await self._calls.do(call)
+        place = self._place(changes[0]) if len(changes) == 1 else ()
+        call = Call("TransactWriteItems", request, requires("ConsumedCapacity"), deadline, *place)
+        try:
+            await self._calls.do(call)
+        except ConditionFailed as problem:
+            raise _unmet(changes, problem) from problem.__cause__
 
     def _token(self, token: str) -> str:
         """The token as the engine gets it, which remembers the tokens of all tables together."""
@@ -219,7 +258,8 @@ class Writer:
         action = {"TableName": self._calls.table, **change.condition}
         if change.item is not None:
             return {"Put": {**action, "Item": change.item}}
-        return {"Delete": {**action, "Key": wire_key(self._table, change.key)}}
+        kind = "ConditionCheck" if isinstance(change.write, Check) else "Delete"
+        return {kind: {**action, "Key": wire_key(self._table, change.key)}}
 
 
 def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
@@ -237,8 +277,18 @@ def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _was_ours(change: Change, old: dict[str, Any] | None, *, unheard: bool) -> bool:
+def _stands(change: Change, old: Item | None) -> bool:
     """Whether what stands there is what this very write has left, in an attempt unheard or doubled by the network."""
-    if isinstance(change.write, Delete):
-        return unheard and old is None
-    return old is not None and WRITE_ID in old and same(old, dict(change.write.item))
+    written = change.write
+    return isinstance(written, Put) and old is not None and WRITE_ID in old and same(old, dict(written.item))
+
+
+def _unmet(changes: Sequence[Change], problem: ConditionFailed) -> ConditionFailed:
+    """A failed condition in the words of the port, by the positions of the caller."""
+    return unmet_error(
+        [
+            Unmet(change.position, change.key, change.write.expect or Expect(), problem.failures[place])
+            for place, change in enumerate(changes)
+            if place in problem.failures
+        ]
+    )

@@ -2,15 +2,14 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphql_api.adapters.sqlite.body import decode_body, encode_body
 from graphql_api.adapters.sqlite.keys import check_key, tie_of
 from graphql_api.adapters.sqlite.layout import NO_TABLE, Entry, Layout
-from graphql_api.errors import ConditionFailed, StoreRefused, WrongTable
-from graphql_api.store.checks import check_contradiction
-from graphql_api.store.records import same
-from graphql_api.store.values import Expect, Key, Put, Write
+from graphql_api.errors import StoreRefused, WrongTable
+from graphql_api.store.expectations import Unmet, check_expectation, holds, unmet_error
+from graphql_api.store.values import Check, Expect, Key, Put, TogetherWrite
 
 TableKey = tuple[bytes, bytes, bytes]
 """base, range key, shard: the columns of the table's own entry"""
@@ -35,7 +34,7 @@ _DROP_ENTRY = "DELETE FROM entries WHERE idx = ? AND base = ? AND value = ? AND 
 
 
 class Change(NamedTuple):
-    """A write, checked and encoded; `body` is None for a deletion."""
+    """A write, checked and encoded; `body` is None for a deletion and for a check."""
 
     position: int
     key: Key
@@ -44,16 +43,18 @@ class Change(NamedTuple):
     body: bytes | None
     entries: list[Entry]
     expect: Expect | None
+    only_checks: bool = False
 
 
-def prepare(layout: Layout, position: int, write: Write) -> Change:
+def prepare(layout: Layout, position: int, write: TogetherWrite) -> Change:
     """Checks a write by everything that does not depend on what is stored."""
     if write.expect is not None:
         _check_expectation(write.expect)
     if not isinstance(write, Put):
-        base, range_key, shard = check_key(write.key, "the deletion")
+        only_checks = isinstance(write, Check)
+        base, range_key, shard = check_key(write.key, "the check" if only_checks else "the deletion")
         tie = tie_of(write.key.hash.encode(), range_key, layout.tie_order)
-        return Change(position, write.key, (base, range_key, shard), tie, None, [], write.expect)
+        return Change(position, write.key, (base, range_key, shard), tie, None, [], write.expect, only_checks)
     item, table = write.item, layout.definition
     for attribute in (table.hash_attribute, table.range_attribute):
         if attribute not in item:
@@ -66,8 +67,9 @@ def prepare(layout: Layout, position: int, write: Write) -> Change:
 
 
 def _check_expectation(expect: Expect) -> None:
-    check_contradiction(expect)
+    check_expectation(expect)
     encode_body(expect.attributes)
+    encode_body(dict.fromkeys(expect.without))
 
 
 class Transaction:
@@ -91,17 +93,23 @@ class Transaction:
 
     def find(self, change: Change) -> Stored | None:
         """The record that stands at a change's key, if its expectation holds."""
-        stored: Stored | None = self.sql.execute(_FIND, change.table_key).fetchone()
-        if change.expect is not None:
-            old = None if stored is None else decode_body(stored[1])
-            if not _holds(change.expect, old):
-                wanted = "no record" if change.expect.absent else "a record with other values"
-                raise ConditionFailed(
-                    f"The record {tuple(change.key)!r} is not as expected: {wanted} should stand there.",
-                    position=change.position,
-                    old=old,
-                )
+        (stored,) = self.find_all([change])
         return stored
+
+    def find_all(self, changes: Sequence[Change]) -> list[Stored | None]:
+        """The records that stand at the changes' keys, if all expectations hold."""
+        found: list[Stored | None] = []
+        unmet = []
+        for change in changes:
+            stored: Stored | None = self.sql.execute(_FIND, change.table_key).fetchone()
+            found.append(stored)
+            if change.expect is not None:
+                old = None if stored is None else decode_body(stored[1])
+                if not holds(change.expect, old):
+                    unmet.append(Unmet(change.position, change.key, change.expect, old))
+        if unmet:
+            raise unmet_error(unmet)
+        return found
 
     # --- changes
 
@@ -136,6 +144,8 @@ class Transaction:
 
     def apply(self, change: Change, stored: Stored | None) -> None:
         """Makes one change, given what stands at its key."""
+        if change.only_checks:
+            return
         if change.body is None:
             if stored is not None:
                 self._delete(change, stored)
@@ -201,11 +211,3 @@ class Transaction:
         found = self.sql.execute("SELECT hash, range, body FROM records WHERE id = ?", (number,)).fetchone()
         hash_key, range_key, body = found
         return self.layout.stored_entries(decode_body(body), tie_of(hash_key, range_key, self.layout.tie_order))
-
-
-def _holds(expect: Expect, old: dict[str, Any] | None) -> bool:
-    if expect.absent:
-        return old is None
-    if old is None:
-        return False
-    return all(name in old and same(old[name], value) for name, value in expect.attributes.items())

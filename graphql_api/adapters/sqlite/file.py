@@ -8,7 +8,7 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from graphql_api.adapters.sqlite.switches import TieOrder
-from graphql_api.errors import StoreUnavailable, WrongTable
+from graphql_api.errors import Conflict, StoreError, StoreUnavailable, WrongTable
 
 APPLICATION_ID = 0x5368514C
 """`ShQL`"""
@@ -42,6 +42,20 @@ def unavailable(path: Path, problem: sqlite3.Error) -> StoreUnavailable:
     return StoreUnavailable(f"{path}: SQLite reports {problem}. Try again; look after the disk if it goes on.")
 
 
+def not_begun(path: Path, problem: sqlite3.Error) -> StoreError:
+    """What a caller learns whose transaction could not begin."""
+    if not _is_busy(problem):
+        return unavailable(path, problem)
+    return Conflict(
+        f"{path}: other writes have kept the file locked for {BUSY_SECONDS:g} seconds, and nothing is written. Try "
+        "again; look for a process that holds it open if it goes on."
+    )
+
+
+def _is_busy(problem: sqlite3.Error) -> bool:
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def prepare_file(path: Path, tie_order: TieOrder) -> None:
     """Makes the file ours if it is new, and refuses it if it is somebody else's or newer than this release."""
     if str(path) == ":memory:":
@@ -61,7 +75,7 @@ def _patiently(action: Callable[[], T]) -> T:
         try:
             return action()
         except sqlite3.OperationalError as problem:
-            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+            if not _is_busy(problem) or monotonic() > deadline:
                 raise
             sleep(0.01)
 

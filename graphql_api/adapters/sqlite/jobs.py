@@ -14,8 +14,14 @@ from graphql_api.adapters.sqlite.changes import Change, Transaction, prepare
 from graphql_api.adapters.sqlite.keys import tie_of
 from graphql_api.adapters.sqlite.layout import Layout
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
-from graphql_api.store.checks import MOST_TOGETHER_BYTES, check_together, check_together_size, refuse_doubles
-from graphql_api.store.values import TableDefinition, Write
+from graphql_api.store.checks import (
+    MOST_TOGETHER_BYTES,
+    check_together,
+    check_together_size,
+    refuse_check,
+    refuse_doubles,
+)
+from graphql_api.store.values import Expect, TableDefinition, TogetherWrite, Write
 
 TOKEN_SECONDS = 600.0
 
@@ -59,6 +65,7 @@ class WriteEach(Job):
         self._changes, self._problems = [], [None] * len(self._writes)
         for position, write in enumerate(self._writes):
             try:
+                refuse_check(write)
                 self._changes.append(prepare(layout, position, write))
             except StoreError as problem:
                 self._problems[position] = problem
@@ -81,7 +88,7 @@ class WriteEach(Job):
 class WriteTogether(Job):
     """Writes that all happen or not at all, once for each token."""
 
-    def __init__(self, writes: Sequence[Write], token: str, now: float) -> None:
+    def __init__(self, writes: Sequence[TogetherWrite], token: str, now: float) -> None:
         super().__init__()
         check_together(len(writes), token)
         self._writes = writes
@@ -115,7 +122,7 @@ class WriteTogether(Job):
                     f"The token {self._token!r} was used for other writes. Make a new token for each set."
                 )
             return
-        standing = [transaction.find(change) for change in self._changes]
+        standing = transaction.find_all(self._changes)
         for change, stored in zip(self._changes, standing, strict=True):
             transaction.apply(change, stored)
         sql.execute("INSERT INTO tokens (token, digest, used) VALUES (?, ?, ?)", (self._token, digest, self._now))
@@ -123,9 +130,15 @@ class WriteTogether(Job):
     def _digest(self) -> bytes:
         parts = []
         for change in self._changes:
-            expect = change.expect and [change.expect.absent, orjson.loads(encode_body(change.expect.attributes))]
-            parts.append([*change.key, change.body and orjson.loads(change.body), expect])
+            does = "check" if change.only_checks else change.body and orjson.loads(change.body)
+            parts.append([*change.key, does, change.expect and _told(change.expect)])
         return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=32).digest()
+
+
+def _told(expect: Expect) -> list[Any]:
+    """An expectation as it is compared with that of another attempt."""
+    told = [expect.absent, orjson.loads(encode_body(expect.attributes))]
+    return [*told, sorted(set(expect.without))] if expect.without else told
 
 
 class Define(Job):

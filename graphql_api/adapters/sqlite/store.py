@@ -23,7 +23,7 @@ from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, Throt
 from graphql_api.store.bill import present_bill
 from graphql_api.store.checks import check_segment, check_want
 from graphql_api.store.sizes import read_units, record_size
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, Write
+from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, ScanPage, TableDefinition, TogetherWrite, Write
 
 MOST_SCANNED = 1_000
 """records on a page of `scan`"""
@@ -147,7 +147,7 @@ class SqliteStore:
         problems: Sequence[StoreError | None] = await self._do(WriteEach(writes))
         return problems
 
-    async def write_together(self, writes: Sequence[Write], token: str) -> None:
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         """Applies all writes or none; the same token within ten minutes changes nothing more."""
         self._throttle("write_together")
         await self._do(WriteTogether(writes, token, self._now()))

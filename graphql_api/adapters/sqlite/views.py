@@ -5,7 +5,7 @@ from typing import Any
 
 from graphql_api.adapters.sqlite.body import decode_body, decode_some
 from graphql_api.adapters.sqlite.layout import Layout
-from graphql_api.store.filters import holds, weakened
+from graphql_api.store.filters import holds, tested_attributes, weakened
 from graphql_api.store.sizes import record_size
 from graphql_api.store.values import Item, Key, RangeRead, Row, StoreFilter
 
@@ -19,25 +19,24 @@ class View:
         carried = layout.carried[read.index]
         self._entry: Decode = decode_body if carried is None else decode_some(carried)
         """a record as the index holds it"""
-        self._decode = self._entry
-        self._is_narrow = read.attributes is not None
-        if read.attributes is not None:
-            index, table = layout.by_name[read.index].definition, layout.definition
-            keys = {table.hash_attribute, table.range_attribute, index.hash_attribute, index.range_attribute}
-            self._decode = decode_some(keys.union(read.attributes if carried is None else carried & read.attributes))
         self._filter: StoreFilter | None = None
         if read.filter is not None:
             self._filter = weakened(read.filter, lambda test: carried is None or test.attribute in carried)
+        self._decode = self._entry
+        """what is asked for of it, and what the filter tests: nothing is decoded twice"""
+        if read.attributes is not None:
+            index, table = layout.by_name[read.index].definition, layout.definition
+            keys = {table.hash_attribute, table.range_attribute, index.hash_attribute, index.range_attribute}
+            wanted = read.attributes | tested_attributes(self._filter)
+            self._decode = decode_some(keys.union(wanted if carried is None else carried & wanted))
 
     def row(self, value: Any, ordinal: int, key: Key, body: bytes) -> Row | None:
         """The row of a record; None where the filter does not hold."""
         if self._filter is None:
             return Row(value, ordinal, key, body, self._decode)
-        item = self._entry(body)
+        item = self._decode(body)
         if not holds(self._filter, item):
             return None
-        if self._is_narrow:
-            return Row(value, ordinal, key, body, self._decode)
         return Row(value, ordinal, key, item, _as_it_is)
 
     def size(self, body: bytes) -> int:

@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 from graphql_api.adapters.sqlite.changes import Transaction
-from graphql_api.adapters.sqlite.file import connect_writer, unavailable
+from graphql_api.adapters.sqlite.file import connect_writer, not_begun, unavailable
 from graphql_api.adapters.sqlite.jobs import Job
 from graphql_api.adapters.sqlite.layout import Layout, layout_version, load_layout
 from graphql_api.errors import StoreError
@@ -71,6 +71,9 @@ class Writer:
             self._prepare_early(job)
         try:
             self._sql.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as problem:
+            return [(job, None, not_begun(self._path, problem)) for job in jobs]
+        try:
             answers = self._apply_all(jobs)
             self._sql.execute("COMMIT")
         except sqlite3.Error as problem:

@@ -1,0 +1,90 @@
+"""The creation value of an id decides where its records live, and so never changes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.items import has_expired
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.errors import CreationChanged, StoreError
+from graphql_api.keys.ranges import Eq, range_of
+from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, keys_of
+from graphql_api.store.port import Store
+from graphql_api.store.resume import behind
+from graphql_api.store.values import Item, RangeRead
+
+
+def creation_changed(entity: EntitySpec, id_values: Sequence[Any], stored: Any, given: Any) -> CreationChanged:
+    """What is told of a record that would get another creation value than its id has."""
+    assert entity.created is not None, "a creation value was read"
+    return CreationChanged(
+        f"{entity.type_name} {'/'.join(map(str, id_values))} was created at {stored}, which decides where it lives, "
+        f"and cannot become {given}: keep {entity.created.name} as it is.",
+        argument=entity.created.name,
+    )
+
+
+async def creation_changes(
+    store: Store,
+    entity: EntitySpec,
+    records: Sequence[Entity],
+    items: Mapping[int, Item],
+    tenant: str | None,
+    now: float,
+) -> dict[int, CreationChanged]:
+    """Which of the records would give their id another creation value than it has, and so a second home."""
+    assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
+    ids = {at: [getattr(records[at], part.name) for part in entity.ids] for at in items}
+    own_ids = {at: encoded_id(entity, values) for at, values in ids.items()}
+    stored = await _stored_creations(store, entity, {own_ids[at]: values for at, values in ids.items()}, tenant, now)
+    changes = {}
+    for at, own_id in own_ids.items():
+        created = getattr(records[at], entity.created.name)
+        if stored.setdefault(own_id, created) != created:
+            changes[at] = creation_changed(entity, ids[at], stored[own_id], created)
+    return changes
+
+
+async def _stored_creations(
+    store: Store, entity: EntitySpec, ids: Mapping[str, Sequence[Any]], tenant: str | None, now: float
+) -> dict[str, Any]:
+    """The creation values of those of the ids that have records; whatever else those hold is no matter here."""
+    if entity.sub_ids:
+        found = [
+            (own_id, item)
+            for own_id, values in ids.items()
+            for item in await _any_entries(store, entity, own_id, values, tenant)
+        ]
+    else:
+        keys = [(own_id, key) for own_id, values in ids.items() for key in keys_of(entity, values, tenant)]
+        items = await store.get_many([key for _, key in keys], consistent=True)
+        found = [(own_id, item) for (own_id, _), item in zip(keys, items, strict=True) if item is not None]
+    assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
+    created = entity.created
+    return {
+        own_id: created.column.codec.load(item[created.stored])
+        for own_id, item in found
+        if created.stored in item and not has_expired(entity, item, now)
+    }
+
+
+async def _any_entries(
+    store: Store, entity: EntitySpec, own_id: str, values: Sequence[Any], tenant: str | None
+) -> list[Item]:
+    """Some entries of an id's history, if it has any: the creation value is the same in all of them."""
+    of_this_id = range_of(entity.indexes["by_id"].columns, [Eq(value) for value in values])
+    reads = [
+        RangeRead(None, hash_text, ordinal, of_this_id, limit=1, consistent=True)
+        for ordinal, hash_text in enumerate(hash_keys_of(entity, own_id, tenant))
+    ]
+    while reads:
+        left = []
+        for read, answer in zip(reads, await store.read_ranges(reads, want=1), strict=True):
+            if isinstance(answer, StoreError):
+                raise answer
+            if answer.rows:
+                return [row.item for row in answer.rows]
+            rest = behind(read, answer.scanned_to, may_tie=False) if answer.scanned_to is not None else None
+            left += [rest] if rest is not None else []
+        reads = left
+    return []

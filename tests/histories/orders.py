@@ -1,0 +1,177 @@
+"""Orders whose histories have current records, and what must hold of them whatever happens."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import new_class
+from typing import Any
+from uuid import uuid4
+
+from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, Union, canonical, derived
+from graphql_api.database import Database
+from graphql_api.search.seal import Seal
+from graphql_api.store.port import Store
+from graphql_api.store.values import Item
+from tests.stores import WrappedStore
+
+CURRENT = "~current"
+NOW = 100.0
+SEAL = Seal([b"a secret of thirty-two bytes only"])
+
+
+class Order(Entity, shards=Shards(1).then(16, since=1_000), current=CURRENT):
+    """Every version of an order, and the last of them once more."""
+
+    order_id: Id[str]
+    version: SubId[str]
+    created: Created[Timestamp] = 1
+    status: str = "new"
+    total: int | None = None
+    note: str | None = None
+    body: str | None = None
+    expires: Ttl[Timestamp] | None = None
+    note_canonical: str | None = derived(canonical, "note")
+
+    by_status = Index(hash="status", sort="version")
+    by_total = Index(sort="total", projection="KEYS_ONLY")
+    by_note = Index(sort="note_canonical")
+    by_words = Index(sort=["note", "version"])
+    by_any = Union("by_note", "by_words")
+
+
+class Entry(Entity):
+    """A history that keeps no current record, under ids and sub ids of two parts."""
+
+    order_id: Id[str]
+    part: Id[int]
+    at: SubId[str]
+    line: SubId[int]
+    status: str = "new"
+    total: int | None = None
+
+
+class Plain(Entity):
+    """A record without a history."""
+
+    key: Id[str]
+    created: Created[Timestamp] = 1
+    status: str = "new"
+    total: int | None = None
+    note: str = "none"
+    note_canonical: str = derived(canonical, "note")
+
+    by_word = Index(hash="note_canonical")
+
+
+CATALOG = Catalog(Order, Entry, Plain)
+
+
+@dataclass
+class Clock:
+    """What time it is."""
+
+    now: float = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Shop:
+    """The orders of one test: a tenant of its own in a table that tests share."""
+
+    store: Store
+    tenant: str = field(default_factory=lambda: f"t{uuid4().hex}")
+    clock: Clock = field(default_factory=Clock)
+
+    @property
+    def db(self) -> Database:
+        return self.through(self.store)
+
+    def through(self, store: Store, catalog: Catalog = CATALOG) -> Database:
+        """The same records over another store, or as another catalog declares them."""
+        return Database(catalog, store, SEAL, clock=self.clock, tenant=self.tenant)
+
+    async def items(self) -> list[Item]:
+        """All records as they are stored."""
+        found: list[Item] = []
+        after = None
+        while True:
+            page = await self.store.scan(0, 1, after)
+            found += [item for item in page.items if item["hashKey"].startswith(f"{self.tenant}|")]
+            after = page.after
+            if after is None:
+                return found
+
+    async def histories(self) -> dict[str, list[str]]:
+        """The versions of all orders by id, after a look at their current records."""
+        return check_pairs([item for item in await self.items() if "version" in item])
+
+    async def state(self, order_id: str) -> dict[str, Any]:
+        """What the current record of an order says."""
+        found = await self.db.get(Order, order_id)
+        assert found is not None
+        assert found.version == CURRENT
+        return found.model_dump(exclude={"order_id", "version", "created", "expires", "body", "note_canonical"})
+
+
+def check_pairs(items: Sequence[Item]) -> dict[str, list[str]]:
+    """Every id has entries and exactly one current record, which is equal to the last of them; the versions by id."""
+    found: dict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        found[item["orderId"]].append(item)
+    versions = {}
+    for key, records in found.items():
+        (current,) = [item for item in records if item["version"] == CURRENT]
+        entries = sorted(
+            (item for item in records if item["version"] != CURRENT), key=lambda item: str(item["version"])
+        )
+        assert entries, key
+        assert current["_of"] == entries[-1]["version"], key
+        assert common(current) == common(entries[-1]), key
+        versions[key] = [item["version"] for item in entries]
+    return versions
+
+
+def common(item: Item) -> dict[str, Any]:
+    """What an entry and its current record have in common."""
+    names = ("hashKey", "orderId", "created", "status", "total", "note", "body", "noteCanonical", "expires")
+    return {name: item.get(name) for name in names}
+
+
+def grown(*generations: tuple[int, int]) -> type[Order]:
+    """The class of orders with further generations: how many shards, since when."""
+    shards = Shards(1).then(16, since=1_000)
+    for size, since in generations:
+        shards = shards.then(size, since=since)
+    body = {"__module__": __name__, "__doc__": Order.__doc__}
+    return new_class("Order", (Order,), {"shards": shards}, lambda names: names.update(body))
+
+
+def order(order_id: str, version: str, **values: Any) -> Order:
+    """An order that has at least what it must have."""
+    return Order(order_id=order_id, version=version, **values)
+
+
+class Counted(WrappedStore):
+    """Counts what is asked of a store."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.calls: list[str] = []
+
+    async def read_ranges(self, reads: Any, want: int) -> Any:
+        self.calls.append("read_ranges")
+        return await super().read_ranges(reads, want)
+
+    async def get_many(self, keys: Any, consistent: bool) -> Any:
+        self.calls.append("get_many")
+        return await super().get_many(keys, consistent)
+
+    async def write(self, writes: Any) -> Any:
+        self.calls.append("write")
+        return await super().write(writes)
+
+    async def write_together(self, writes: Any, token: str) -> None:
+        self.calls.append("write_together")
+        await super().write_together(writes, token)

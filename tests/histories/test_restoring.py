@@ -1,0 +1,74 @@
+"""Tables are loaded from lines that hold entries, current records, or both, in any order."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from graphql_api.errors import CreationChanged
+from graphql_api.upkeep.load_lines import load_lines
+from tests.histories.orders import CATALOG, CURRENT, Order, Shop, order
+
+
+def _lines(*lines: Mapping[str, Any]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def _history(order_id: str, several: int) -> list[dict[str, Any]]:
+    """An order as another table has it: versions, and the last of them as the current record."""
+    versions = [{"orderId": order_id, "version": f"v{at:02}", "total": at} for at in range(several)]
+    return [*versions, {**versions[-1], "version": CURRENT}]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1_000])
+async def test_lines_of_both_kinds(shop: Shop, tmp_path: Path, random: Random, batch: int) -> None:
+    """In whatever order and batches they come, all of them are written, and each current record is the last entry."""
+    lines = [line for at in range(5) for line in _history(f"o{at}", 6)]
+    random.shuffle(lines)
+    file = tmp_path / "orders.jsonl"
+    file.write_bytes(_lines(*lines))
+    done = await load_lines(shop.db.restore_many, CATALOG.entity(Order), file, batch=batch)
+    assert (done.written, done.rejected) == (len(lines), 0)
+    assert await shop.histories() == {f"o{at}": [f"v{number:02}" for number in range(6)] for at in range(5)}
+    assert (await shop.state("o3"))["total"] == 5
+
+
+async def test_current_records_alone(shop: Shop) -> None:
+    """Without entries the current record stands as it was given, until an entry comes; the next one goes on from it."""
+    assert await shop.db.restore_many([order("o", CURRENT, total=9), order("p", CURRENT, total=1)]) == [None, None]
+    assert (await shop.state("o"))["total"] == 9
+    assert await shop.db.restore_many([order("p", CURRENT, total=2)]) == [None]
+    assert (await shop.state("p"))["total"] == 2
+    assert (await shop.db.update(Order, "o", version="v1", status="sent")).total == 9
+    await shop.db.put(order("p", "v0", total=0))
+    assert await shop.histories() == {"o": ["v1"], "p": ["v0"]}
+    assert (await shop.state("p"))["total"] == 0
+
+
+async def test_entries_decide(shop: Shop) -> None:
+    """A current record that says something else than the entries is passed over, before and behind them."""
+    await shop.db.put(order("o", "v1", total=1))
+    batch = [order("o", CURRENT, total=7), order("p", CURRENT, total=7), order("p", "v1", total=1)]
+    assert await shop.db.restore_many(batch) == [None] * 3
+    assert await shop.histories() == {"o": ["v1"], "p": ["v1"]}
+    assert await shop.db.restore_many([order("q", CURRENT, total=7)]) == [None]
+    assert await shop.db.restore_many([order("q", "v1", total=1)]) == [None]
+    assert (await shop.state("q"))["total"] == 1
+
+
+async def test_wrong_rows(shop: Shop) -> None:
+    """What cannot stand is told by its row, whichever kind it is of."""
+    rows: Sequence[Order] = [
+        order("o", CURRENT, total=1, body="x" * 410_000),
+        order("p", CURRENT, total=1),
+        order("p", "v1", created=1),
+        order("p", "v2", created=2),
+    ]
+    found = await shop.db.restore_many(rows)
+    assert [problem is None for problem in found] == [False, True, True, False]
+    assert isinstance(found[3], CreationChanged)
+    assert await shop.histories() == {"p": ["v1"]}
+    assert await shop.db.restore_many([]) == []

@@ -1,0 +1,261 @@
+"""What cannot be joined is refused when the catalog is made, all of it at once, each with its place and remedy."""
+
+from enum import Enum
+from types import new_class
+from typing import Any
+
+import pytest
+
+from graphql_api import (
+    Catalog,
+    Entity,
+    HasMany,
+    Id,
+    Index,
+    Int32,
+    Ref,
+    RefMany,
+    SubId,
+    Union,
+    canonical,
+    derived,
+)
+from graphql_api.catalog.joins import Join
+from graphql_api.errors import InvalidCatalog
+
+
+class Color(Enum):
+    """A color."""
+
+    RED = "red"
+
+
+class Target(Entity):
+    """What others join."""
+
+    target_id: Id[str]
+    owner: str
+    number: int
+    color: Color = Color.RED
+    folded: str = derived(canonical, "owner")
+
+    by_owner = Index(hash="owner", sort=["number", "color"])
+    by_folded = Index(hash="folded")
+    by_number = Index(sort="number")
+    by_other = Index(hash="owner", sort="color")
+    by_any = Union("by_number", "by_number_too")
+    by_number_too = Index(sort=["number", "owner"])
+    by_owned = Union("by_owner", "by_owner_too")
+    by_owner_too = Index(hash="owner", sort=["number"])
+
+
+class Entry(Entity):
+    """An entry of a history."""
+
+    target_id: Id[str]
+    place: Id[int]
+    at: SubId[int]
+
+
+class Only(Entity):
+    """There is one of it."""
+
+    text: str = ""
+
+
+def _source(**joins: Join) -> type[Entity]:
+    """An entity with joins."""
+    body: dict[str, Any] = {
+        "__module__": __name__,
+        "__qualname__": "Source",
+        "__annotations__": {
+            "source_id": Id[str],
+            "owner": str | None,
+            "number": int,
+            "small": Int32,
+            "color": Color,
+            "names": list[str],
+            "numbers": set[int] | None,
+            "parts": list[dict[str, str]],
+        },
+        **joins,
+    }
+    return new_class("Source", (Entity,), {}, lambda names: names.update(body))
+
+
+def _problems(**joins: Join) -> list[tuple[str, str]]:
+    """What a catalog says of them: place, and the whole sentence."""
+    with pytest.raises(InvalidCatalog) as refused:
+        Catalog(_source(**joins), Target, Entry, Only)
+    found = refused.value.violations
+    assert {one.entity for one in found} == {"Source"}
+    return [(str(one.property), f"{one.problem} {one.remedy}") for one in found]
+
+
+def test_joins_that_can_be() -> None:
+    """Every kind of join becomes a specification with what it gives and what that stands for there."""
+    catalog = Catalog(
+        _source(
+            one=Ref("Target", by="source_id"),
+            entry=Ref("Entry", by=["source_id", "number"]),
+            exact=Ref("Entry", by=["source_id", "number", "number"]),
+            only=Ref("Only", by=()),
+            first=Ref("Target", by=["owner", "number"], via="by_owner"),
+            numbered=Ref("Target", by="number", via="by_number"),
+            last=Ref("Entry", by=["source_id", "number"], via="by_id"),
+            many=RefMany("Target", by="names"),
+            pages=HasMany("Target", via="by_owner"),
+            folded=HasMany("Target", via="by_folded", by="source_id"),
+            history=HasMany("Entry", via="by_id", by=["source_id", "number"]),
+            union=HasMany("Target", via="by_owned", description="All of them."),
+            itself=Ref("Source", by="owner"),
+        ),
+        Target,
+        Entry,
+        Only,
+    )
+    joins = catalog.entity("Source").joins
+    assert {
+        name: (one.kind, one.target, one.via, tuple(p.name for p in one.by), one.gives) for name, one in joins.items()
+    } == {
+        "one": ("one", "target", None, ("source_id",), ("target_id",)),
+        "entry": ("one", "entry", None, ("source_id", "number"), ("target_id", "place")),
+        "exact": ("one", "entry", None, ("source_id", "number", "number"), ("target_id", "place", "at")),
+        "only": ("one", "only", None, (), ()),
+        "first": ("one", "target", "by_owner", ("owner", "number"), ("owner", "number")),
+        "numbered": ("one", "target", "by_number", ("number",), ("number",)),
+        "last": ("one", "entry", "by_id", ("source_id", "number"), ("target_id", "place")),
+        "many": ("many", "target", None, ("names",), ("target_id",)),
+        "pages": ("page", "target", "by_owner", ("owner",), ("owner",)),
+        "folded": ("page", "target", "by_folded", ("source_id",), ("folded",)),
+        "history": ("page", "entry", "by_id", ("source_id", "number"), ("target_id", "place")),
+        "union": ("page", "target", "by_owned", ("owner",), ("owner",)),
+        "itself": ("one", "source", None, ("owner",), ("source_id",)),
+    }
+    assert joins["union"].description == "All of them."
+
+
+@pytest.mark.parametrize(
+    ("join", "told"),
+    [
+        (Ref("Traget", by="owner"), "joins 'Traget', which is no entity of this catalog. Did you mean 'Target'?"),
+        (Ref("Zebra", by="owner"), "joins 'Zebra', which is no entity of this catalog. Its entities are Source, "),
+        (
+            Ref("Target", by=["owner", "number"]),
+            "joins Target by 2 properties (owner, number). Its id is target_id: name one property for each part.",
+        ),
+        (
+            Ref("Entry", by="owner"),
+            "joins Entry by 1 property (owner). Its id is target_id, place: name one property for each part, or",
+        ),
+        (Ref("Only", by="owner"), "joins Only by 1 property (owner). Its id is nothing:"),
+        (Ref("Target", by="number"), "looks for Target.target_id, which is text, by number, which is int64. Give both"),
+        (
+            Ref("Target", by="names"),
+            "joins Target by names, which is not one plain value. Name a property that holds one",
+        ),
+        (
+            Ref("Target", by="owner", via="by_ownr"),
+            "through 'by_ownr', which is no index of it. Did you mean 'by_owner'?",
+        ),
+        (
+            Ref("Target", by="owner", via="by_owned"),
+            "joins one Target through the union by_owned. Name one of its indexes",
+        ),
+        (
+            Ref("Target", by=(), via="by_number"),
+            "searches Target.by_number by no property. Name one property for each of n",
+        ),
+        (
+            Ref("Target", by=["owner", "number", "color", "owner"], via="by_owner"),
+            "(owner, number, color, owner). Name one property for each of owner, number, color, at least 1.",
+        ),
+        (
+            Ref("Target", by=["owner", "small"], via="by_owner"),
+            "looks for Target.number, which is int64, by small, which is int32.",
+        ),
+        (
+            Ref("Target", by="source_id", via="by_id"),
+            "joins Target through by_id, and an id has one record. Join by Ref,",
+        ),
+        (
+            RefMany("Target", by="owner"),
+            "joins Target by owner, which is no list of plain values. Name a list, tuple or",
+        ),
+        (RefMany("Target", by="parts"), "joins Target by parts, which is no list of plain values."),
+        (RefMany("Target", by="numbers"), "looks for Target.target_id, which is text, by numbers, which is int64."),
+        (RefMany("Entry", by="names"), "joins several Entry by their ids, and the key of one is target_id, place, at."),
+        (RefMany("Only", by="names"), "joins several Only by their ids, and the key of one is nothing."),
+        (HasMany("Target", via="by_number"), "finds every Target through by_number, whatever record it is a field of."),
+        (HasMany("Target", via="by_any"), "finds every Target through by_number, whatever record it is a field of."),
+        (
+            HasMany("Target", via="by_id"),
+            "joins Target through by_id, and an id has one record. Join by Ref, without via.",
+        ),
+        (
+            HasMany("Entry", via="by_id"),
+            "by 'target_id', which is no property of Source. Say by which property it is found: by=….",
+        ),
+        (
+            HasMany("Target", via="by_owner", by=["owner", "number"]),
+            "searches Target.by_owner by 2 properties (owner, number). Name one property for each of owner.",
+        ),
+        (HasMany("Target", via="by_owner", by="color"), "which is text, by color, which is "),
+        (HasMany("Target", via="by_owner", by="names"), "joins Target by names, which is not one plain value."),
+    ],
+)
+def test_joins_that_cannot_be(join: Join, told: str) -> None:
+    """A join that cannot find anything says why, and what would."""
+    ((place, problem),) = _problems(wrong=join)
+    assert place == "wrong"
+    assert told in problem, problem
+
+
+def test_names_of_joins() -> None:
+    """A join is a field beside properties and joins, so it has a name of its own, and none that records have anyway."""
+    found = _problems(
+        sourceId=Ref("Target", by="owner"),
+        id=Ref("Target", by="owner"),
+        a_b=Ref("Target", by="owner"),
+        aB=Ref("Target", by="owner"),
+        _x1=Ref("Target", by="owner"),
+    )
+    assert dict(found) == {
+        "sourceId": "becomes the field 'sourceId', which is taken by the property 'source_id'. Rename one of the two.",
+        "id": "becomes the field 'id', which every record has by itself. Rename it.",
+        "aB": "becomes the field 'aB', which is taken by the join 'a_b'. Rename one of the two.",
+    }
+
+
+def test_all_mistakes_at_once() -> None:
+    """All broken joins of a catalog are reported together, beside whatever else is wrong."""
+    found = _problems(
+        one=Ref("Nobody", by="owner"), two=RefMany("Target", by="owner"), three=HasMany("Target", via="by_nothing")
+    )
+    assert [place for place, _ in found] == ["one", "two", "three"]
+
+
+def test_mistyped_properties_fail_with_the_class() -> None:
+    """A join by a property that the class does not have is refused when the class is made, with the nearest match."""
+    with pytest.raises(
+        InvalidCatalog, match=r"Source\.wrong: is joined by 'ownr', which is no property of Source\. Did"
+    ):
+        _source(wrong=Ref("Target", by="ownr"))
+    with pytest.raises(InvalidCatalog, match="is joined by 'nmes'"):
+        _source(wrong=RefMany("Target", by="nmes"))
+
+
+def test_joins_are_inherited() -> None:
+    """A join of a base class belongs to each entity that inherits it, and a later one of its name replaces it."""
+
+    class Base(Entity):
+        owner: str
+        target = Ref("Target", by="owner")
+        same = Ref("Target", by="owner")
+
+    class Thing(Base):
+        thing_id: Id[str]
+        same = HasMany("Target", via="by_owner")  # type: ignore[assignment]
+
+    joins = Catalog(Thing, Target).entity(Thing).joins
+    assert {name: one.kind for name, one in joins.items()} == {"target": "one", "same": "page"}

@@ -1,0 +1,194 @@
+"""The example catalog `orders`: its layout, and the orders of its sample."""
+
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TypeVar
+
+import pytest
+
+from graphql_api import Entity
+from graphql_api.examples.orders import (
+    Customer,
+    Order,
+    OrderCount,
+    OrderHistory,
+    OrderLine,
+    OrderTracking,
+    Ownership,
+    Product,
+    SchemaChange,
+    catalog,
+    sample,
+)
+from graphql_api.examples.purchases import purchases
+from graphql_api.mutations.item_keys import item_of
+
+E = TypeVar("E", bound=Entity)
+
+RECORDS = [*sample(300)]
+
+
+def all_of(kind: type[E]) -> list[E]:
+    """The records of an entity, in the order of the sample."""
+    return [record for record in RECORDS if isinstance(record, kind)]
+
+
+# --- the catalog -----------------------------------------------------------------------------------------------
+
+
+def test_all_four_key_patterns() -> None:
+    """The catalog has a singleton, entities by id, histories, and a composite of several ids and sub ids."""
+    parts = {
+        kind: (len(catalog.entity(kind).ids), len(catalog.entity(kind).sub_ids))
+        for kind in (OrderCount, Customer, Product, Ownership, OrderTracking, OrderHistory, Order, OrderLine)
+    }
+    assert parts == {
+        OrderCount: (0, 0),
+        **dict.fromkeys((Customer, Product, Ownership), (1, 0)),
+        **dict.fromkeys((OrderTracking, OrderHistory, Order), (1, 1)),
+        OrderLine: (1, 2),
+    }
+    spec = catalog.entity(SchemaChange)
+    assert (len(spec.ids), len(spec.sub_ids), spec.separator) == (2, 2, "/")
+
+
+@pytest.mark.parametrize("name", [spec.type_name for spec in catalog.entities.values()])
+def test_everything_is_described(name: str) -> None:
+    """Each entity has a description, and so has each of its properties and joins."""
+    spec = catalog.entity(name)
+    assert spec.description
+    assert [part.name for part in spec.properties.values() if not part.description] == []
+    declared = spec.model.__declaration__.joins
+    assert [name for name, join in declared.items() if not join.description] == []
+
+
+def test_only_ownership_has_rules() -> None:
+    """Whatever is not about ownership is open to everybody."""
+    ruled = [
+        place
+        for spec in catalog.entities.values()
+        for place, rules in [
+            (spec.type_name, spec.allow),
+            *((f"{spec.type_name}.{name}", index.allow) for name, index in spec.indexes.items()),
+            *((f"{spec.type_name}.{name}", part.allow) for name, part in spec.properties.items()),
+        ]
+        if rules is not None
+    ]
+    assert ruled == ["Ownership", "Ownership.by_owner_id"]
+
+
+def test_orders_lie_in_three_generations() -> None:
+    """Orders before March lie in one shard, those before May in four, later ones in sixteen: all versions together."""
+    spec = catalog.entity(Order)
+    keys = defaultdict(set)
+    for order in all_of(Order):
+        keys[order.order_id].add(item_of(spec, order, None, "a write")["hashKey"])
+    assert {len(found) for found in keys.values()} == {1}
+    by_month: dict[int, set[object]] = defaultdict(set)
+    for order in all_of(Order):
+        by_month[order.placed_at.month] |= keys[order.order_id]
+    assert by_month[1] | by_month[2] == {"order!"}
+    assert by_month[3] | by_month[4] == {f"order!0{digit}" for digit in "0123"}
+    assert by_month[5] == {f"order!0{digit}" for digit in "0123456789abcdef"}
+
+
+# --- the sample ------------------------------------------------------------------------------------------------
+
+
+def test_sample_is_pinned() -> None:
+    """The sample is the same on every platform and in every Python."""
+    digest = blake2b(digest_size=8)
+    for record in sample(100):
+        digest.update(record.model_dump_json().encode())
+    assert digest.hexdigest() == PINNED_SAMPLE
+
+
+def test_longer_sample_begins_with_the_shorter() -> None:
+    """A longer sample has the records of the shorter one first, but for the count; another seed has other orders."""
+    *shorter, count = sample(40)
+    assert count == OrderCount(orders=40)
+    assert RECORDS[: len(shorter)] == shorter
+    assert RECORDS[-1] == OrderCount(orders=300)
+    lives = [
+        [(order.order_id, order.placed_at) for order in purchases(40, seed) if isinstance(order, Order)]
+        for seed in (1, 2)
+    ]
+    assert set(lives[0]) & set(lives[1]) == {("order-123", datetime(2024, 1, 15, 10, 30, tzinfo=UTC))}
+
+
+def test_sample_has_what_the_guide_names() -> None:
+    """`order-123` of `cust-456`, category `electronics`, `prod-456` and status `shipped` are in every sample."""
+    few = [*sample(1)]
+    assert {order.order_id for order in few if isinstance(order, Order)} == {"order-123"}
+    assert [customer.customer_id for customer in few if isinstance(customer, Customer)] == ["cust-456"]
+    lines = [line for line in few if isinstance(line, OrderLine)]
+    assert ("electronics", "prod-456") in [(line.category, line.product_id) for line in lines]
+    assert "shipped" in {entry.status for entry in few if isinstance(entry, OrderTracking)}
+    moments = [entry.timestamp for entry in few if isinstance(entry, OrderHistory)]
+    assert moments[0] == "2024-01-15T10:30:00Z"
+    assert {moment[:7] for moment in moments} >= {"2024-01", "2024-02", "2024-03", "2024-06"}
+
+
+def test_orders_are_of_half_a_year() -> None:
+    """Everything happens from January to June of 2024, in every month of it, and text order is the order of time."""
+    moments = [entry.timestamp for entry in all_of(OrderHistory)]
+    assert {moment[:7] for moment in moments} == {f"2024-0{month}" for month in range(1, 7)}
+    assert sorted(moments) == sorted(moments, key=datetime.fromisoformat)
+    assert all(order.placed_at.tzinfo is UTC for order in all_of(Order))
+
+
+def test_read_models_tell_one_story() -> None:
+    """Tracking, history and versions of an order have the same statuses and totals, each later than the one before."""
+    stories: dict[str, list[list[tuple[str, float]]]] = defaultdict(lambda: [[], [], []])
+    for entry in RECORDS:
+        if isinstance(entry, OrderTracking | OrderHistory | Order):
+            at = (OrderTracking, OrderHistory, Order).index(type(entry))
+            stories[entry.order_id][at].append((entry.status, entry.total))
+    assert len(stories) == 300
+    assert all(tracking == history == versions for tracking, history, versions in stories.values())
+    assert {history[0][0] for _, history, _ in stories.values()} == {"placed"}
+    for one, other in pairwise(all_of(OrderHistory)):
+        assert one.order_id != other.order_id or one.timestamp < other.timestamp
+
+
+def test_versions_sort_as_texts() -> None:
+    """The versions of an order count from `v1` and stay below ten, behind which texts would not sort as numbers do."""
+    versions = defaultdict(list)
+    for order in all_of(Order):
+        versions[order.order_id].append(order.version)
+    assert all(found == [f"v{number}" for number in range(1, len(found) + 1)] for found in versions.values())
+    assert max(map(len, versions.values())) == 8
+
+
+def test_whatever_is_referred_to_is_there() -> None:
+    """Customers, products and owners that a record names are records of the sample, and lines make up the total."""
+    customers = {customer.customer_id for customer in all_of(Customer)}
+    products = {product.product_id: product for product in all_of(Product)}
+    lines = defaultdict(list)
+    for line in all_of(OrderLine):
+        lines[line.order_id].append(line)
+    for order in all_of(Order):
+        assert order.customer_id in customers
+        assert order.product_ids == [line.product_id for line in lines[order.order_id]]
+        assert all(products[product_id].created_at < order.placed_at for product_id in order.product_ids)
+        cost = sum(products[line.product_id].price * line.quantity for line in lines[order.order_id])
+        assert order.total == pytest.approx(0 if order.status == "returned" else cost)
+    known = {entry.customer_id for entry in all_of(OrderTracking)}
+    assert known == {order.customer_id for order in all_of(Order)} | {None}
+    owned = {ownership.resource_id for ownership in all_of(Ownership)}
+    assert {ownership.owner_id for ownership in all_of(Ownership)} <= customers | owned
+    assert owned >= {order.order_id for order in all_of(Order)}
+
+
+def test_products_of_each_category_differ_in_age() -> None:
+    """Five categories have six products each, which came at different moments and in another order than their ids."""
+    ages = defaultdict(list)
+    for product in all_of(Product):
+        ages[product.category].append(product.created_at)
+    assert Counter(map(len, ages.values())) == {6: 5}
+    assert all(len(set(moments)) == 6 and moments != sorted(moments) for moments in ages.values())
+
+
+PINNED_SAMPLE = "a86ca720a5ec81ae"

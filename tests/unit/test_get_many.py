@@ -1,0 +1,90 @@
+"""Records by their ids from Python, several at once."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from graphql_api import Catalog, Created, Entity, Id, Shards, SubId, Timestamp
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.errors import EmptyKey, InvalidRecord, MissingArgument, UnknownArgument
+from graphql_api.store.values import Item, Key
+from tests.schema.asking import asking, opened
+from tests.stores import WrappedStore
+
+
+class User(Entity, shards=Shards(1).then(4, since=100)):
+    """Somebody."""
+
+    user_id: Id[str]
+    created: Created[Timestamp]
+
+
+class Line(Entity):
+    """A line of an order."""
+
+    order: Id[str]
+    shop: Id[str]
+    number: SubId[int]
+
+
+class Version(Entity, current="~now"):
+    """A version of a text."""
+
+    text_id: Id[str]
+    version: SubId[str]
+
+
+CATALOG = Catalog(User, Line, Version)
+USERS = [User(user_id=f"u{at}", created=at * 50) for at in range(6)]
+LINES = [Line(order="o", shop="a/b", number=number) for number in range(3)]
+NOW = Version(text_id="t", version="~now")
+
+
+async def test_records_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    """Records come in the order of their ids by one call of the store; what is not there is None, doubles stay."""
+    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db"), *USERS, *LINES) as db:
+        ask = asking(db)
+        found: list[User | None] = await ask.db.get_many(User, ["u3", "no", "u1", "u3"])
+        assert found == [USERS[3], None, USERS[1], USERS[3]]
+        assert ask.counts.gets == 3 * 2, "three ids, each in two generations"
+        assert await ask.db.get_many(User, []) == []
+        assert await ask.db.get_many(Line, [("o", "a/b", 1), ("o", "a/b", 7)], consistent=False) == [LINES[1], None]
+
+
+async def test_the_current_entry_of_a_history(tmp_path: Path) -> None:
+    """A history with a current record gives that one for an id alone, and any other by its whole key."""
+    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db")) as db:
+        await db.put(Version(text_id="t", version="v1"))
+        found = await db.get_many(Version, ["t", ("t", "v1"), ("t", "v9")])
+        assert found == [NOW, Version(text_id="t", version="v1"), None]
+        assert await db.get(Version, "t") == NOW
+
+
+async def test_ids_that_are_none(tmp_path: Path) -> None:
+    """An id that lacks a part, has one too many or is empty is refused before anything is read."""
+    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db")) as db:
+        ask = asking(db)
+        with pytest.raises(MissingArgument, match="several records an id: give number too"):
+            await ask.db.get_many(Line, ["o/a%2Fb"])
+        with pytest.raises(UnknownArgument, match="has a key of 1 parts, not of 2"):
+            await ask.db.get_many(User, [("u1", "u2")])
+        with pytest.raises(EmptyKey):
+            await ask.db.get_many(User, ["u1", ""])
+        assert ask.counts.gets == 0
+
+
+async def test_a_broken_record(tmp_path: Path) -> None:
+    """A stored record that is none is told of, as it is where it is read alone."""
+
+    class Broken(WrappedStore):
+        async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+            return [item and {**item, "created": None} for item in await super().get_many(keys, consistent)]
+
+    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db"), *USERS) as db:
+        ask = asking(db)
+        ask.store.inner = Broken(db.store)
+        with pytest.raises(InvalidRecord, match="The stored User user! / userId#u1: created"):
+            await ask.db.get_many(User, ["u1"])
+        with pytest.raises(InvalidRecord, match="created"):
+            await ask.db.get(User, "u1")

@@ -1,0 +1,433 @@
+"""Keys of records in Python: what names a record, over every type of id, and what can be done with keys."""
+
+from collections.abc import AsyncIterator
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import create_model
+
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    Id,
+    Index,
+    Int32,
+    RecordKey,
+    Secrets,
+    Shards,
+    SubId,
+    Timestamp,
+    TimestampMs,
+    derived,
+    merge,
+    open_catalog,
+    record_key,
+)
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.database import Database
+from graphql_api.errors import ConflictingArguments, InvalidRecordKey, InvalidValue, KeyTooLong, TokenAhead
+from graphql_api.keys.record_key import MAX_KEY_CHARACTERS, RecordKeySeal
+from graphql_api.keys.scalars import EnumCodec
+from graphql_api.search.seal import Seal
+from tests.depth import examples
+from tests.laws.strategies import DATETIMES, DECIMALS, DURATIONS, UUIDS, integers, texts
+from tests.stores import CountingStore
+
+SEAL = Seal([b"a secret of thirty-two bytes only"])
+KEY_SEAL = RecordKeySeal(b"this secret never changes at all")
+
+
+class Level(IntEnum):
+    """Its values are not its places."""
+
+    LOW = 10
+    HIGH = 5
+
+
+class Colour(Enum):
+    """One of its values is longer than any key."""
+
+    RED = "red"
+    BLUE = "b" * 20_000
+
+
+class User(Entity, shards=Shards(1).then(4, since=100).then(16, since=200)):
+    """Grows."""
+
+    user_id: Id[str]
+    created: Created[Timestamp]
+    name: str = ""
+
+    by_name = Index(sort="name", projection="KEYS_ONLY")
+
+
+class Line(Entity, shards=Shards(4)):
+    """Has a composite id and a composite sub id."""
+
+    order: Id[str]
+    year: Id[int]
+    category: SubId[str]
+    num: SubId[int]
+    note: str = ""
+
+
+class Settings(Entity):
+    """There is one."""
+
+    theme: str = "dark"
+
+
+class Keyed(Entity):
+    """Has a property called `key`."""
+
+    key: Id[str]
+    text: str = ""
+
+
+class Slug(Entity):
+    """Has an id that is made of a property, and another one each time that it is made again."""
+
+    title: str
+    slug: Id[str] = derived(lambda title: f"{title}-{len(title)}", "title")
+    at: SubId[int] = 0
+
+
+CATALOG = Catalog(User, Line, Settings, Keyed, Slug)
+
+
+@pytest.fixture
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    """The catalog over a store of its own that counts."""
+    store = await open_sqlite(tmp_path / "x.db")
+    await store.ensure_table(CATALOG.table_definition())
+    yield Database(CATALOG, CountingStore(store), SEAL, key_seal=KEY_SEAL)
+    await store.close()
+
+
+def counting(db: Database) -> CountingStore:
+    """The store of a test's database."""
+    assert isinstance(db.store, CountingStore)
+    return db.store
+
+
+# --- what names a record ---------------------------------------------------------------------------------------
+
+
+def test_the_key_of_a_record() -> None:
+    """It has the entity's name, the ids and the sub ids in declared order, and the generation of the creation value."""
+    line = Line(order="o-1", year=2026, category="books", num=3, note="x")
+    assert line.key == RecordKey("line", ("o-1", 2026), ("books", 3))
+    assert [User(user_id="u", created=at).key.generation for at in (-5, 99, 100, 199, 200)] == [0, 0, 1, 1, 2]
+    assert Settings().key == RecordKey("settings", ())
+    assert record_key(Keyed(key="k")) == RecordKey("keyed", ("k",))
+
+
+def test_equal_keys_name_the_same_record() -> None:
+    """What a record says beside its ids does not matter to its key; the ids, and whose they are, do."""
+    one, same = User(user_id="u", created=5, name="a"), User(user_id="u", created=500, name="b")
+    assert one.key == same.key
+    assert len({one.key, same.key, User(user_id="v", created=5).key, record_key(Keyed(key="u"))}) == 3
+
+
+def test_a_property_called_key_is_that_property() -> None:
+    """Where a property is called `key`, the attribute is the property, on whole records and on those in part."""
+    assert Keyed(key="k").key == "k"
+    assert not hasattr(Keyed, "key")
+    with pytest.raises(AttributeError):
+        _ = Keyed.model_construct(text="no key").key
+
+
+def test_the_key_of_a_class_is_none() -> None:
+    """Only records have a key: classes have no such attribute, and so declarations do not collide with it."""
+    assert not hasattr(User, "key")
+
+
+# --- every type of id ------------------------------------------------------------------------------------------
+
+IDS: list[tuple[Any, Any]] = [
+    (str, "é/#|\x00"),
+    (int, -(2**63)),
+    (Int32, 2**31 - 1),
+    (Timestamp, 1_700_000_000),
+    (TimestampMs, -1),
+    (UUID, UUID(int=5)),
+    (date, date(1, 1, 1)),
+    (datetime, datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=14)))),
+    (timedelta, timedelta.min),
+    (Decimal, Decimal("-1.2345678901234567890123456789012345678E+125")),
+    (Decimal, Decimal("2.50")),
+    (Level, Level.HIGH),
+    (Colour, Colour.BLUE),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), IDS, ids=map(str, range(len(IDS))))
+async def test_every_type_of_id(kind: Any, value: Any, tmp_path: Path) -> None:
+    """An id, and a sub id, of every type that a catalog admits comes back from its text with its type and value."""
+    id, sub_id = cast(Any, Id), cast(Any, SubId)
+    thing: Any = create_model("Thing", __base__=Entity, one=(id[kind], ...), other=(sub_id[kind], ...))
+    async with open_catalog(Catalog(thing), f"sqlite:///{tmp_path}/x.db") as db:
+        await db.put(thing(one=value, other=value))
+        (found,) = (await db.search(thing.by_id, one=value)).items
+        key = db.open_key(db.seal_key(found), thing)
+        assert key == found.key == thing(one=value, other=value).key
+        assert [type(part) for part in (*key.ids, *key.children)] == [type(found.one), type(found.other)]
+        assert await db.get(thing, key) == found
+
+
+class Stage(Entity):
+    """Is one of a few."""
+
+    level: Id[Level]
+
+
+class Everything(Entity):
+    """Has an id of every type."""
+
+    text: Id[str]
+    whole: Id[int]
+    number: Id[Decimal]
+    uuid: Id[UUID]
+    day: Id[date]
+    moment: Id[datetime]
+    span: Id[timedelta]
+    level: SubId[Level]
+
+
+EVERYTHING = Database(Catalog(Everything), None, SEAL, key_seal=KEY_SEAL)  # type: ignore[arg-type]  # it is not asked
+
+
+@examples(200)
+@given(
+    record=st.builds(
+        Everything,
+        text=texts(min_size=1),
+        whole=integers(-(2**63), 2**63 - 1),
+        number=DECIMALS,
+        uuid=UUIDS,
+        day=st.dates(),
+        moment=DATETIMES,
+        span=DURATIONS,
+        level=st.sampled_from(Level),
+    )
+)
+def test_every_value_of_every_type(record: Everything) -> None:
+    """Whatever values ids have, their text gives the key of the record back, with their types."""
+    key = EVERYTHING.open_key(EVERYTHING.seal_key(record))
+    assert key == record.key
+    assert [*map(type, key.ids)] == [str, int, Decimal, UUID, date, datetime, timedelta]
+    assert [*map(type, key.children)] == [Level]
+    assert (key.ids, key.children) == (tuple(vars(record).values())[:7], (record.level,))
+
+
+@examples(200)
+@given(text=texts(max_size=200).filter(bool), tenant=texts(max_size=200).filter(bool))
+def test_what_can_be_written_can_be_sealed(text: str, tenant: str) -> None:
+    """The ids of records are short enough to be sealed, whatever is in them and whoever owns them."""
+    db = Database(CATALOG, None, SEAL, tenant=tenant, key_seal=KEY_SEAL)  # type: ignore[arg-type]
+    key = User(user_id=text, created=1).key
+    assert db.open_key(db.seal_key(key)) == key
+
+
+async def test_the_longest_ids_are_sealed(db: Database) -> None:
+    """The longest id of the longest tenant that a store takes has a text that is read again."""
+    longest = Keyed(key="\U0010ffff" * 254)
+    there = db.scoped(tenant="t" * 2_000)
+    await there.put(longest)
+    text = there.seal_key(longest)
+    assert len(text) <= MAX_KEY_CHARACTERS
+    assert await there.get(Keyed, there.open_key(text)) == longest
+    with pytest.raises(KeyTooLong):
+        await there.put(Keyed(key="\U0010ffff" * 255))
+
+
+def test_places_of_enums_are_kept() -> None:
+    """Members that were appended later leave the keys of older ones as they are, since the place is what is sealed."""
+    codec = EnumCodec(Level)
+    assert [codec.encode(level) for level in Level] == ["000", "001"]
+    db = Database(Catalog(Stage), None, SEAL, key_seal=KEY_SEAL)  # type: ignore[arg-type]  # it is not asked
+    text = db.seal_key(Stage(level=Level.HIGH))
+    assert KEY_SEAL.open(text, tenant=None).ids == (1,)
+    beyond = KEY_SEAL.seal(RecordKey("stage", (2,)))
+    with pytest.raises(InvalidRecordKey, match="declared with another id"):
+        db.open_key(beyond)
+
+
+# --- texts -----------------------------------------------------------------------------------------------------
+
+
+async def test_texts_open_where_they_were_made(db: Database) -> None:
+    """A text opens as the same tenant with the same secret; elsewhere it is no record key."""
+    user = User(user_id="u", created=150)
+    acme = db.scoped(tenant="acme")
+    text = acme.seal_key(user)
+    assert acme.open_key(text) == acme.open_key(text, User) == user.key
+    assert acme.open_key(text).generation == 1
+    elsewhere = [db, db.scoped(tenant="other"), Database(CATALOG, db.store, SEAL, tenant="acme")]
+    for other in elsewhere:
+        with pytest.raises(InvalidRecordKey, match=r"^text is no record key"):
+            other.open_key(text)
+    with pytest.raises(InvalidRecordKey, match="'user', and one of 'line' is asked for"):
+        acme.open_key(text, Line)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (RecordKey.EMPTY, "of is the key of nothing"),
+        (RecordKey("person", ("u",)), "of is the key of a record of 'person', which is not to be found here"),
+        (RecordKey("user", ("u", "v")), r"user\(u, v\) does not name a record of User: give 1 id and 0 child ids"),
+        (RecordKey("line", ("o", 2026)), "give 2 ids and 2 child ids"),
+        (RecordKey("user", (5,)), "int given where text is declared"),
+    ],
+)
+async def test_keys_that_name_nothing_here(key: RecordKey, said: str, db: Database) -> None:
+    """The empty key, one of an unknown entity, and one of other parts than the entity's are not sealed."""
+    with pytest.raises((InvalidRecordKey, InvalidValue), match=said):
+        db.seal_key(key)
+
+
+async def test_keys_of_another_declaration(db: Database) -> None:
+    """A text that was made when the entity was gone by another name, or had other ids, is refused and says so."""
+    unknown = KEY_SEAL.seal(RecordKey("person", ("u",)))
+    with pytest.raises(InvalidRecordKey, match="'person', which is not to be found here"):
+        db.open_key(unknown)
+    for key in (RecordKey("user", (5,)), RecordKey("user", ("u", "v")), RecordKey("user", ("u",), (1,))):
+        with pytest.raises(InvalidRecordKey, match="declared with another id"):
+            db.open_key(KEY_SEAL.seal(key))
+
+
+async def test_secrets_decide_whose_keys_are_read(tmp_path: Path) -> None:
+    """Keys outlive a restart and any rotation of tokens with the same secret for records; nothing else."""
+    url = f"sqlite:///{tmp_path / 'table.db'}"
+    one, two = Secrets.generate(), Secrets.generate()
+    async with open_catalog(CATALOG, url, secrets=one) as db:
+        text = db.seal_key(Settings())
+    async with open_catalog(CATALOG, url, secrets=Secrets(two.tokens, one.record)) as db:
+        assert db.open_key(text) == Settings().key
+    for other in (two, Secrets(one.tokens), None):
+        async with open_catalog(CATALOG, url, secrets=other) as db:
+            with pytest.raises(InvalidRecordKey):
+                db.open_key(text)
+
+
+# --- reading by a key ------------------------------------------------------------------------------------------
+
+
+async def test_one_place_is_read(db: Database) -> None:
+    """With the generation in the key one place is read, without it one a generation."""
+    for at in (50, 150, 250):
+        user = User(user_id=f"u{at}", created=at)
+        await db.put(user)
+        key = db.open_key(db.seal_key(user))
+        hintless = RecordKey(key.origin, key.ids)
+        for wanted, places in ((key, 1), (hintless, len(db.keys_at(CATALOG.entity(User), hintless)))):
+            before = counting(db).counts.gets
+            assert await db.get(User, wanted) == user
+            assert counting(db).counts.gets - before == places
+
+
+async def test_a_key_of_a_generation_that_is_not_known_yet(db: Database) -> None:
+    """A key from a server that has grown further is no missing record: to ask again may help."""
+    ahead = RecordKey("user", ("u",), generation=3)
+    for reading in (db.get(User, ahead), db.get(User, db.open_key(db.seal_key(ahead)))):
+        with pytest.raises(TokenAhead) as caught:
+            await reading
+        assert caught.value.retryable
+    with pytest.raises(TokenAhead):
+        db.foreign_shards([ahead], "user!")
+
+
+async def test_a_key_in_place_of_an_id(db: Database) -> None:
+    """Reads, searches by id and deletes take a key; parts beside it must be the same, and the entity must be right."""
+    lines = [Line(order="o-1", year=2026, category="books", num=num) for num in range(3)]
+    await db.put_many(lines)
+    key = lines[1].key
+    assert await db.get(Line, key) == lines[1]
+    assert await db.get(Line, key, num=1, category="books", year=2026) == lines[1]
+    assert list((await db.search(Line.by_id, id=key)).items) == lines
+    with pytest.raises(ConflictingArguments, match="num is another one than in the record key") as caught:
+        await db.get(Line, key, num=2)
+    assert caught.value.argument == "num"
+    with pytest.raises(InvalidRecordKey, match="a record of 'line', and one of 'user'"):
+        await db.get(User, key)
+    with pytest.raises(InvalidRecordKey, match="a record of 'line', and one of 'user'"):
+        await db.search(User.by_id, id=key)
+    await db.delete(Line, key)
+    assert await db.get(Line, key) is None
+    await db.put(Settings(theme="light"))
+    assert await db.get(Settings, Settings().key) == Settings(theme="light")
+
+
+async def test_nothing_is_derived_from_a_key(db: Database) -> None:
+    """A derived id stands in the key as it is stored, and is not derived once more where the key is used."""
+    slugs = [Slug(title="Ann", at=at) for at in (1, 2)]
+    await db.put_many(slugs)
+    assert slugs[0].key.ids == ("Ann-3",)
+    assert await db.get(Slug, slugs[0].key) == slugs[0]
+    assert await db.get(Slug, "Ann") == slugs[1]
+    assert list((await db.search(Slug.by_id, id=slugs[0].key)).items) == slugs
+
+
+async def test_keys_of_records_in_part(db: Database) -> None:
+    """A record of which an index tells only part has the same key, without the generation where that is not told."""
+    await db.put(User(user_id="u", created=150, name="a"))
+    (part,) = (await db.search(User.by_name, select=["name"])).items
+    assert part.key == User(user_id="u", created=150).key
+    assert part.key.generation is None
+    assert await db.get(User, part.key) is not None
+
+
+# --- many keys -------------------------------------------------------------------------------------------------
+
+
+def test_merge() -> None:
+    """New records take the places of those with their keys; others are added behind only where that is said."""
+    old = [User(user_id=id, created=1, name="old") for id in "abc"]
+    new = [User(user_id=id, created=1, name="new") for id in "dbe"]
+    assert [(user.user_id, user.name) for user in merge(old, new)] == [("a", "old"), ("b", "new"), ("c", "old")]
+    added = [("a", "old"), ("b", "new"), ("c", "old"), ("d", "new"), ("e", "new")]
+    assert [(user.user_id, user.name) for user in merge(old, new, append=True)] == added
+    assert [user.name for user in old] == ["old"] * 3
+    assert merge([], new) == []
+    assert merge([], iter(new), append=True) == new
+    assert merge(old, []) == old
+
+
+def test_merge_of_several_versions_and_kinds() -> None:
+    """Of new records with one key the last one counts, and records of different entities are never the same."""
+    old: list[Entity] = [Keyed(key="u"), User(user_id="u", created=1)]
+    new: list[Entity] = [Keyed(key="u", text="first"), Keyed(key="u", text="last")]
+    assert merge(old, new, append=True) == [new[1], old[1]]
+
+
+async def test_foreign_shards(db: Database) -> None:
+    """The shards of other records than those of the given one come once each, as pages name them."""
+    users = [User(user_id=f"u{number}", created=250) for number in range(200)]
+    await db.put_many(users)
+    first, *others = db.foreign_shards(users, "none")
+    assert sorted([first, *others]) == [f"user!0{digit}" for digit in "0123456789abcdef"]
+    assert db.foreign_shards(users, first) == others
+    assert db.foreign_shards([user.key for user in users], first) == others
+    assert db.foreign_shards([users[0]], first) == []
+    assert db.foreign_shards([], first) == []
+
+
+async def test_foreign_shards_of_generations(db: Database) -> None:
+    """A key whose generation is known lies in one shard; without that, in one of each generation."""
+    key = User(user_id="u", created=250).key
+    found = db.foreign_shards([key], "")
+    assert len(found) == 1
+    assert db.foreign_shards([User(user_id="u", created=50)], "") == ["user!"]
+    everywhere = db.foreign_shards([RecordKey("user", ("u",))], "")
+    assert {"user!", *found} <= {*everywhere}
+    assert len(everywhere) in (2, 3)
+    assert db.foreign_shards([RecordKey("user", ("u",)), Settings()], "user!")[-1] == "settings!"
