@@ -185,7 +185,18 @@ def _enum_type(enum_class: type[Enum], name: str) -> StrawberryEnumDefinition:
     own: Any = vars(enum_class).get("__strawberry_definition__")
     values = own.values if own else [EnumValue(member.name, member.value) for member in enum_class]
     words = own.description if own else vars(enum_class).get("__doc__")
-    return StrawberryEnumDefinition(enum_class, name, values, words and cleandoc(words))
+    return _EnumDefinition(enum_class, name, values, words and cleandoc(words))
+
+
+class _EnumDefinition(StrawberryEnumDefinition):
+    """Is the enum that Strawberry makes of the same class where own fields name it: that one has no description."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StrawberryEnumDefinition):
+            return NotImplemented
+        return (self.wrapped_cls, self.name, self.values) == (other.wrapped_cls, other.name, other.values)
+
+    __hash__ = StrawberryEnumDefinition.__hash__
 
 
 def or_null(annotation: Any) -> Any:
