@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphql_api.catalog.access import allow, anyone, group, owner, owner_through, signed_in
 from graphql_api.catalog.catalog import Catalog
+from graphql_api.catalog.constraints import ForeignKey, UniqueTogether, counter, generated, new_id
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.joins import HasMany, Ref, RefMany
 from graphql_api.catalog.markers import (
     Created,
     Id,
+    Immutable,
     Index,
     Int32,
     Shards,
@@ -18,6 +20,9 @@ from graphql_api.catalog.markers import (
     TimestampMs,
     Ttl,
     Union,
+    Unique,
+    Updated,
+    Version,
     canonical,
     derived,
     desc,
@@ -37,9 +42,11 @@ __all__ = [
     "Connection",
     "Created",
     "Entity",
+    "ForeignKey",
     "Graph",
     "HasMany",
     "Id",
+    "Immutable",
     "Index",
     "Int32",
     "RecordKey",
@@ -52,14 +59,21 @@ __all__ = [
     "TimestampMs",
     "Ttl",
     "Union",
+    "Unique",
+    "UniqueTogether",
+    "Updated",
+    "Version",
     "allow",
     "anyone",
     "asgi",
     "canonical",
+    "counter",
     "derived",
     "desc",
+    "generated",
     "group",
     "merge",
+    "new_id",
     "open_catalog",
     "owner",
     "owner_through",

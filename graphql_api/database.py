@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
@@ -20,9 +20,11 @@ from graphql_api.fanout.run_search import Work
 from graphql_api.keys.codec import shown
 from graphql_api.keys.record_key import RecordKey, RecordKeySeal
 from graphql_api.keys.segments import readable
-from graphql_api.mutations.apply import delete_record, living_record, put_records
+from graphql_api.mutations.apply import apply_each, delete_unbound, living_record, put_records
+from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.mutations.drafts import given_values
 from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, keys_of
-from graphql_api.mutations.update import update_record
+from graphql_api.mutations.writes import carry_out
 from graphql_api.search.dialect import OPTIONS, PAGING, PYTHON, Dialect
 from graphql_api.search.plan import SearchPlan
 from graphql_api.search.planner import plan_search
@@ -229,8 +231,54 @@ class Database:
 
     # --- writing -----------------------------------------------------------------------------------------------
 
-    async def put(self, record: Entity) -> None:
+    async def apply(self, command: Command) -> Entity | None:
+        """Carries out one write; gives back the record as it is then, or the one that was removed."""
+        return await carry_out(
+            self.store,
+            command,
+            self.tenant,
+            clock=self.clock,
+            principal=self.principal,
+            ttl_attribute=self.catalog.table_definition().ttl_attribute,
+        )
+
+    async def apply_each(self, commands: Sequence[Command]) -> list[Entity | ShardQLError | None]:
+        """Carries out several writes, each by itself; those of one record in their order."""
+        return await apply_each(self.apply, commands)
+
+    @overload
+    async def create(self, what: E, /, *, idempotency_key: str | None = None) -> E: ...
+
+    @overload
+    async def create(self, what: type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E: ...
+
+    async def create(self, what: E | type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E:
+        """Writes a record where there is none, and gives it back: `await db.create(User, first_name="Ada")`.
+
+        What the server sets may be left out: moments, numbers, and ids that are generated.
+        """
+        entity = self.catalog.entity(what if isinstance(what, type) else type(what))
+        given = values if isinstance(what, type) else given_values(entity, what)
+        return _as_given(what, await self.apply(Create(entity, given, idempotency_key)))
+
+    async def create_many(self, records: Sequence[E]) -> list[E | ShardQLError]:
+        """Writes records where there are none, each by itself; tells for each what was written, or why not."""
+        entities = [self.catalog.entity(type(record)) for record in records]
+        commands = [
+            Create(entity, given_values(entity, record)) for entity, record in zip(entities, records, strict=True)
+        ]
+        answers = await self.apply_each(commands)
+        return [
+            answer if isinstance(answer, ShardQLError) else _as_given(record, answer)
+            for record, answer in zip(records, answers, strict=True)
+        ]
+
+    async def put(self, record: E, *, expected_version: int | None = None, idempotency_key: str | None = None) -> None:
         """Writes a record in place of the one with its id."""
+        entity = self.catalog.entity(type(record))
+        if expected_version is not None or idempotency_key is not None or _decides_alone(entity):
+            await self.apply(Replace(entity, given_values(entity, record), expected_version, idempotency_key))
+            return
         (problem,) = await self.put_many([record])
         if problem is not None:
             raise problem
@@ -252,7 +300,16 @@ class Database:
         entity = self.catalog.entity(type(records[0]))
         return await put_records(self.store, entity, records, self.tenant, now=self.clock(), restoring=True)
 
-    async def update(self, entity: type[E], id: Any = None, /, **changes: Any) -> E:
+    async def update(
+        self,
+        entity: type[E],
+        id: Any = None,
+        /,
+        *,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+        **changes: Any,
+    ) -> E:
         """Changes a record and gives it back: `await db.update(Order, "o-1", version="v4", status="sent")`.
 
         What is not given stays, null clears. Under a new sub id it is a new entry, which goes on from the last one.
@@ -266,14 +323,26 @@ class Database:
             check_names(spec, id)
             parts, id = {**dict(zip(known, id.ids, strict=False)), **parts}, None
         values = written_key(spec, id, parts)
-        record = await update_record(self.store, spec, values, changes, self.tenant, now=self.clock())
-        assert isinstance(record, entity), "the catalog's entity is made by its own class"
-        return record
+        return _as_given(entity, await self.apply(Update(spec, values, changes, expected_version, idempotency_key)))
 
-    async def delete(self, entity: type[Entity], id: Any = None, /, **parts: Any) -> None:
+    async def delete(
+        self,
+        entity: type[Entity],
+        id: Any = None,
+        /,
+        *,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+        **parts: Any,
+    ) -> None:
         """Removes the record with this id, if there is one."""
         spec = self.catalog.entity(entity)
-        await delete_record(self.store, spec, written_key(spec, id, parts), self.tenant, now=self.clock())
+        values = written_key(spec, id, parts)
+        asked = expected_version is not None or idempotency_key is not None
+        if asked or spec.is_constrained or spec.children or spec.current is not None:
+            await self.apply(Remove(spec, values, expected_version, idempotency_key))
+        else:
+            await delete_unbound(self.store, spec, values, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +372,18 @@ class RecordsFound:
     answers: Sequence[Entity | ShardQLError | None]
     """None where there is no record, an error where what is stored is none"""
     explain: Mapping[str, Any]
+
+
+def _decides_alone(entity: EntitySpec) -> bool:
+    """Whether a single record is put by a transaction, so that no other server gives its id another home meanwhile."""
+    return len(entity.space.generations) > 1 and entity.current is None
+
+
+def _as_given(what: E | type[E], answer: Entity | None) -> E:
+    """The record that was written, of the class that was asked for."""
+    model = what if isinstance(what, type) else type(what)
+    assert isinstance(answer, model), "the catalog's entity is made by its own class"
+    return answer
 
 
 def first_of(page: Page[Any]) -> Entity | None:

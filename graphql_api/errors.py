@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 
 class ShardQLError(Exception):
@@ -174,10 +174,36 @@ class KeyTooLong(ShardQLError):
     code = "KEY_TOO_LONG"
 
 
+class FieldProblem(NamedTuple):
+    """What is wrong with one property of a record."""
+
+    field: str
+    """its name, and behind a dot where in it"""
+    message: str
+
+
 class InvalidRecord(ShardQLError):
     """A record that does not fit its entity."""
 
     code = "INVALID_RECORD"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        argument: str | None = None,
+        shard: str | None = None,
+        fields: Sequence[FieldProblem] = (),
+    ) -> None:
+        super().__init__(message, argument=argument, shard=shard)
+        self.fields = tuple(fields)
+        """everything that is wrong, property by property"""
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """The machine-readable part, with all that is wrong where it is known."""
+        fields = {"fields": [one._asdict() for one in self.fields]} if self.fields else {}
+        return {**super().extensions, **fields}
 
 
 class CreationChanged(ShardQLError):
@@ -192,6 +218,58 @@ class RecordNotFound(ShardQLError):
 
     code = "RECORD_NOT_FOUND"
     status = 404
+
+
+class AlreadyExists(ShardQLError):
+    """There is a record with this id already."""
+
+    code = "ALREADY_EXISTS"
+    status = 409
+
+
+class NotUnique(ShardQLError):
+    """Another record has this value, of which there may be only one."""
+
+    code = "NOT_UNIQUE"
+    status = 409
+
+
+class ForeignKeyBroken(ShardQLError):
+    """A record names one that is not there, or is named by one that is."""
+
+    code = "FOREIGN_KEY"
+    status = 409
+
+
+class ImmutableChanged(ShardQLError):
+    """A property never changes once its record is there."""
+
+    code = "IMMUTABLE"
+    status = 409
+
+
+class VersionConflict(ShardQLError):
+    """The record has another version than was expected: somebody has changed it since."""
+
+    code = "VERSION_CONFLICT"
+    status = 409
+
+    def __init__(self, message: str, *, version: int | None, argument: str = "expected_version") -> None:
+        super().__init__(message, argument=argument)
+        self.version = version
+        """the version that the record has; None: there is no record"""
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """The machine-readable part, with the version that the record has."""
+        return {**super().extensions, "version": self.version}
+
+
+class IdempotencyMismatch(ShardQLError):
+    """The idempotency key was used for another request within the last 24 hours."""
+
+    code = "IDEMPOTENCY_MISMATCH"
+    status = 409
 
 
 # --- tokens and record keys ------------------------------------------------------------------------------------

@@ -151,6 +151,10 @@ class CountingStore(WrappedStore):
         self.counts.writes += len(writes)
         return await super().write(writes)
 
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        self.counts.writes += len(writes)
+        await super().write_together(writes, token)
+
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
         self.counts.scans += 1
         return await super().scan(segment, of, after)

@@ -43,6 +43,7 @@ def _searches(spec: EntitySpec) -> Iterator[IndexSpec | UnionSpec]:
 
 def _places(spec: EntitySpec) -> Iterator[tuple[str | None, Rules | None]]:
     yield None, spec.allow
+    yield None, spec.write
     for search in _searches(spec):
         yield search.attribute, search.allow
     for part in spec.properties.values():

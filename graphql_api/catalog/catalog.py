@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import overload
 
+from graphql_api.catalog.constraint_rules import bound
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.join_rules import joined
 from graphql_api.catalog.markers import IndexRef
@@ -25,7 +26,8 @@ class Catalog:
         problems = [_no_entity(given) for given in entities if not _is_entity(given)]
         models = [given for given in entities if _is_entity(given)]
         by_class_name = {model.__name__: model for model in models}
-        specs = joined([read_entity(model, by_class_name, problems) for model in models], problems)
+        read = [read_entity(model, by_class_name, problems) for model in models]
+        specs = bound(joined(read, problems), read, problems)
         problems.extend(violations_of(specs, namespace))
         if problems:
             raise InvalidCatalog(problems)

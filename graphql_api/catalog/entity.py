@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from graphql_api.catalog.access import Allow, Rules, rules_of
+from graphql_api.catalog.constraints import Constraint, Counted, ForeignKey, UniqueTogether
 from graphql_api.catalog.joins import Join
 from graphql_api.catalog.markers import Derived, Index, Primary, Searchable, Shards, Union
 from graphql_api.catalog.naming import entity_name
 from graphql_api.catalog.record_keys import KeyOfRecord
 from graphql_api.errors import InvalidCatalog, Violation, nearest
 
-S = TypeVar("S", Index, Union, Join)
+S = TypeVar("S", Index, Union, Join, Constraint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,17 @@ class Declaration:
     """who may read its records; None: everybody"""
     current: str | None
     """the sub id of the entry that always holds the latest state of its id"""
+    write: Rules | None
+    """who may write its records; None: whoever may read them"""
+    constraints: Mapping[str, Constraint]
+    """by attribute, inherited ones first"""
 
 
 class Entity(BaseModel):
     """A kind of record: properties are annotated, indexes are attributes `by_…`, joins attributes of any name."""
 
     model_config = ConfigDict(
-        ignored_types=(Searchable, Join, KeyOfRecord),
+        ignored_types=(Searchable, Join, Constraint, KeyOfRecord),
         extra="forbid",
         allow_inf_nan=False,
         use_attribute_docstrings=True,
@@ -67,6 +72,7 @@ class Entity(BaseModel):
         separator: str | None = None,
         allow: Allow = None,
         current: str | None = None,
+        write: Allow = None,
         **config: Any,
     ) -> None:
         """All but `name` are inherited; that is the class name in camelCase unless it is given."""
@@ -82,12 +88,20 @@ class Entity(BaseModel):
             derived={},
             allow=rules_of(allow) if allow is not None else above.allow if above else None,
             current=current if current is not None else above.current if above else None,
+            write=rules_of(write) if write is not None else above.write if above else None,
+            constraints=_declared(cls, Constraint),
         )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Refuses mistyped names at once, all of the class together."""
-        mistakes = [*_index_mistakes(cls), *_union_mistakes(cls), *_derived_mistakes(cls), *_join_mistakes(cls)]
+        mistakes = [
+            *_index_mistakes(cls),
+            *_union_mistakes(cls),
+            *_derived_mistakes(cls),
+            *_join_mistakes(cls),
+            *_constraint_mistakes(cls),
+        ]
         if mistakes:
             raise InvalidCatalog(mistakes)
         cls.__declaration__ = replace(cls.__declaration__, derived=_in_order(_derived(cls)))
@@ -197,6 +211,19 @@ def _join_mistakes(model: type[Entity]) -> list[Violation]:
         for name in join.by or ()
         if name not in model.model_fields
     ]
+
+
+def _constraint_mistakes(model: type[Entity]) -> list[Violation]:
+    uses: list[tuple[str, str, str]] = []
+    for attribute, constraint in model.__declaration__.constraints.items():
+        if isinstance(constraint, UniqueTogether):
+            uses += [(attribute, "is unique by", name) for name in constraint.properties]
+        elif isinstance(constraint, ForeignKey):
+            uses += [(attribute, "names another record by", name) for name in constraint.by]
+    for attribute, field in model.model_fields.items():
+        if isinstance(field.default_factory, Counted):
+            uses += [(attribute, "counts the records of one", name) for name in field.default_factory.group]
+    return [_unknown(model, attribute, does, name) for attribute, does, name in uses if name not in model.model_fields]
 
 
 def _unknown(model: type[Entity], attribute: str, does: str, name: str) -> Violation:

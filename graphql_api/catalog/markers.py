@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a property does for its entity: `id`, `sub id`, `created` or `ttl`."""
+    """What a property does for its entity, or what holds of it."""
 
-    name: Literal["id", "sub id", "created", "ttl"]
+    name: Literal["id", "sub id", "created", "updated", "version", "ttl", "unique", "immutable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,22 @@ SubId = Annotated[T, Role("sub id")]
 """tells the entries of one id apart and orders them"""
 
 Created = Annotated[T, Role("created")]
-"""set once; decides the shard generation of the record"""
+"""set once, by the server where nobody else does; decides the shard generation of the record"""
+
+Updated = Annotated[T, Role("updated")]
+"""set by the server, at every write"""
+
+Version = Annotated[T, Role("version")]
+"""counts the writes of the record, from 1: who changes it may say which version they have seen"""
 
 Ttl = Annotated[T, Role("ttl")]
 """the second from which on an engine may remove the record"""
+
+Unique = Annotated[T, Role("unique")]
+"""no two records have the same value; null is none"""
+
+Immutable = Annotated[T, Role("immutable")]
+"""never changes once the record is there"""
 
 Timestamp = Annotated[int, StoredAs(scalars.Timestamp()), Field(ge=-(2**53), le=2**53)]
 """seconds since 1970-01-01 UTC"""

@@ -5,18 +5,19 @@ is good for finding more of them and for nothing else.
 """
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from pydantic.fields import FieldInfo
 
 from graphql_api.catalog.access import Allowed
 from graphql_api.catalog.annotations import Annotation, read_annotation
+from graphql_api.catalog.constraints import Counted, UniqueTogether
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.generations import CREATION_CODECS, own_space, shard_problems
 from graphql_api.catalog.markers import Index, Role, Stored, Union
 from graphql_api.catalog.naming import camel_case, capitalized, without_id
-from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty, UnionSpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, SortProperty, UnionSpec, UniqueSpec
 from graphql_api.errors import Violation, nearest
 from graphql_api.shards.spaces import ONE_SHARD, ShardSpace
 from graphql_api.store.values import Projection
@@ -72,6 +73,10 @@ class _Reader:
             ttl=self._only(self._with_role("ttl"), "Ttl"),
             allow=self.declared.allow,
             current=self.declared.current,
+            write=self.declared.write,
+            updated=self._only(self._with_role("updated"), "Updated"),
+            version=self._only(self._with_role("version"), "Version"),
+            unique=tuple(self._unique(ids)),
         )
 
     # --- properties --------------------------------------------------------------------------------------------
@@ -92,6 +97,8 @@ class _Reader:
             sources=rule.sources if rule else (),
             null_is_stored=annotation.nullable and not rule and _defaults_to_a_value(field),
             allow=allowed[-1] if allowed else None,
+            immutable=Role("immutable") in annotation.marks,
+            counts=field.default_factory.group if isinstance(field.default_factory, Counted) else None,
         )
 
     def _report_annotation(self, name: str, annotation: Annotation) -> None:
@@ -114,6 +121,16 @@ class _Reader:
         for further in marked[1:]:
             self._report(further.name, f"is a second {marker}.", f"Mark one property of an entity with {marker}.")
         return marked[0] if marked else None
+
+    def _unique(self, ids: tuple[PropertySpec, ...]) -> Iterator[UniqueSpec]:
+        """What the properties and the class say is unique, but for an id, which is so by itself."""
+        for part in self._with_role("unique"):
+            if (part,) != ids:
+                yield UniqueSpec(part.stored, part.name, (part,))
+        for attribute, constraint in self.declared.constraints.items():
+            if isinstance(constraint, UniqueTogether):
+                parts = tuple(self.properties[name] for name in constraint.properties)
+                yield UniqueSpec(camel_case(attribute), attribute, parts)
 
     # --- shards ------------------------------------------------------------------------------------------------
 

@@ -37,6 +37,10 @@ class PropertySpec:
     """null is kept in the record, since leaving it out would mean another default"""
     allow: Rules | None = None
     """who may read it; None: whoever may read the record"""
+    immutable: bool = False
+    """never changes once its record is there"""
+    counts: tuple[str, ...] | None = None
+    """of a counter: Python names of the properties whose values form a group; None: it is no counter"""
 
     @cached_property
     def column(self) -> Column:
@@ -146,6 +150,29 @@ class JoinSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class UniqueSpec:
+    """Properties whose values together belong to one record at most."""
+
+    name: str
+    """in records: the property's stored name, or the attribute in camelCase"""
+    attribute: str
+    """as Python calls it"""
+    parts: tuple[PropertySpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeySpec:
+    """A record of another entity without which a record cannot be."""
+
+    name: str
+    """the attribute in camelCase"""
+    parent: "EntitySpec"
+    """the other entity, without what joins it and what must hold of it"""
+    by: tuple[PropertySpec, ...]
+    """own properties: their values are the other's id"""
+
+
+@dataclass(frozen=True, slots=True)
 class EntitySpec:
     """An entity of the catalog."""
 
@@ -177,8 +204,34 @@ class EntitySpec:
     """who may read its records; None: everybody"""
     current: str | None = None
     """the sub id of the entry that always holds the latest state of its id"""
+    write: Rules | None = None
+    """who may write its records; None: whoever may read them"""
+    updated: PropertySpec | None = None
+    """set by the server at every write"""
+    version: PropertySpec | None = None
+    """counts the writes of a record"""
+    unique: tuple[UniqueSpec, ...] = ()
+    foreign_keys: tuple[ForeignKeySpec, ...] = ()
+    children: tuple[str, ...] = ()
+    """names of the entities that have foreign keys to this one, as in hash keys"""
 
     @property
     def primary(self) -> tuple[PropertySpec, ...]:
         """What tells one record from all others."""
         return self.ids + self.sub_ids
+
+    @property
+    def writers(self) -> Rules | None:
+        """Who may write its records; None: everybody."""
+        return self.allow if self.write is None else self.write
+
+    @property
+    def counters(self) -> tuple[PropertySpec, ...]:
+        """What counts its records."""
+        return tuple(part for part in self.properties.values() if part.counts is not None)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether it takes a look at other records, or at the one that stands there, to write one."""
+        fixed = self.version is not None or any(part.immutable for part in self.properties.values())
+        return fixed or bool(self.unique or self.foreign_keys or self.counters)

@@ -2,18 +2,28 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.cli.samples import offers_samples, sample_records
 from graphql_api.database import Database
-from graphql_api.upkeep.load_lines import BATCH, put_patiently
+from graphql_api.upkeep.load_lines import BATCH, PutMany, put_patiently
 
 LOOKED_FOR_AT_ONCE = 100
+ORDINARY: Mapping[type[Entity], PutMany] = {}
 
 
-async def fill(db: Database, records: AsyncIterator[Entity], batch: int, show: Callable[[int], object]) -> Counter[str]:
-    """Writes the records in their order, as far as one entity allows; counts them by entity."""
+async def fill(
+    db: Database,
+    records: AsyncIterator[Entity],
+    batch: int,
+    show: Callable[[int], object],
+    put: Mapping[type[Entity], PutMany] = ORDINARY,
+) -> Counter[str]:
+    """Writes the records in their order, as far as one entity allows; counts them by entity.
+
+    `put`: what writes the records of an entity, where it is something else than ordinary.
+    """
     written: Counter[str] = Counter()
     waiting: dict[type[Entity], list[Entity]] = {}
     held = 0
@@ -21,10 +31,10 @@ async def fill(db: Database, records: AsyncIterator[Entity], batch: int, show: C
         waiting.setdefault(type(record), []).append(record)
         held += 1
         if held >= batch:
-            await _write(db, waiting, written)
+            await _write(db, waiting, written, put)
             show(written.total())
             waiting, held = {}, 0
-    await _write(db, waiting, written)
+    await _write(db, waiting, written, put)
     show(written.total())
     return written
 
@@ -82,9 +92,14 @@ async def _stand(db: Database, records: Iterable[Entity]) -> list[bool]:
     return list(await asyncio.gather(*map(stands, records)))
 
 
-async def _write(db: Database, waiting: dict[type[Entity], list[Entity]], written: Counter[str]) -> None:
+async def _write(
+    db: Database,
+    waiting: dict[type[Entity], list[Entity]],
+    written: Counter[str],
+    put: Mapping[type[Entity], PutMany],
+) -> None:
     for model, records in waiting.items():
-        for problem in await put_patiently(db.put_many, records):
+        for problem in await put_patiently(put.get(model, db.put_many), records):
             if problem is not None:
                 raise problem
         written[model.__name__] += len(records)

@@ -14,6 +14,7 @@ from graphql_api.cli.bars import file_bar, sample_bar
 from graphql_api.cli.fill import fill
 from graphql_api.cli.outcome import FINDINGS, INTERRUPTED, errors_told, failed
 from graphql_api.cli.samples import sample_records
+from graphql_api.upkeep.load_checked import checked, in_turns
 from graphql_api.upkeep.load_lines import BATCH, Progress, load_lines
 from graphql_api.wiring import open_catalog
 
@@ -36,6 +37,10 @@ def load(
     sample: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Load so many sample records instead of a file.")
     ] = None,
+    checks: Annotated[
+        bool,
+        typer.Option("--checked", help="Write as clients would: refuse ids that are taken."),
+    ] = False,
     batch: Annotated[int, typer.Option(metavar="N", min=1, help="How many records are written at once.")] = BATCH,
     anew: Annotated[
         bool, typer.Option("--anew", help="Start over where an earlier load of the file was stopped.")
@@ -45,6 +50,10 @@ def load(
 
     A line that is no record is left out and kept in FILE.rejected with its number and the reason: mend it and load it
     again. A load that was stopped goes on where it was when the same command is given again.
+
+    What an entity declares to be unique or to be named by foreign keys holds for every line: load what is named before
+    what names it. With --checked records are written as clients would create them: a line whose id another record has
+    already is rejected too, and versions and moments are those of the load.
 
     Exit codes: 0 everything written, 1 some lines rejected, 2 usage, 3 store, 4 catalog.
 
@@ -61,20 +70,21 @@ def load(
     with errors_told():
         catalog = load_catalog(address)
         if sample is not None:
-            asyncio.run(_load_sample(catalog, address, sample, store, batch))
+            asyncio.run(_load_sample(catalog, address, sample, store, batch, checks=checks))
         elif entity is not None and file is not None:
-            _load_file(catalog, catalog.entity(entity), file, store, batch, anew=anew)
+            _load_file(catalog, catalog.entity(entity), file, store, batch, anew=anew, checks=checks)
 
 
-def _load_file(catalog: Catalog, entity: EntitySpec, file: Path, store: str, batch: int, *, anew: bool) -> None:
+def _load_file(
+    catalog: Catalog, entity: EntitySpec, file: Path, store: str, batch: int, *, anew: bool, checks: bool
+) -> None:
     async def run() -> Progress:
         async with open_catalog(catalog, store) as db:
+            put_many = checked(db.apply_each, entity) if checks else in_turns(db.restore_many, entity)
             with file_bar(file) as show:
                 # A relative URL is another store in another directory.
-                into = f"{store} {Path.cwd()}"
-                return await load_lines(
-                    db.restore_many, entity, file, show=show, batch=batch, into=into, resume=not anew
-                )
+                into = f"{store} {Path.cwd()}{' checked' if checks else ''}"
+                return await load_lines(put_many, entity, file, show=show, batch=batch, into=into, resume=not anew)
 
     started = time.monotonic()
     try:
@@ -89,11 +99,12 @@ def _load_file(catalog: Catalog, entity: EntitySpec, file: Path, store: str, bat
     typer.echo(f"{told}.")
 
 
-async def _load_sample(catalog: Catalog, address: str, count: int, store: str, batch: int) -> None:
+async def _load_sample(catalog: Catalog, address: str, count: int, store: str, batch: int, *, checks: bool) -> None:
     started = time.monotonic()
     async with open_catalog(catalog, store) as db:
+        put = {spec.model: checked(db.apply_each, spec) for spec in catalog.entities.values() if checks}
         with sample_bar() as show:
-            written = await fill(db, sample_records(address, count), batch, show)
+            written = await fill(db, sample_records(address, count), batch, show, put)
     parts = [f"{number:,} of {name}" for name, number in written.items()]
     typer.echo(f"Sample data: {' and '.join(parts) or 'no records'} written, {_seconds(started)}.")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from graphql_api.database import Database, RecordRead, RecordsFound
-from graphql_api.errors import InvalidRecordKey, InvalidToken, ShardQLError
+from graphql_api.errors import InvalidRecordKey, InvalidToken, MethodNotAllowed, ShardQLError
 from graphql_api.fanout.find_page import Count
 from graphql_api.fanout.page import Page
 from graphql_api.keys.record_key import RecordKeySeal
@@ -26,6 +26,10 @@ from graphql_api.store.port import Store
 from graphql_api.token_key import known_record_key, known_tokens
 
 _NO_KEY = " No key is known: name the store that the token is from by --store, or set SHARDQL_TOKEN_KEYS."
+_NO_PLAN = (
+    "Only queries are planned: what a mutation reads and writes depends on what it finds. Send it to a server with the "
+    "header x-explain: 1."
+)
 _NO_RECORD_KEY = " The key of record keys is not known: name their store by --store, or set SHARDQL_RECORD_KEY."
 
 
@@ -123,4 +127,6 @@ def _place(error: Mapping[str, Any]) -> tuple[int, int]:
 def _problem(error: Mapping[str, Any]) -> Problem:
     line, column = _place(error)
     located = {"line": line, "column": column} if line else {}
-    return Problem(error["message"], error["extensions"]["code"], error.get("path", ()), **located)
+    code = error["extensions"]["code"]
+    message = _NO_PLAN if code == MethodNotAllowed.code else error["message"]
+    return Problem(message, code, error.get("path", ()), **located)

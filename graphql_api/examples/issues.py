@@ -2,9 +2,25 @@
 
 from collections.abc import Iterator
 from enum import Enum
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from graphql_api import Catalog, Entity, HasMany, Id, Index, Int32, Ref, Shards, desc
+from pydantic import Field
+
+from graphql_api import (
+    Catalog,
+    Entity,
+    ForeignKey,
+    HasMany,
+    Id,
+    Immutable,
+    Index,
+    Int32,
+    Ref,
+    Shards,
+    UniqueTogether,
+    counter,
+    desc,
+)
 
 
 class IssueState(Enum):
@@ -17,7 +33,7 @@ class IssueState(Enum):
 class Tenant(Entity):
     """A customer of the tracker."""
 
-    tenant_id: Id[UUID]
+    tenant_id: Id[UUID] = Field(default_factory=uuid4)
     """Unique id of the tenant."""
     name: str
     """What the tenant is called."""
@@ -30,7 +46,7 @@ class Tenant(Entity):
 class Project(Entity):
     """Something that a tenant works on."""
 
-    project_id: Id[UUID]
+    project_id: Id[UUID] = Field(default_factory=uuid4)
     """Unique id of the project."""
     name: str
     """What the project is called."""
@@ -39,6 +55,8 @@ class Project(Entity):
 
     by_tenant = Index(hash="tenant_id", sort="name", name="projectName")
 
+    of_tenant = ForeignKey("Tenant", by="tenant_id")
+
     tenant = Ref("Tenant", by="tenant_id", description="Whose project it is.")
     issues = HasMany("Issue", via="by_num", description="The issues of the project, by number.")
 
@@ -46,13 +64,13 @@ class Project(Entity):
 class Issue(Entity, shards=Shards(16)):
     """Something to do in a project."""
 
-    issue_id: Id[UUID]
+    issue_id: Id[UUID] = Field(default_factory=uuid4)
     """Unique id of the issue."""
     name: str
     """What is to be done."""
-    project_id: UUID
+    project_id: Immutable[UUID]
     """Unique id of the project; it never changes."""
-    num: Int32
+    num: Int32 = counter("project_id")
     """The number that people call the issue by: no two issues of a project have the same."""
     state: IssueState = IssueState.open
     """Whether there is something left to do."""
@@ -63,6 +81,9 @@ class Issue(Entity, shards=Shards(16)):
     by_name = Index(hash="project_id", sort="name", sharded=False, name="issueName")
     by_state = Index(hash="project_id", sort="state", sharded=False, name="issueState")
     by_state_num = Index(hash="project_id", sort=["state", desc("num")], sharded=False, name="issueStateNum")
+
+    unique_num = UniqueTogether("project_id", "num")
+    of_project = ForeignKey("Project", by="project_id")
 
     project = Ref("Project", by="project_id", description="The project that it is an issue of.")
 

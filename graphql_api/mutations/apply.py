@@ -1,19 +1,29 @@
-"""Applies writes to the store, and reads records by key."""
+"""Puts records in bulk, carries out commands one by one, and reads records by key."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import from_item, has_expired
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import ShardQLError
+from graphql_api.mutations.commands import Command, Create, Replace
+from graphql_api.mutations.counters import raise_counters
 from graphql_api.mutations.creation import creation_changes
+from graphql_api.mutations.drafts import given_values, renewed
 from graphql_api.mutations.histories import put_entries
 from graphql_api.mutations.item_keys import item_of, key_of, keys_of
 from graphql_api.mutations.tries import new_write_id
-from graphql_api.mutations.update import delete_entry
+from graphql_api.mutations.writes import carry_out
 from graphql_api.store.port import Store
 from graphql_api.store.values import Delete, Item, Put
+
+T = TypeVar("T")
+
+AT_ONCE = 16
+"""records that are written by a transaction each"""
 
 
 async def put_records(
@@ -27,15 +37,19 @@ async def put_records(
 ) -> list[ShardQLError | None]:
     """Writes each record in place of what is at its key, and tells for each whether it failed.
 
-    Of several records with one key the last one counts. `restoring`: current records may be among them.
+    Of several records with one key the last one counts. `restoring`: they come out of another table, current records
+    may be among them, and what a server has set there stays.
     """
     if entity.current is not None:
         return await put_entries(store, entity, records, tenant, now=now, restoring=restoring)
+    if entity.is_constrained:
+        return await _put_each(store, entity, records, tenant, now=now, restoring=restoring)
     results: list[ShardQLError | None] = [None] * len(records)
     items: dict[int, Item] = {}
     for at, record in enumerate(records):
         try:
-            items[at] = item_of(entity, record, tenant, new_write_id())
+            written_as = record if restoring else renewed(entity, record, now)
+            items[at] = item_of(entity, written_as, tenant, new_write_id())
         except ShardQLError as problem:
             results[at] = problem
     if len(entity.space.generations) > 1:
@@ -52,19 +66,75 @@ async def put_records(
     return results
 
 
+async def _put_each(
+    store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None, *, now: float, restoring: bool
+) -> list[ShardQLError | None]:
+    """Writes each record by a transaction of its own, which looks at what it depends on."""
+
+    async def put(record: Entity) -> Entity | None:
+        command = Replace(entity, given_values(entity, record))
+        return await carry_out(store, command, tenant, clock=lambda: now, restoring=restoring)
+
+    if len(records) > 1:
+        with suppress(ShardQLError):  # Who is concerned by it is told so by the write of the record.
+            await raise_counters(store, entity, [one for one in records if isinstance(one, entity.model)], tenant)
+    keys = [_key_in(entity, vars(record)) if isinstance(record, entity.model) else None for record in records]
+    answers = await in_turns(put, records, keys)
+    return [answer if isinstance(answer, ShardQLError) else None for answer in answers]
+
+
+async def apply_each(
+    carry: Callable[[Command], Awaitable[Entity | None]], commands: Sequence[Command]
+) -> list[Entity | ShardQLError | None]:
+    """What becomes of each command; those of one record are carried out in their order, others at the same time."""
+    return await in_turns(carry, commands, [_named_by(command) for command in commands])
+
+
+async def in_turns(
+    do: Callable[[T], Awaitable[Entity | None]], each: Sequence[T], keys: Sequence[Hashable]
+) -> list[Entity | ShardQLError | None]:
+    """What each comes to: those with one key one after the other, others at the same time; None is no key."""
+    answers: list[Entity | ShardQLError | None] = [None] * len(each)
+    lines: dict[Hashable, list[int]] = {}
+    for at, key in enumerate(keys):
+        lines.setdefault((at,) if key is None else key, []).append(at)
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def go(line: Sequence[int]) -> None:
+        async with room:
+            for at in line:
+                try:
+                    answers[at] = await do(each[at])
+                except ShardQLError as problem:
+                    answers[at] = problem
+
+    async with asyncio.TaskGroup() as group:
+        for line in lines.values():
+            group.create_task(go(line))
+    return answers
+
+
+def _named_by(command: Command) -> Hashable:
+    """The record that a command is about, if that is known before it is carried out."""
+    entity = command.entity
+    if isinstance(command, Create | Replace):
+        return _key_in(entity, command.values)
+    return (entity.name, *map(str, command.key[: len(entity.ids)]))
+
+
+def _key_in(entity: EntitySpec, values: Any) -> Hashable:
+    ids = [values.get(part.name) for part in entity.ids]
+    return None if None in ids else (entity.name, *map(str, ids))
+
+
 def living_record(entity: EntitySpec, items: Iterable[Item | None], now: float) -> Entity | None:
     """The record among the items at all keys that it can have, unless it has expired."""
     living = (item for item in items if item is not None and not has_expired(entity, item, now))
     return next((from_item(entity, item) for item in living), None)
 
 
-async def delete_record(
-    store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None, *, now: float
-) -> None:
-    """Removes the record with these values of its primary key, if there is one."""
-    if entity.current is not None:
-        await delete_entry(store, entity, values, tenant, now=now)
-        return
+async def delete_unbound(store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> None:
+    """Removes the record with these values of its primary key, which nothing else depends on, if there is one."""
     problems = await store.write([Delete(key) for key in keys_of(entity, values, tenant)])
     for problem in problems:
         if problem is not None:

@@ -5,13 +5,19 @@ from typing import Any
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import has_expired
+from graphql_api.catalog.markers import value_of
+from graphql_api.catalog.read_entity import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import CreationChanged, StoreError
+from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import Eq, range_of
-from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, keys_of
+from graphql_api.keys.segments import segment
+from graphql_api.mutations.heads import last_entry
+from graphql_api.mutations.item_keys import WRITE_ID, encoded_id, hash_keys_of, key_of, keys_of
+from graphql_api.mutations.tries import new_write_id, unchanged
 from graphql_api.store.port import Store
 from graphql_api.store.resume import behind
-from graphql_api.store.values import Item, RangeRead
+from graphql_api.store.values import Check, Item, Key, Put, RangeRead, TogetherWrite
 
 
 def creation_changed(entity: EntitySpec, id_values: Sequence[Any], stored: Any, given: Any) -> CreationChanged:
@@ -43,6 +49,31 @@ async def creation_changes(
         if stored.setdefault(own_id, created) != created:
             changes[at] = creation_changed(entity, ids[at], stored[own_id], created)
     return changes
+
+
+async def history_home(
+    store: Store, entity: EntitySpec, ids: Sequence[Any], record: Entity, tenant: str | None, now: float
+) -> list[TogetherWrite]:
+    """What makes sure that a new entry lies where the others of its id do, also if somebody else begins the history.
+
+    There is no item that all entries share. Where there is another entry, that must still be there; where there is
+    none, all who begin a history write one item, so that of several only one can be right about it.
+    """
+    assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
+    home = Key(hash_key(f"{entity.name}~home", "", (), tenant), segment("id", encoded_id(entity, ids)))
+    (stands,) = await store.get_many([home], consistent=True)  # Whoever begins the history after this is noticed.
+    other = await last_entry(store, entity, ids, tenant, now)
+    if other is None:
+        item = {HASH_ATTRIBUTE: home.hash, RANGE_ATTRIBUTE: home.range, WRITE_ID: new_write_id()}
+        return [Put(item, unchanged(stands))]
+    if entity.created.stored in other:
+        stored, given = (
+            entity.created.column.codec.load(other[entity.created.stored]),
+            value_of(record, entity.created.name),
+        )
+        if stored != given:
+            raise creation_changed(entity, ids, stored, given)
+    return [Check(key_of(other), unchanged(other))]
 
 
 async def _stored_creations(

@@ -10,9 +10,12 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import ShardQLError
+from graphql_api.mutations.constraints import binding_writes
+from graphql_api.mutations.drafts import renewed
 from graphql_api.mutations.heads import Currents, Head, head_of, read_currents
 from graphql_api.mutations.item_keys import encoded_id, item_of, keys_of
 from graphql_api.mutations.pairs import current_after, current_writes, history_name, moved, refuse_current
+from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import in_some_tries, new_write_id
 from graphql_api.store.port import Store
 from graphql_api.store.sizes import record_size
@@ -95,8 +98,9 @@ class _Batch:
     def read(self, records: Sequence[Entity], *, restoring: bool) -> list[_History]:
         """The batch by ids, without the records that can be none."""
         entity, found = self.entity, dict[str, _History]()
-        for row, record in enumerate(records):
+        for row, given in enumerate(records):
             try:
+                record = given if restoring else renewed(entity, given, self.now)
                 item = item_of(entity, record, self.tenant, new_write_id())
                 sub = value_of(record, entity.sub_ids[0].name)
                 if not restoring:
@@ -160,7 +164,10 @@ class _Batch:
         elif newest is None:
             return wrong
         writes: list[TogetherWrite] = [Put(entry.item) for entry in right]
-        await self.store.write_together([*writes, *current_writes(head, becomes)], new_write_id())
+        bound = [item for item in head.currents.values() if item is not None]
+        writes += current_writes(head, becomes)
+        writes += await binding_writes(self.store, entity, bound, becomes, self.tenant, self.now)
+        await commit(self.store, writes)
         return wrong
 
     def _of_one_creation(

@@ -37,6 +37,10 @@ def unchanged(stored: Item | None) -> Expect:
     return Expect(attributes=told, without=(WRITE_ID,))  # Somebody else wrote it, and gave the write no name.
 
 
+class StillBusy(Conflict):
+    """Somebody is at it who will be done in a moment; told as it is, if that takes longer."""
+
+
 async def in_some_tries(attempt: Callable[[], Awaitable[T]], of: str) -> T:
     """What an attempt gives; it reads anew each time, until nobody else writes between its reads and its writes."""
     tried = 0
@@ -48,6 +52,8 @@ async def in_some_tries(attempt: Callable[[], Awaitable[T]], of: str) -> T:
         except (ConditionFailed, Conflict) as problem:
             tried += 1
             if tried == MOST_TRIES or now() >= ends:
+                if isinstance(problem, StillBusy):
+                    raise
                 raise Conflict(
                     f"{of} was changed by others while it was to be written ({tried} of {MOST_TRIES} tries), and is as "
                     "they left it. Try again a little later."

@@ -14,6 +14,7 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import Descending, value_of
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, UnionSpec
 from graphql_api.errors import EmptyKey, Forbidden, InvalidRecord, InvalidValue, KeyTooLong
+from graphql_api.mutations.commands import Guard
 from graphql_api.schema.loaders import Path
 from graphql_api.schema.names import property_name
 from graphql_api.search.conditions import narrowed, read_conditions
@@ -160,6 +161,52 @@ class Gate:
         for part in map(entity.properties.__getitem__, sorted(shown)):
             if self._standing(part.allow) is False:
                 raise self._refusal(_called(entity, part), part.allow)
+
+    # --- writes ------------------------------------------------------------------------------------------------
+
+    def may_write(self, entity: EntitySpec, shown: Collection[str] | None, at: Place) -> None:
+        """Refuses, before anything is read, whoever may not write or may not see what the answer shows.
+
+        `shown`: the properties of the record that are selected, by Python names; None: the record is not.
+        """
+        if self._standing(entity.writers) is False:
+            raise self._refusal(at.name, entity.writers)
+        if shown is not None:
+            if self._standing(entity.allow) is False:
+                raise self._refusal(f"{at.name} with {entity.type_name} in its answer", entity.allow)
+            self._check_shown(entity, shown)
+
+    def guard(self, entity: EntitySpec, written: Collection[str], at: Place) -> Guard | None:
+        """What has to hold of the record before and after a write of these properties; None where nothing has to.
+
+        `Forbidden` names a property that the caller may never see, and so may not write. A record that is not there is
+        refused in the words for that of somebody else.
+        """
+        parts = [entity.properties[name] for name in sorted(written)]
+        for part in parts:
+            if self._standing(part.allow) is False:
+                raise self._refusal(_called(entity, part), part.allow)
+        named = [(at.name, entity.writers), *((_called(entity, part), part.allow) for part in parts)]
+        asked = [(what, rules) for what, rules in named if not self._standing(rules)]
+        if not asked:
+            return None
+
+        let_in: list[Entity] = []
+
+        async def guard(old: Entity | None, new: Entity | None) -> None:
+            for record in (old, new):
+                if record is None or any(record is known for known in let_in):
+                    continue
+                for what, rules in asked:
+                    if not await self._owns(rules, _values(record), at):
+                        raise self._refusal(what, rules)
+                let_in.append(record)
+
+        return guard
+
+    def not_written(self, entity: EntitySpec, at: Place) -> Forbidden:
+        """What is told of a record that is not there, where only some may write those that are."""
+        return self._refusal(at.name, entity.writers)
 
     # --- rules -------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """What every resolver has at hand, as `info.context`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ from orjson import dumps
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.database import Database
+from graphql_api.errors import ShardQLError
 from graphql_api.schema.access import Gate
 from graphql_api.schema.loaders import Path, Reads
 
@@ -39,6 +40,10 @@ class Caller:
         return dumps([self.subject, sorted(self.groups)]).decode()
 
 
+def _told(problem: ShardQLError) -> Mapping[str, Any]:
+    return {"message": problem.message, "extensions": problem.extensions}
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The database as the caller may see it."""
@@ -51,6 +56,8 @@ class Context:
     """what each search has done, in the order in which they ended"""
     writes: bool = False
     """it is a mutation's"""
+    tell: Callable[[ShardQLError], Mapping[str, Any]] = _told
+    """an error as clients are told of it, where it stands in an answer"""
     reads: Reads = field(init=False)
     """the one way by which its fields read"""
     gate: Gate = field(init=False)

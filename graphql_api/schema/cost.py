@@ -36,7 +36,13 @@ COUNTED = "shardql-counted"
 """mark of a field that counts records, and costs a tenth of one for each"""
 
 GIVEN = "shardql-given"
-"""mark of a list that has an entry for each of the ids that are given"""
+"""mark of a list that has an entry for each of the ids or inputs that are given"""
+
+WRITES = "shardql-writes"
+"""mark of a field that writes, once or for each of the inputs that are given"""
+
+WRITE = 10
+"""what a write costs, whatever the answer shows of it"""
 
 STORED = "shardql-stored"
 """mark of a list that is part of a record, and so costs as much as any other property"""
@@ -100,6 +106,9 @@ class _Cost:
         if definition is None or not is_composite_type(below):
             return 1
         marks = marks_of(definition)
+        if WRITES in marks:
+            rows = self._count_given(node)
+            return 1 + rows * WRITE + self.of(node.selection_set, below, rows)
         inside = self.of(node.selection_set, below, self._page_size(node, definition, marks) if _is_page(below) else 1)
         if COUNTED in marks:
             counted = self._given(node, definition, "atMost")
@@ -120,8 +129,8 @@ class _Cost:
         return DEFAULT_LIMIT
 
     def _count_given(self, node: FieldNode) -> int:
-        """How many ids the argument `ids` has; more than are allowed are refused before anything is read."""
-        value = next((one.value for one in node.arguments or () if one.name.value == "ids"), None)
+        """How many ids or inputs are given; more than are allowed are refused before anything is read."""
+        value = next((one.value for one in node.arguments or () if one.name.value in ("ids", "inputs")), None)
         ids = self.variables.get(value.name.value) if isinstance(value, VariableNode) else None
         if isinstance(value, ListValueNode):
             ids = value.values

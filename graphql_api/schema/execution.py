@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import strawberry
@@ -157,13 +158,19 @@ class Engine:
                     found=cost,
                 )
             writes = chosen.operation is OperationType.MUTATION
-            context = Context(_scoped(database, caller), caller, self._read_unit_price, writes=writes)
+            tell = partial(self._told, caller)
+            context = Context(_scoped(database, caller), caller, self._read_unit_price, writes=writes, tell=tell)
             with billed() if context.explains else nullcontext():
                 return await self._executed(document, operation, context)
         except _Refused as refused:
             return refused.answer
         except ShardQLError as problem:
             return _Refused(problem.status, told(problem, caller.correlation_id, details=self._details)).answer
+
+    def _told(self, caller: Caller, problem: ShardQLError) -> Mapping[str, Any]:
+        """An error that is part of an answer."""
+        words = told(problem, caller.correlation_id, details=self._details)
+        return words if self.suggestions else {**words, "message": without_hints(words["message"])}
 
     def mistakes(self, text: str) -> tuple[str, ...]:
         """What is wrong with a document whatever its variables are; nothing runs."""

@@ -18,9 +18,11 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.schema.conditions import ConditionTypes
 from graphql_api.schema.connections import SHARED_TYPES, connection_type
+from graphql_api.schema.edits import Edits
 from graphql_api.schema.joins import Joins
 from graphql_api.schema.names import GENERATED_FIELDS, RESERVED_FIELDS, Names, Register
 from graphql_api.schema.nodes import node_fields
+from graphql_api.schema.payloads import SHARED_TYPES as WRITTEN_TYPES
 from graphql_api.schema.scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.searches import Searches
 from graphql_api.schema.types import RecordTypes, attribute_of, fields_of, object_type
@@ -36,7 +38,7 @@ class Graph:
         self.catalog = catalog
         self.names = Names(catalog.namespace)
         self._register = Register()
-        for name in (*SHARED_TYPES, *(definition.name for definition in SCALARS.values())):
+        for name in (*SHARED_TYPES, *WRITTEN_TYPES, *(definition.name for definition in SCALARS.values())):
             self._register.type(name, Violation("Catalog", None, "", ""), f"the {name} of every catalog")
         records = RecordTypes(self.names, self._register)
         searches = self._searches = Searches(
@@ -52,6 +54,10 @@ class Graph:
             for field in searches.of(entity, record, page):
                 self._queries.setdefault(field.graphql_name or field.python_name, field)
         self._queries |= {_name(field): field for field in node_fields(self.names, records.node)}
+        edits = Edits(self.names, self._register, records)
+        for entity in catalog.entities.values():
+            for field in edits.of(entity, self._records[entity.name]):
+                self._mutations.setdefault(_name(field), field)
         joins = Joins(catalog, self.names, searches, self._records, self._connections)
         for entity in catalog.entities.values():
             fields_of(self._records[entity.name]).extend(joins.of(entity))
@@ -102,6 +108,11 @@ class Graph:
         self._searches.hooked.add(field)
         if type_name:
             self._searches.reads_more |= {entity for entity, made in self._records.items() if made is types[type_name]}
+
+    @property
+    def mutations(self) -> Sequence[str]:
+        """The fields of the mutations, by name."""
+        return [*self._mutations]
 
     @property
     def queries(self) -> Sequence[str]:

@@ -48,6 +48,15 @@ class Names:
             return self.type(f"All{plural(entity.type_name)}Order")
         return self.type(f"{entity.type_name}{'' if first else f'By{_joined(hash_properties)}'}Order")
 
+    def edit(self, verb: str, entity: EntitySpec, *, several: bool = False) -> str:
+        """The field that writes: `createUser`, `createUsers`, `Plugin_createUser`."""
+        return f"{self._prefix}{self.edited(verb, entity, several=several)}"
+
+    def edited(self, verb: str, entity: EntitySpec, *, several: bool = False) -> str:
+        """What is done, without the namespace: `createUser`, `createUsers`."""
+        name = capitalized(entity.type_name)
+        return f"{verb}{plural(name) if several else name}"
+
     def _field(self, type_name: str) -> str:
         return f"{self._prefix}{type_name}" if self._prefix else entity_name(type_name)
 
@@ -80,6 +89,7 @@ class Register:
         self.violations: list[Violation] = []
         self._types: dict[str, object] = {name: f"{name} of GraphQL" for name in RESERVED_TYPES}
         self._fields: dict[str, str] = {name: f"Relay's {name}" for name in RESERVED_FIELDS}
+        self._mutations: dict[str, str] = {}
 
     def type(self, name: str, of: Violation, owner: object) -> None:
         """Takes the name of a type for its owner: what it is made from, or words that say what it is."""
@@ -94,6 +104,12 @@ class Register:
         taken = self._fields.setdefault(name, owner)
         if taken != owner:
             self._refuse(of, f"becomes the field {name!r}, which is taken by {taken}.")
+
+    def mutation(self, name: str, of: Violation, owner: str) -> None:
+        """Takes the name of a field of the mutations."""
+        taken = self._mutations.setdefault(name, owner)
+        if taken != owner:
+            self._refuse(of, f"becomes the mutation {name!r}, which is taken by {taken}.")
 
     def fields_of(self, entity: EntitySpec, named: Iterable[tuple[str, PropertySpec | JoinSpec]]) -> None:
         """Looks at the fields of one record's type."""

@@ -45,16 +45,25 @@ def _needs(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
     return {**made_of, "id": frozenset(part.name for part in (*entity.primary, *created))}
 
 
-def shown_properties(entity: EntitySpec, info: Any, *, of_page: bool, type_name: str | None = None) -> frozenset[str]:
+def shown_properties(
+    entity: EntitySpec, info: Any, *, of_page: bool, type_name: str | None = None, way: tuple[str, ...] = ()
+) -> frozenset[str]:
     """The Python names of the properties of its records that a field shows, all told and none by mistake.
 
-    `type_name`: the type of the record, where the field may give records of several.
+    `type_name`: the type of the record, where the field may give records of several; `way`: the fields down to it.
     """
     needs = {name: parts for name, parts in _needs(entity).items() if name != "id"}
     selection = _Selection(info, type_name)
-    ways = [("items",), ("edges", "node")] if of_page else [()]
+    ways = [("items",), ("edges", "node")] if of_page else [way]
     found = (record.name.value for node in info.field_nodes for way in ways for record in selection.below(node, way))
     return frozenset[str]().union(*(needs[name] for name in found if name in needs))
+
+
+def is_selected(info: Any, way: tuple[str, ...]) -> bool:
+    """Whether a field shows what lies at the end of a way below it."""
+    *above, last = way
+    selection = _Selection(info)
+    return any(found.name.value == last for node in info.field_nodes for found in selection.below(node, tuple(above)))
 
 
 class _Selection:

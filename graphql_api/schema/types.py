@@ -2,7 +2,7 @@
 
 import inspect
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, get_args, get_origin
@@ -24,6 +24,9 @@ from graphql_api.schema.cost import STORED
 from graphql_api.schema.names import Names, Register, at, property_name
 from graphql_api.schema.node_type import node_interface, record_type
 from graphql_api.schema.scalars import Bytes, Json, annotation_of, or_null
+
+ModelType = Callable[[EntitySpec, str, type[BaseModel]], Any]
+"""makes the type of a model inside of a record, at a property of an entity"""
 
 
 def object_type(name: str, fields: Sequence[StrawberryField], description: str | None = None) -> type:
@@ -123,19 +126,27 @@ class RecordTypes:
         if part.codec is not None:
             annotation, marks = self.scalar(entity, part), []
         else:
-            annotation, marks = self._of(entity, part.name, field.annotation, field.metadata), [STORED]
+            annotation, marks = self.value(entity, part.name, field.annotation, field.metadata), [STORED]
         return plain_field(
             part.name,
             or_null(annotation) if part.nullable or depends_on_record(part.allow) else annotation,
             name=name,
             description=part.description,
-            deprecated=_deprecation(field),
+            deprecated=deprecation(field),
             marks=marks,
             resolver=_guarded(entity, part) if part.allow is not None else None,
         )
 
-    def _of(self, entity: EntitySpec, place: str, annotation: Any, marks: Iterable[Any] = ()) -> Any:
-        """The annotation of anything that is no scalar with a codec; what has no type of its own is JSON."""
+    def value(
+        self,
+        entity: EntitySpec,
+        place: str,
+        annotation: Any,
+        marks: Iterable[Any] = (),
+        *,
+        model: ModelType | None = None,
+    ) -> Any:
+        """The annotation of anything; what has no type of its own is JSON. `model`: makes the types of models."""
         read = read_annotation(annotation, marks)
         if read.codec is not None:
             enum_class = getattr(read.codec, "enum_class", None)
@@ -149,17 +160,17 @@ class RecordTypes:
             return Bytes
         origin = get_origin(kind) or kind
         if isinstance(origin, type) and issubclass(origin, list | tuple | AbstractSet):
-            return self._list(entity, place, kind)
+            return self._list(entity, place, kind, model)
         if isinstance(origin, type) and issubclass(origin, BaseModel) and not issubclass(origin, RootModel):
-            return self._model(entity, place, kind)
+            return (model or self._model)(entity, place, kind)
         return Json
 
-    def _list(self, entity: EntitySpec, place: str, kind: Any) -> Any:
+    def _list(self, entity: EntitySpec, place: str, kind: Any, model: ModelType | None) -> Any:
         inside = {part for part in get_args(kind) if part is not Ellipsis}
         if len(inside) != 1:
             return Json
         (item,) = inside
-        of_item = self._of(entity, place, item)
+        of_item = self.value(entity, place, item, model=model)
         if of_item is Json:
             return Json
         return list[or_null(of_item)] if read_annotation(item).nullable else list[of_item]  # type: ignore[misc,valid-type]
@@ -168,7 +179,7 @@ class RecordTypes:
         """The type of a model inside a record; one that holds itself, or keeps what it does not know, is JSON."""
         if model in self._models:
             return self._models[model]
-        if model in self._open or model.model_config.get("extra") == "allow" or not model.model_fields:
+        if model in self._open or not has_own_type(model):
             return Json
         name = self._names.type(model.__name__)
         self._register.type(name, at(entity, place), model)
@@ -176,14 +187,14 @@ class RecordTypes:
         self._open.append(model)
         fields = []
         for python_name, field in model.model_fields.items():
-            annotation = self._of(entity, place, field.annotation, field.metadata)
+            annotation = self.value(entity, place, field.annotation, field.metadata)
             nullable = read_annotation(field.annotation, field.metadata).nullable
             fields.append(
                 plain_field(
                     python_name,
                     or_null(annotation) if nullable else annotation,
                     description=field.description,
-                    deprecated=_deprecation(field),
+                    deprecated=deprecation(field),
                     marks=[STORED],
                 )
             )
@@ -228,6 +239,11 @@ class RecordTypes:
             )
 
 
+def has_own_type(model: type[BaseModel]) -> bool:
+    """Whether GraphQL can name everything that a model holds."""
+    return model.model_config.get("extra") != "allow" and bool(model.model_fields)
+
+
 def _guarded(entity: EntitySpec, part: PropertySpec) -> Any:
     """Reads a property for those only who may."""
 
@@ -252,7 +268,8 @@ def _is_graphql_name(name: str) -> bool:
     return name.isascii() and name.isidentifier() and not name.startswith("__")
 
 
-def _deprecation(field: FieldInfo) -> str | None:
+def deprecation(field: FieldInfo) -> str | None:
+    """Why a property is not to be used any more, if that is said."""
     if isinstance(field.deprecated, bool):
         return "It is no longer to be used." if field.deprecated else None
     return getattr(field.deprecated, "message", None) or (

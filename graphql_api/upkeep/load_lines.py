@@ -15,8 +15,10 @@ from pydantic import ValidationError
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.specs import EntitySpec
+from graphql_api.clock import system_clock
 from graphql_api.errors import InvalidRecord, ShardQLError, UnknownArgument, about, nearest
 from graphql_api.keys.codec import shown
+from graphql_api.mutations.drafts import FIRST_VERSION, moment
 
 BATCH = 1000
 BATCH_BYTES = 8 * 2**20
@@ -179,10 +181,20 @@ def _record(entity: EntitySpec, names: dict[str, str], text: bytes) -> Entity:
             raise UnknownArgument(f"{entity.type_name} has no property {stored!r}.{nearest(stored, names)}")
         values[names[stored]] = value
     try:
-        return entity.model.model_validate(values)
+        return entity.model.model_validate(_set_by_servers(entity) | values)
     except ValidationError as problem:
         stored_names = {name: stored for stored, name in names.items()}
         raise InvalidRecord("; ".join(_reasons(problem, stored_names))) from problem
+
+
+def _set_by_servers(entity: EntitySpec) -> dict[str, Any]:
+    """What a record has that was just written, for lines that do not say so themselves."""
+    values: dict[str, Any] = {}
+    if entity.version is not None:
+        values[entity.version.name] = FIRST_VERSION
+    if entity.updated is not None:
+        values[entity.updated.name] = moment(entity.updated, system_clock())
+    return values
 
 
 def _reasons(problem: ValidationError, stored_names: dict[str, str]) -> Iterator[str]:

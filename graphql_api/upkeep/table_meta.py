@@ -10,7 +10,7 @@ from typing import Any
 
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.specs import EntitySpec, IndexSpec
-from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
+from graphql_api.errors import ConditionFailed, Conflict, GenerationTooEarly, StoreUnavailable, WrongTable
 from graphql_api.keys import scalars
 from graphql_api.keys.hash_keys import hash_key, parse_hash_key
 from graphql_api.mutations.tries import new_write_id
@@ -62,7 +62,7 @@ async def admit_table(
             return
         try:
             await _record(store, found_out, meta)
-        except ConditionFailed:
+        except (ConditionFailed, Conflict):
             continue  # Another process was first: look at what it has recorded.
         return
     raise StoreUnavailable("Other processes keep changing the table's record of itself: try again.")

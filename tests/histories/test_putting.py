@@ -18,6 +18,7 @@ from graphql_api.errors import (
     StoreUnavailable,
 )
 from graphql_api.mutations.histories import MOST_ENTRIES
+from graphql_api.mutations.transaction import MOST_ASKED
 from graphql_api.mutations.tries import MOST_TRIES
 from graphql_api.store.values import Put, TogetherWrite
 from tests.histories.orders import CURRENT, Counted, Order, Plain, Shop, order
@@ -195,20 +196,20 @@ class Meets(WrappedStore):
 async def test_a_fault_at_the_transaction(on_file: Shop, afterwards: bool) -> None:
     """Whether it was carried out or not, there is an entry with its current record or neither, and again is enough."""
     for problem in (StoreUnavailable("gone"), StoreUnavailable("gone again")):
-        store = Meets(on_file, [problem], afterwards=afterwards)
+        store = Meets(on_file, [problem] * MOST_ASKED, afterwards=afterwards)
         db = on_file.through(store)
         with pytest.raises(StoreUnavailable):
             await db.put(order("o", "v1"))
         assert await on_file.histories() == ({"o": ["v1"]} if afterwards else {})
         await db.put(order("o", "v1"))
         assert await on_file.histories() == {"o": ["v1"]}
-        store.problems.append(problem)
+        store.problems += [problem] * MOST_ASKED
         with pytest.raises(StoreUnavailable):
             await db.update(Order, "o", version="v2", total=2)
         await db.update(Order, "o", version="v2", total=2)
         assert await on_file.histories() == {"o": ["v1", "v2"]}
         await db.delete(Order, "o", version="v2")
-        store.problems.append(problem)
+        store.problems += [problem] * MOST_ASKED
         with pytest.raises(StoreUnavailable):
             await db.delete(Order, "o", version="v1")
         assert await on_file.histories() == ({} if afterwards else {"o": ["v1"]})

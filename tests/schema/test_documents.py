@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from graphql_api import Catalog, Entity, Id
 from graphql_api.schema.context import Caller
 from tests.schema.asking import Asked, asked, asking
 from tests.schema.people import people_catalog
@@ -58,7 +59,11 @@ async def test_no_operation_to_run(tmp_path: Path, query: str, name: str | None,
 @pytest.mark.parametrize("query", ["mutation { a }", "subscription { a }"])
 async def test_operations_that_the_schema_does_not_have(tmp_path: Path, query: str) -> None:
     """A schema without mutations and subscriptions refuses them as invalid, with their place."""
-    async with asked(CATALOG, tmp_path) as ask:
+
+    class Sealed(Entity, write=[]):
+        sealed_id: Id[str]
+
+    async with asked(Catalog(Sealed), tmp_path) as ask:
         error = await _refused(ask, query, 400)
         assert error["extensions"] == {"code": "GRAPHQL_VALIDATION_FAILED"}
         assert error["locations"] == [{"line": 1, "column": 1}]

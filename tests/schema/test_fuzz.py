@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -66,6 +67,12 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["eq", "from", "to", "x"]), inner),
     max_leaves=8,
 )
+
+DRAWN |= {
+    "JSON": JSON,
+    "Bytes": st.binary(max_size=5).map(lambda data: b64encode(data).decode()) | TEXTS,
+    "TimestampMs": DRAWN["Timestamp"],
+}
 
 
 def _node(value: Any) -> Any:

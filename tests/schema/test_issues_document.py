@@ -11,7 +11,7 @@ import pytest
 from graphql_api import Graph
 from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
-from graphql_api.examples.backlog import BRIDGE, DAILY_NEWS, GRID_VIEW, WRITTEN_OUT, backlog
+from graphql_api.examples.backlog import ACME, BRIDGE, DAILY_NEWS, GRID_VIEW, WRITTEN_OUT, backlog
 from graphql_api.examples.issues import Issue, IssueState, catalog, sample
 from tests.depth import depth
 from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
@@ -183,7 +183,7 @@ def with_gaps() -> Iterator[Issue]:
 )
 async def test_pages_end_where_the_document_says(tmp_path: Path, order: str, ends: list[tuple[str, int]]) -> None:
     """Pages of a hundred end with 100 and 205 by number, by state with (open, 235), (closed, 57) and (closed, 211)."""
-    async with asked(catalog, tmp_path, *with_gaps(), graph=GRAPH) as ask:
+    async with asked(catalog, tmp_path, ACME, BRIDGE, *with_gaps(), graph=GRAPH) as ask:
         pages = await walk(ask, BRIDGE.project_id, order, 100)
     assert [(items[-1]["state"], items[-1]["num"]) for items, _ in pages[:3]] == ends
     assert [len(items) for items, _ in pages] == [100, 100, 100, 25]

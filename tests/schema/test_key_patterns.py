@@ -243,7 +243,7 @@ def test_names_of_a_namespace() -> None:
         "node",
         "nodes",
     ]
-    own = {name for name in graph.schema._schema.type_map if name.startswith("Plugin_")}
+    own = {name for name in graph.read_only_schema._schema.type_map if name.startswith("Plugin_")}
     assert own == {
         "Plugin_OrderTracking",
         "Plugin_OrderTrackingConnection",

@@ -102,6 +102,7 @@ def test_members_of_enums(name: str) -> None:
 RESERVED = ["Query", "Mutation", "Subscription", "Int", "Float", "String", "Boolean", "ID", "Node", "PageInfo"]
 RESERVED += ["BigInt", "Timestamp", "TimestampMs", "Decimal", "UUID", "Date", "DateTime", "Duration", "JSON", "Bytes"]
 RESERVED += ["SearchShards", "FailedShard", "StoppedBy", "OnShardFailure"]
+RESERVED += ["WriteError", "FieldProblem", "DeleteResult"]
 
 
 @pytest.mark.parametrize("name", RESERVED)
@@ -136,6 +137,7 @@ def test_everything_at_once() -> None:
         "Users.level",
         "Users",
         "Date",
+        "Users",
     ]
 
 

@@ -44,16 +44,18 @@ def literal(value: Any) -> str:
     return str(value) if isinstance(value, Bare) else json.dumps(value, ensure_ascii=False)
 
 
-def document(field: str, types: Mapping[str, Any], given: Mapping[str, Any], selection: str) -> str:
+def document(
+    field: str, types: Mapping[str, Any], given: Mapping[str, Any], selection: str, kind: str = "query"
+) -> str:
     """An operation that gives its arguments by variables of the same names."""
     head = ", ".join(f"${name}: {types[name]}" for name in given)
     call = _call(field, {name: f"${name}" for name in given}, selection)
-    return f"query {f'({head}) ' if head else ''}{{ answer: {call} }}"
+    return f"{kind} {f'({head}) ' if head else ''}{{ answer: {call} }}"
 
 
-def inline(field: str, given: Mapping[str, Any], selection: str) -> str:
+def inline(field: str, given: Mapping[str, Any], selection: str, kind: str = "query") -> str:
     """The same operation with everything in its text."""
-    return f"{{ answer: {_call(field, {name: literal(value) for name, value in given.items()}, selection)} }}"
+    return f"{kind} {{ answer: {_call(field, {name: literal(value) for name, value in given.items()}, selection)} }}"
 
 
 def _call(field: str, arguments: Mapping[str, str], selection: str) -> str:

@@ -255,6 +255,14 @@ def test_other_fields_are_planned_beside_a_mistake() -> None:
     assert result.exit_code == 2
 
 
+def test_a_mutation_has_no_plan() -> None:
+    """A mutation is refused with where its reads and writes are told, and nothing of it runs."""
+    result = run("explain", USERS, 'mutation { deleteUser(id: "a") { deletedId } }')
+    assert result.exit_code == 2
+    assert "Only queries are planned" in result.stderr
+    assert "x-explain: 1" in result.stderr
+
+
 def test_a_query_that_a_server_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query above the limits of the settings has no plan, as it would have no answer."""
     monkeypatch.setenv("SHARDQL_MAX_COST", "10")

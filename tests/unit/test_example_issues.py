@@ -4,12 +4,25 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from hashlib import blake2b
 from itertools import pairwise
+from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 import pytest
 
-from graphql_api import Entity
-from graphql_api.examples.backlog import GRID_VIEW, WRITTEN_OUT, backlog, issue, projects
+from graphql_api import Entity, open_catalog
+from graphql_api.errors import ForeignKeyBroken, ImmutableChanged, InvalidValue, NotUnique
+from graphql_api.examples.backlog import (
+    ACME,
+    BRIDGE,
+    DAILY_NEWS,
+    FIRST_ISSUES,
+    GRID_VIEW,
+    WRITTEN_OUT,
+    backlog,
+    issue,
+    projects,
+)
 from graphql_api.examples.issues import Issue, IssueState, Project, Tenant, catalog, sample
 from graphql_api.keys.ranges import decode_tuple
 from graphql_api.mutations.item_keys import item_of
@@ -73,6 +86,35 @@ def test_issues_sort_as_their_values() -> None:
     assert found == sorted(
         ((one.state, one.num, one.issue_id) for one in mine), key=lambda one: (one[0] is IssueState.closed, -one[1])
     )
+
+
+async def test_what_must_hold_of_issues(tmp_path: Path) -> None:
+    """Numbers go on in their project, which exists as long as its issues; an issue keeps its project and its number."""
+    async with open_catalog(catalog, f"sqlite:///{tmp_path}/issues.db") as db:
+        for record in WRITTEN_OUT:
+            await db.put(record)
+        made = await db.create(Issue, name="Rivets are loose", project_id=BRIDGE.project_id)
+        other = await db.create(Issue, name="Print the first page", project_id=DAILY_NEWS.project_id)
+        assert (made.num, other.num, made.state) == (4, 3, IssueState.open)
+        assert made.issue_id.version == 4
+        with pytest.raises(InvalidValue, match="num is counted by the server"):
+            await db.create(Issue, name="First", project_id=BRIDGE.project_id, num=1)
+        with pytest.raises(NotUnique):
+            await db.put(made.model_copy(update={"issue_id": uuid4()}))
+        with pytest.raises(ForeignKeyBroken):
+            await db.create(Issue, name="Nowhere", project_id=uuid4())
+        for change in ({"num": 9}, {"project_id": DAILY_NEWS.project_id}):
+            with pytest.raises(ImmutableChanged):
+                await db.update(Issue, made.issue_id, **change)
+        with pytest.raises(ForeignKeyBroken):
+            await db.delete(Project, BRIDGE.project_id)
+        with pytest.raises(ForeignKeyBroken):
+            await db.delete(Tenant, ACME.tenant_id)
+        for issue_id in [made.issue_id, *(one.issue_id for one in FIRST_ISSUES)]:
+            await db.delete(Issue, issue_id)
+        await db.delete(Project, BRIDGE.project_id)
+        await db.delete(Tenant, ACME.tenant_id)
+        assert await db.get(Tenant, ACME.tenant_id) is None
 
 
 def test_nothing_stands_out() -> None:

@@ -1,0 +1,172 @@
+"""What a record's transaction has to hold so that no constraint breaks, whoever else writes at the same time.
+
+What is read here decides what people are told; that it still holds when the record is written is part of the
+transaction. Where it does not, the whole write begins anew.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.items import has_expired
+from graphql_api.catalog.markers import value_of
+from graphql_api.catalog.specs import EntitySpec, ForeignKeySpec
+from graphql_api.errors import ForeignKeyBroken, NotUnique
+from graphql_api.keys.codec import shown
+from graphql_api.mutations.bindings import Held, held_by, owner_of, references_of
+from graphql_api.mutations.closing import CLOSING, closed_at, is_abandoned, opened
+from graphql_api.mutations.item_keys import WRITE_ID, key_of, keys_of
+from graphql_api.mutations.tries import StillBusy, unchanged
+from graphql_api.store.port import Store
+from graphql_api.store.values import Check, Delete, Expect, Item, Key, Put, TogetherWrite
+
+Known = Mapping[Key, Item | None]
+
+
+async def binding_writes(
+    store: Store,
+    entity: EntitySpec,
+    olds: Sequence[Item],
+    new: Item | None,
+    tenant: str | None,
+    now: float,
+    *,
+    presumed_new: bool = False,
+    parents_known: Known | None = None,
+) -> list[TogetherWrite]:
+    """What has to be written beside a record, in the same transaction.
+
+    `olds`: what stands at the keys that it can have; `new`: what will. `presumed_new`: nobody has looked yet whether
+    its unique values are free, and the transaction finds out. `parents_known`: records that were just read.
+    """
+    if not (entity.unique or entity.foreign_keys):
+        return []
+    home = None if new is None else key_of(new)
+    binding = _Binding(store, entity, tenant, now, home, {key_of(old) for old in olds})
+    had = {key: old for old in olds for key in (*held_by(entity, old, tenant), *references_of(entity, old, tenant))}
+    values = {} if new is None else held_by(entity, new, tenant)
+    references = {} if new is None else references_of(entity, new, tenant)
+    parents = {key: keys_of(one.foreign_key.parent, one.values, tenant) for key, one in references.items()}
+    references = {key: one for key, one in references.items() if home not in parents[key]}  # It may name itself.
+    looked_at = [] if presumed_new else [*had, *values, *references]
+    looked_at += [key for each in references for key in parents[each]]
+    known = await _read(store, looked_at, {} if parents_known is None else parents_known)
+
+    for key, held in values.items():
+        await binding.hold(key, held, known.get(key))
+    for key, one in references.items():
+        if not binding.keeps(known.get(key), had.get(key)):
+            binding.name_parent(one.foreign_key, one.values, parents[key], known)
+            binding.writes[key] = Put(one.item, unchanged(known.get(key)))
+    for key in had.keys() - values.keys() - references.keys():
+        binding.let_go(key, known.get(key))
+    return [*binding.writes.values()]
+
+
+async def parents_of(store: Store, entity: EntitySpec, record: Entity, tenant: str | None) -> Known:
+    """The records that a record names by foreign keys; an error if one of them is not there."""
+    named = []
+    for foreign_key in entity.foreign_keys:
+        values = [value_of(record, part.name) for part in foreign_key.by]
+        if None not in values:
+            named.append((foreign_key, values, keys_of(foreign_key.parent, values, tenant)))
+    known = await _read(store, [key for _, _, keys in named for key in keys], {})
+    own = [value_of(record, part.name) for part in entity.primary]
+    for foreign_key, values, keys in named:
+        itself = foreign_key.parent.name == entity.name and values == own
+        if not itself and not any(known[key] is not None for key in keys):
+            raise _no_parent(entity, foreign_key, values)
+    return known
+
+
+async def _read(store: Store, keys: Iterable[Key], known: Known) -> Known:
+    left = [key for key in dict.fromkeys(keys) if key not in known]
+    return {**known, **dict(zip(left, await store.get_many(left, consistent=True), strict=True))} if left else known
+
+
+def _no_parent(entity: EntitySpec, foreign_key: ForeignKeySpec, values: Sequence[Any]) -> ForeignKeyBroken:
+    names = " and ".join(part.name for part in foreign_key.by)
+    return ForeignKeyBroken(
+        f"{entity.type_name}.{names} names {foreign_key.parent.type_name} {'/'.join(map(str, values))}, which is not "
+        "there. Create that first, or name another one.",
+        argument=foreign_key.by[0].name,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    store: Store
+    entity: EntitySpec
+    tenant: str | None
+    now: float
+    home: Key | None
+    """where the record will stand"""
+    before: Collection[Key]
+    """where it stands now"""
+    writes: dict[Key, TogetherWrite] = field(default_factory=dict)
+    """none of them twice, as several values may have had one owner, and several keys may name one record"""
+
+    def owns(self, item: Item) -> bool:
+        """Whether such an item belongs to the record."""
+        return owner_of(item) == self.home or owner_of(item) in self.before
+
+    def let_go(self, key: Key, stands: Item | None) -> None:
+        """Removes what the record no longer has."""
+        if stands is not None and self.owns(stands):
+            self.writes[key] = Delete(key, unchanged(stands))
+
+    # --- unique values -----------------------------------------------------------------------------------------
+
+    async def hold(self, key: Key, held: Held, stands: Item | None) -> None:
+        """Takes a unique value, or keeps it."""
+        if stands is None:
+            self.writes[key] = Put(held.item, Expect(absent=True))
+            return
+        if self.owns(stands):
+            names = (stands.keys() | held.item.keys()) - {WRITE_ID}
+            if any(stands.get(name) != held.item.get(name) for name in names):
+                self.writes[key] = Put(held.item, unchanged(stands))
+            return
+        owner = owner_of(stands)
+        (other,) = await self.store.get_many([owner], consistent=True)
+        living = other is not None and not has_expired(self.entity, other, self.now)
+        if other is not None and living and key in held_by(self.entity, other, self.tenant):
+            parts = " and ".join(part.name for part in held.unique.parts)
+            values = ", ".join(shown(value) for value in held.values)
+            raise NotUnique(
+                f"{self.entity.type_name}.{parts}: another {self.entity.type_name} has {values} already. Give another "
+                "value, or change that record.",
+                argument=held.unique.parts[0].name,
+            )
+        # Its owner has expired, or went away without it by the hand of somebody who knows nothing of this constraint.
+        self.writes[key] = Put(held.item, unchanged(stands))
+        self.writes.setdefault(owner, Check(owner, unchanged(other)))
+
+    # --- foreign keys ------------------------------------------------------------------------------------------
+
+    def keeps(self, stands: Item | None, old: Item | None) -> bool:
+        """Whether a reference has stood all the time, and the record with it that it names.
+
+        That of a record that expires may be passed over at any moment by somebody who removes the other one.
+        """
+        return stands is not None and old is not None and self.owns(stands) and self.entity.ttl is None
+
+    def name_parent(
+        self, foreign_key: ForeignKeySpec, values: Sequence[Any], keys: Sequence[Key], known: Known
+    ) -> None:
+        """Makes sure that the record is there which a foreign key names, and that nobody is removing it."""
+        found = next(((key, known[key]) for key in keys if known[key] is not None), None)
+        if found is None:
+            raise _no_parent(self.entity, foreign_key, values)
+        key, parent = found
+        assert parent is not None, "it was found"
+        if closed_at(parent) is None:
+            self.writes.setdefault(key, Check(key, Expect(without=(CLOSING,))))
+        elif is_abandoned(parent, self.now):
+            self.writes[key] = Put(opened(parent), unchanged(parent))
+        else:
+            raise StillBusy(
+                f"{foreign_key.parent.type_name} {'/'.join(map(str, values))} is just being removed. Try again a "
+                "little later."
+            )

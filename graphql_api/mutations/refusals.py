@@ -1,0 +1,67 @@
+"""What is refused of a write: some of it whatever is stored, some of it by the record that stands there."""
+
+from typing import Any
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.markers import value_of
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.errors import ImmutableChanged, InvalidValue, UnknownArgument, VersionConflict
+from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.mutations.drafts import check_changeable, check_known
+from graphql_api.mutations.pairs import refuse_current
+from graphql_api.store.values import Item
+
+
+def check_command(command: Command) -> None:
+    """Refuses what cannot be right, whatever is stored."""
+    entity = command.entity
+    if isinstance(command, Update):
+        check_changeable(entity, command.changes)
+    elif not isinstance(command, Remove):
+        check_known(entity, command.values)
+    if isinstance(command, Create):
+        for part in entity.counters:
+            if command.values.get(part.name) is not None:
+                raise InvalidValue(
+                    f"{entity.type_name}.{part.name} is counted by the server: leave it out.",
+                    argument=part.name,
+                )
+    elif command.expected_version is not None and entity.version is None:
+        raise UnknownArgument(
+            f"{entity.type_name} keeps no version that could be expected: declare one with Version[Int32], or leave "
+            "expected_version out.",
+            argument="expected_version",
+        )
+    if isinstance(command, Create | Replace):
+        sub_values = [command.values.get(part.name) for part in entity.sub_ids]
+    else:
+        sub_values = [*command.key[len(entity.ids) :]]
+    refuse_current(entity, sub_values)
+
+
+def check_version(entity: EntitySpec, name: str, expected: Any, item: Item | None, old: Entity | None) -> None:
+    """Refuses to change a record that has another version than was expected; `old`: the stored item, if it fits."""
+    part = entity.version
+    if expected is None or part is None:
+        return
+    stored = None if item is None else item.get(part.stored)
+    version = value_of(old, part.name) if old is not None else stored and part.column.codec.load(stored)
+    if version != expected:
+        stands = "is not there" if item is None else f"has the version {version}"
+        raise VersionConflict(
+            f"{name} {stands}, and {expected} was expected: read it again and decide anew.", version=version
+        )
+
+
+def check_immutable(entity: EntitySpec, name: str, old: Entity, new: Entity) -> None:
+    """Refuses to change what never changes."""
+    for part in entity.properties.values():
+        if not part.immutable and part.counts is None:
+            continue
+        if part.counts is not None and value_of(old, part.name) is None:
+            continue  # It is from before there was a counter, and gets its number now.
+        if value_of(old, part.name) != value_of(new, part.name):
+            raise ImmutableChanged(
+                f"{entity.type_name}.{part.name} never changes, and {name} has another value there. Leave it as it is.",
+                argument=part.name,
+            )

@@ -1,0 +1,316 @@
+"""Carries out the write of one record: reads what it depends on, and writes on the condition that all of it stands."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.items import from_item, has_expired
+from graphql_api.catalog.markers import value_of
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.clock import Clock
+from graphql_api.errors import (
+    AlreadyExists,
+    InvalidRecord,
+    RecordNotFound,
+)
+from graphql_api.mutations.closing import close
+from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.mutations.constraints import binding_writes, parents_of
+from graphql_api.mutations.counters import give_numbers, needs_numbers, put_numbers
+from graphql_api.mutations.creation import creation_changed, history_home
+from graphql_api.mutations.drafts import draft
+from graphql_api.mutations.heads import Head, last_entry, read_head
+from graphql_api.mutations.idempotency import Once, once
+from graphql_api.mutations.item_keys import current_item, item_of, key_of, keys_of
+from graphql_api.mutations.pairs import current_after, current_writes, history_name, moved, touched
+from graphql_api.mutations.refusals import check_command, check_immutable, check_version
+from graphql_api.mutations.standing import Reading, in_place
+from graphql_api.mutations.transaction import commit
+from graphql_api.mutations.tries import in_some_tries, new_write_id, unchanged
+from graphql_api.store.port import Store
+from graphql_api.store.values import Delete, Item, Key, Put, TogetherWrite
+
+
+async def carry_out(
+    store: Store,
+    command: Command,
+    tenant: str | None,
+    *,
+    clock: Clock,
+    principal: str | None = None,
+    ttl_attribute: str | None = None,
+    restoring: bool = False,
+) -> Entity | None:
+    """Does what is asked for; gives back the record as it was written, or the one that was removed.
+
+    `ttl_attribute`: by which the table's engine removes what has expired. `restoring`: the record comes out of another
+    table, with what a server has set there.
+    """
+    check_command(command)
+    answers = once(store, command, tenant=tenant, principal=principal, now=clock(), ttl_attribute=ttl_attribute)
+    writing = _Writing(store, command, tenant, clock, answers, restoring)
+    return await in_some_tries(writing.attempt, writing.name)
+
+
+@dataclass(slots=True)
+class _Writing:
+    """One command, until it is carried out."""
+
+    store: Store
+    command: Command
+    tenant: str | None
+    clock: Clock
+    answers: Once | None
+    restoring: bool
+    created: Entity | None = field(default=None, init=False)
+    """what is created: made once, with its id and its numbers, however often it is tried"""
+    numbers: dict[str, int] = field(default_factory=dict, init=False)
+    """those that were taken for the record"""
+    parents: Mapping[Key, Item | None] | None = field(default=None, init=False)
+    """those that the record names, as they were read for the first try"""
+    has_looked: bool = field(default=False, init=False)
+
+    @property
+    def entity(self) -> EntitySpec:
+        return self.command.entity
+
+    @property
+    def name(self) -> str:
+        """The record as errors speak of it."""
+        if isinstance(self.command, Create | Replace):
+            parts = [self.command.values.get(part.name, "") for part in self.entity.primary]
+        else:
+            parts = [*self.command.key]
+        return history_name(self.entity, parts).strip()
+
+    async def attempt(self) -> Entity | None:
+        """Carries it out as things stand, unless that was done before under the same idempotency key."""
+        if self.answers is None:
+            return await self._attempt()
+        return await self.answers.attempt(self._attempt)
+
+    async def _attempt(self) -> Entity | None:
+        match self.command:
+            case Create():
+                return await self._create(self.command)
+            case Update():
+                return await self._update(self.command)
+            case Replace():
+                return await self._replace(self.command)
+            case Remove():
+                return await self._remove(self.command)
+
+    # --- what is asked for -------------------------------------------------------------------------------------
+
+    async def _create(self, command: Create) -> Entity:
+        if self.created is None:
+            record = draft(self.entity, command.values, None, self.clock())
+            await self._guard(None, record)
+            await self._number(record)
+            self.created = record
+        record = self.created
+        found = await self._read(self._key_of(record), may_presume=True)
+        if found.living is not None:
+            raise AlreadyExists(
+                f"{history_name(self.entity, self._key_of(record))} exists already: change it by an update, put it, or "
+                "create one with another id.",
+                argument=self.entity.primary[0].name if self.entity.primary else None,
+            )
+        await self._guard_history(found, record)
+        return await self._written(found, record)
+
+    async def _update(self, command: Update) -> Entity:
+        found = await self._read(command.key)
+        old = None if found.base is None else from_item(self.entity, found.base)
+        if old is None:
+            name = history_name(self.entity, self._ids(command.key) if self.entity.sub_ids else command.key)
+            raise RecordNotFound(f"There is no {name.strip()} to change: write it by put, or look at its id.")
+        await self._guard(old, None)  # Who may not change it is not told what is wrong with the change.
+        check_version(self.entity, self.name, command.expected_version, found.base, old)
+        created = self.entity.created
+        if created is not None and created.name in command.changes:
+            stored, given = value_of(old, created.name), command.changes[created.name]
+            if stored != given:
+                raise creation_changed(self.entity, self._ids(command.key), stored, given)
+        values = {part.name: value_of(old, part.name) for part in self.entity.properties.values() if not part.function}
+        values |= zip((part.name for part in self.entity.primary), command.key, strict=True)
+        record = draft(self.entity, {**values, **command.changes}, old, self.clock())
+        check_immutable(self.entity, self.name, old, record)
+        await self._guard(old, record)
+        if needs_numbers(self.entity, old, record):
+            await self._number(record)
+        return await self._written(found, record)
+
+    async def _replace(self, command: Replace) -> Entity:
+        given = draft(self.entity, {**command.values, **self.numbers}, None, self.clock(), restoring=self.restoring)
+        if self._lacks_key(given):  # Nothing can stand where a number is still missing.
+            await self._guard(None, given)
+            await self._number(given)
+        found = await self._read(self._key_of(given))
+        old = self._old(command, found.living)
+        if old is not None:
+            await self._guard(old, None)
+        check_version(self.entity, self.name, command.expected_version, found.living, old)
+        record = given
+        if old is not None:
+            record = draft(self.entity, command.values, old, self.clock(), restoring=self.restoring)
+            if not self.restoring:
+                check_immutable(self.entity, self.name, old, record)
+        await self._guard(old, record)
+        await self._guard_history(found, record)
+        if old is None or self.restoring or needs_numbers(self.entity, old, record):
+            await self._number(record)
+        return await self._written(found, record)
+
+    async def _remove(self, command: Remove) -> Entity | None:
+        found = await self._read(command.key)
+        old = self._old(command, found.living)
+        if found.living is not None:
+            await self._guard(old, None)
+            check_version(self.entity, self.name, command.expected_version, found.living, old)
+            if self.entity.children:
+                closed = await close(self.store, self.entity, command.key, found.living, self.tenant, self.clock())
+                found = replace(found, standing={**found.standing, key_of(closed): closed}, living=closed)
+        writes: list[TogetherWrite] = [Delete(key_of(item), unchanged(item)) for item in found.stored]
+        becomes = None
+        if found.head is not None and writes:
+            becomes = await self._current_without(found.head, command.key)
+            writes += current_writes(found.head, becomes)
+        if writes:
+            writes += await self._bindings(found, becomes)
+        await self._commit(writes, old)
+        return old
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    async def _read(self, values: Sequence[Any], *, may_presume: bool = False) -> Reading:
+        """What stands at the record's keys, and of its history what it depends on.
+
+        The first time nobody looks whether what is to be created is there: the transaction finds out.
+        """
+        entity = self.entity
+        keys = keys_of(entity, values, self.tenant)
+        if may_presume and not self.has_looked and entity.current is None:
+            return Reading(dict.fromkeys(keys), None)
+        self.has_looked = True
+        standing = dict(zip(keys, await self.store.get_many(keys, consistent=True), strict=True))
+        found = [item for item in standing.values() if item is not None]
+        living = next((item for item in found if not has_expired(entity, item, self.clock())), None)
+        reading = Reading(standing, living, base=living)
+        if entity.current is not None:
+            reading.head = await read_head(self.store, entity, self._ids(values), self.tenant, self.clock())
+            reading.base = living if living is not None else reading.head.state
+        elif living is None and entity.sub_ids and isinstance(self.command, Update):
+            reading.base = await last_entry(self.store, entity, self._ids(values), self.tenant, self.clock())
+        return reading
+
+    def _old(self, command: Replace | Remove, item: Item | None) -> Entity | None:
+        """The record that stands there; one that fits no longer may be replaced by whoever may write everything."""
+        if item is None:
+            return None
+        try:
+            return from_item(self.entity, item)
+        except InvalidRecord:
+            if command.allow is not None:
+                raise
+            return None
+
+    # --- what must hold ----------------------------------------------------------------------------------------
+
+    async def _guard(self, old: Entity | None, new: Entity | None) -> None:
+        if self.command.allow is not None:
+            await self.command.allow(old, new)
+
+    async def _guard_history(self, found: Reading, new: Entity) -> None:
+        """Shows what a further entry takes the place of as the current record."""
+        state = None if found.head is None or found.living is not None else found.head.state
+        if state is not None and self.command.allow is not None:
+            await self._guard(from_item(self.entity, state), new)
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    async def _number(self, record: Entity) -> None:
+        """Gives a record the numbers that it lacks, once for all tries."""
+        counters = self.entity.counters
+        if not counters:
+            return
+        put_numbers(record, self.numbers)
+        if self.entity.foreign_keys and not self.numbers:  # A group that is not there gets no counter.
+            self.parents = await parents_of(self.store, self.entity, record, self.tenant)
+        await give_numbers(self.store, self.entity, record, self.tenant)
+        self.numbers = {part.name: value_of(record, part.name) for part in counters}
+
+    async def _written(self, found: Reading, record: Entity) -> Entity:
+        """Writes the record where all of this stands."""
+        entity = self.entity
+        item = item_of(entity, record, self.tenant, new_write_id())
+        values = self._ids(self._key_of(record))
+        state = found.base if found.head is None else found.head.state
+        problem = moved(entity, state, values, record)
+        if problem is not None:
+            raise problem
+        becomes, writes = item, list[TogetherWrite]()
+        if found.head is not None:
+            writes.append(Put(item, unchanged(found.standing[key_of(item)])))
+            after = current_after(entity, found.head, record, self.tenant)
+            assert after is not None, "a history to which an entry is written has a last one"
+            writes += current_writes(found.head, after)
+            becomes = after
+        else:
+            writes += in_place(found, item)
+            if found.living is None and entity.sub_ids:
+                writes += await self._beside_others(found, record)
+        writes += await self._bindings(found, becomes)
+        await self._commit(writes, record)
+        return record
+
+    async def _beside_others(self, found: Reading, record: Entity) -> list[TogetherWrite]:
+        """What a new entry needs so that its id goes on from the one it was made of, and stays in one place."""
+        if found.base is not None:
+            # Of two that go on from the same entry only one can: it is written too.
+            return [Put(touched(found.base), unchanged(found.base))]
+        if len(self.entity.space.generations) == 1:
+            return []
+        ids = self._ids(self._key_of(record))
+        return await history_home(self.store, self.entity, ids, record, self.tenant, self.clock())
+
+    async def _bindings(self, found: Reading, new: Item | None) -> list[TogetherWrite]:
+        parents, self.parents = self.parents, None
+        return await binding_writes(
+            self.store,
+            self.entity,
+            found.bound,
+            new,
+            self.tenant,
+            self.clock(),
+            presumed_new=not self.has_looked,
+            parents_known=parents,
+        )
+
+    async def _current_without(self, head: Head, values: Sequence[Any]) -> Item | None:
+        """The current record once an entry is gone."""
+        entity, (sub_id,) = self.entity, values[len(self.entity.ids) :]
+        assert entity.current is not None, "only entries beside current records are removed this way"
+        if head.last != sub_id:
+            return current_after(entity, head, None, self.tenant)
+        leaving = {entity.current, sub_id}
+        before = await last_entry(self.store, entity, self._ids(values), self.tenant, self.clock(), without=leaving)
+        return None if before is None else current_item(entity, from_item(entity, before), self.tenant, new_write_id())
+
+    async def _commit(self, writes: Sequence[TogetherWrite], answer: Entity | None) -> None:
+        self.has_looked = True
+        together = [*writes] if self.answers is None else [*writes, self.answers.put(answer)]
+        if together:
+            await commit(self.store, together)
+
+    # --- keys --------------------------------------------------------------------------------------------------
+
+    def _key_of(self, record: Entity) -> list[Any]:
+        return [value_of(record, part.name) for part in self.entity.primary]
+
+    def _lacks_key(self, record: Entity) -> bool:
+        return None in self._key_of(record)
+
+    def _ids(self, values: Sequence[Any]) -> Sequence[Any]:
+        return values[: len(self.entity.ids)]

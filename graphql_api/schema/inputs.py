@@ -1,0 +1,223 @@
+"""The input types of mutations: one for each entity and manner of writing, one for each model inside of a record."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import strawberry
+from pydantic import BaseModel
+from strawberry.types.field import StrawberryField
+
+from graphql_api.catalog.annotations import read_annotation
+from graphql_api.catalog.naming import camel_case
+from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.schema.arguments import Argument
+from graphql_api.schema.names import Names, Register, at, property_name
+from graphql_api.schema.scalars import Json, or_null
+from graphql_api.schema.types import RecordTypes, deprecation, has_own_type, input_type, plain_field
+
+ID = "id"
+EXPECTED_VERSION = "expectedVersion"
+IDEMPOTENCY_KEY = "idempotencyKey"
+EXPECTED = "expected_version"
+"""the attribute of inputs, as hooks see them, in which that stands"""
+
+_KEPT = frozenset({EXPECTED_VERSION, IDEMPOTENCY_KEY})
+"""fields and arguments that are no properties: a property of such a name has an underscore behind it"""
+
+
+class InputTypes:
+    """Makes the input types of entities, each once."""
+
+    def __init__(self, names: Names, records: RecordTypes, register: Register) -> None:
+        self._names = names
+        self._records = records
+        self._register = register
+        self._models: dict[type[BaseModel], type] = {}
+        self._open: list[type[BaseModel]] = []
+
+    def create(self, entity: EntitySpec) -> type | None:
+        """What a new record is made of; None where everything of it is made by the server."""
+        fields = [self._property(entity, part) for part in writable(entity)]
+        return self._type(entity, "create", fields, f"A new {entity.type_name}.")
+
+    def put(self, entity: EntitySpec) -> type | None:
+        """What a whole record is made of, whether it is there or not."""
+        fields = [self._property(entity, part, needed=part in entity.primary) for part in writable(entity)]
+        return self._type(
+            entity, "put", [*fields, *self._version(entity)], f"The whole of a {entity.type_name}, new or not."
+        )
+
+    def update(self, entity: EntitySpec) -> type | None:
+        """Which record is changed, and in what; None where nothing of it can be changed."""
+        fields = [self._changed(entity, part) for part in changeable(entity)]
+        # With an id and sub ids alone there are new entries to make of the last one.
+        if not fields and not entity.sub_ids:
+            return None
+        words = f"What becomes of a {entity.type_name}: what is left out stays, and null clears."
+        return self._type(entity, "update", [*self._key(entity), *fields, *self._version(entity)], words)
+
+    def delete(self, entity: EntitySpec) -> type | None:
+        """Which record is removed; None where there is only one."""
+        if not entity.primary:
+            return None
+        words = f"Which {entity.type_name} goes."
+        return self._type(entity, "delete", [*self._key(entity), *self._version(entity)], words)
+
+    def arguments(self, entity: EntitySpec, verb: str) -> Iterator[Argument]:
+        """What a mutation of one record takes beside its input, or instead of one."""
+        if verb == "delete":
+            if entity.ids:
+                yield Argument(ID, strawberry.ID, key_words(entity), required=True)
+            for part in entity.sub_ids:
+                scalar, words = self._records.scalar(entity, part), sub_id_words(entity, part)
+                yield Argument(input_name(part.name), scalar, words, required=not entity.ids)
+        if verb != "create" and entity.version is not None:
+            yield Argument(EXPECTED_VERSION, self._records.scalar(entity, entity.version), version_words(entity))
+        again = "Names this request: sent again under its name, it has no further effect and the same answer."
+        yield Argument(IDEMPOTENCY_KEY, str, again)
+
+    def _type(self, entity: EntitySpec, verb: str, fields: list[StrawberryField], words: str) -> type | None:
+        if not fields:
+            return None
+        name = self._names.type(f"{self._names.edited(verb.capitalize(), entity)}Input")
+        self._register.type(name, at(entity), f"what {self._names.edited(verb, entity)} takes")
+        return input_type(name, fields, words)
+
+    # --- fields ------------------------------------------------------------------------------------------------
+
+    def _property(self, entity: EntitySpec, part: PropertySpec, *, needed: bool = False) -> StrawberryField:
+        """A property of a whole record; it may be left out where something else says what it is then."""
+        optional = not needed and may_be_left_out(entity, part)
+        return self._field(entity, part, needed=not optional and not part.nullable)
+
+    def _changed(self, entity: EntitySpec, part: PropertySpec) -> StrawberryField:
+        return self._field(entity, part, needed=False)
+
+    def _field(self, entity: EntitySpec, part: PropertySpec, *, needed: bool) -> StrawberryField:
+        field = entity.model.model_fields[part.name]
+        if part.codec is not None:
+            annotation = self._records.scalar(entity, part)
+        else:
+            annotation = self._records.value(entity, part.name, field.annotation, field.metadata, model=self._model)
+        return _given(
+            attribute_name(part.name),
+            input_name(part.name),
+            annotation,
+            part.description or f"The {part.stored}.",
+            needed=needed,
+            deprecated=deprecation(field),
+        )
+
+    def _key(self, entity: EntitySpec) -> Iterator[StrawberryField]:
+        """What names a record that is there."""
+        if entity.ids:
+            yield _given(ID, ID, strawberry.ID, key_words(entity), needed=True)
+        for part in entity.sub_ids:
+            scalar, words = self._records.scalar(entity, part), sub_id_words(entity, part)
+            yield _given(attribute_name(part.name), input_name(part.name), scalar, words, needed=not entity.ids)
+
+    def _version(self, entity: EntitySpec) -> Iterator[StrawberryField]:
+        if entity.version is not None:
+            scalar = self._records.scalar(entity, entity.version)
+            yield _given(EXPECTED, EXPECTED_VERSION, scalar, version_words(entity), needed=False)
+
+    # --- models ------------------------------------------------------------------------------------------------
+
+    def _model(self, entity: EntitySpec, place: str, model: type[BaseModel]) -> Any:
+        """The input type of a model inside a record, where it has a type of its own in answers."""
+        if model in self._models:
+            return self._models[model]
+        if model in self._open or not has_own_type(model):
+            return Json
+        name = self._names.type(f"{model.__name__}Input")
+        self._register.type(name, at(entity, place), f"the input of {model.__name__}")
+        self._open.append(model)
+        fields = []
+        for python_name, field in model.model_fields.items():
+            annotation = self._records.value(entity, place, field.annotation, field.metadata, model=self._model)
+            nullable = read_annotation(field.annotation, field.metadata).nullable
+            needed = field.is_required() and not nullable
+            words = field.description or f"The {camel_case(python_name)}."
+            name_in_graphql = camel_case(python_name)
+            fields.append(
+                _given(python_name, name_in_graphql, annotation, words, needed=needed, deprecated=deprecation(field))
+            )
+        self._open.remove(model)
+        words = inspect.cleandoc(model.__doc__) if model.__doc__ else f"A {model.__name__}."
+        self._models[model] = input_type(name, fields, words)
+        return self._models[model]
+
+
+# --- what is asked for -----------------------------------------------------------------------------------------
+
+
+def writable(entity: EntitySpec) -> list[PropertySpec]:
+    """What a client may say of a record: neither what is derived, nor what the server alone sets."""
+    own = {part.name for part in (entity.updated, entity.version) if part is not None}
+    return [
+        part
+        for part in entity.properties.values()
+        if part.function is None and part.counts is None and part.name not in own
+    ]
+
+
+def changeable(entity: EntitySpec) -> list[PropertySpec]:
+    """What a client may say of a record that is there."""
+    fixed = {part.name for part in (*entity.primary, entity.created) if part is not None}
+    return [part for part in writable(entity) if part.name not in fixed and not part.immutable]
+
+
+def may_be_left_out(entity: EntitySpec, part: PropertySpec) -> bool:
+    """Whether something else says what a property is."""
+    return part.nullable or part is entity.created or not entity.model.model_fields[part.name].is_required()
+
+
+def input_name(python_name: str) -> str:
+    """What a property is called in inputs."""
+    name = property_name(python_name)
+    return f"{name}_" if name in _KEPT else name
+
+
+def attribute_name(python_name: str) -> str:
+    """Where a property stands in input objects, as hooks see them: two names belong to what is no property."""
+    return {ID: f"row_{ID}", EXPECTED: f"{EXPECTED}_"}.get(python_name, python_name)
+
+
+def _given(
+    python_name: str, name: str, annotation: Any, description: str, *, needed: bool, deprecated: str | None = None
+) -> StrawberryField:
+    if needed:
+        return plain_field(python_name, annotation, name=name, description=description)
+    return plain_field(
+        python_name,
+        or_null(annotation),
+        name=name,
+        description=description,
+        deprecated=deprecated,
+        default=strawberry.UNSET,
+    )
+
+
+# --- words -----------------------------------------------------------------------------------------------------
+
+
+def key_words(entity: EntitySpec) -> str:
+    """What an id says."""
+    names = [part.stored for part in entity.ids]
+    if len(names) == 1:
+        return f"The {names[0]}, or the id of the record."
+    together = f"The {' and '.join(names)} with {entity.separator!r} between"
+    return f"{together}, as in {entity.separator.join(names)!r}, or the id of the record."
+
+
+def sub_id_words(entity: EntitySpec, part: PropertySpec) -> str:
+    """What a part of a sub id says."""
+    words = part.description or f"The {part.stored}."
+    return f"{words} Goes without saying behind the id of a record." if entity.ids else words
+
+
+def version_words(entity: EntitySpec) -> str:
+    """What an expected version does."""
+    assert entity.version is not None, "only entities with versions are asked for one"
+    return f"Refuses unless the {entity.version.stored} of the record is this one."

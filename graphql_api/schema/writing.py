@@ -1,0 +1,121 @@
+"""The way from a mutation to the store: what it costs is told, and what is wrong is told in a client's words."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.naming import camel_case
+from graphql_api.catalog.specs import EntitySpec
+from graphql_api.errors import FieldProblem as Problem
+from graphql_api.errors import InvalidRecord, RecordNotFound, ShardQLError
+from graphql_api.fanout.run_search import Work
+from graphql_api.mutations.commands import Command, Remove
+from graphql_api.schema.access import place_of
+from graphql_api.schema.arguments import Info
+from graphql_api.schema.given import inside_of
+from graphql_api.schema.inputs import EXPECTED_VERSION, IDEMPOTENCY_KEY, input_name
+from graphql_api.schema.payloads import FieldProblem, WriteError
+from graphql_api.store.bill import itemised
+from graphql_api.store.metered import MeteredStore, StoreCall
+
+Applied = Entity | ShardQLError | None
+
+_ARGUMENTS = {"expected_version": EXPECTED_VERSION, "idempotency_key": IDEMPOTENCY_KEY}
+
+
+async def apply(info: Info, entity: EntitySpec, commands: Sequence[Command]) -> Sequence[Applied]:
+    """What becomes of each command, where the caller may give it."""
+    context, at = info.context, place_of(info)
+    database, calls = context.database, list[StoreCall]()
+    if context.explains:
+        database = replace(database, store=MeteredStore(database.store, calls.append, tallies=False))
+    began = database.clock()
+    with itemised() as bill:
+        answers = await database.apply_each(commands) if commands else []
+    if context.explains:
+        work = Work(
+            rounds=sum(call.name in _READS for call in calls),
+            reads=sum(call.parts for call in calls if call.name == "read_ranges"),
+            records_read=sum(call.records_read for call in calls),
+            fetched=sum(call.parts for call in calls if call.name == "get_many"),
+        )
+        work.took(database.clock() - began, bill)
+        written = [call for call in calls if call.name in _WRITES]
+        context.explain(
+            at.path,
+            {
+                "why": f"{at.name} writes {entity.type_name} records by their keys.",
+                "entity": entity.type_name,
+                "records": len(commands),
+                "write": {"rounds": len(written), "writes": sum(call.parts for call in written)},
+                "read": {**work.describe(), "returned": sum(isinstance(answer, Entity) for answer in answers)},
+            },
+        )
+    return [_as_refused(info, entity, *both) for both in zip(commands, answers, strict=True)]
+
+
+_READS = frozenset({"read_ranges", "get_many"})
+_WRITES = frozenset({"write", "write_together"})
+
+
+def _as_refused(info: Info, entity: EntitySpec, command: Command, answer: Applied) -> Applied:
+    """The answer; where it takes a record to tell who may write, none is answered as one of somebody else."""
+    is_missing = isinstance(answer, RecordNotFound) or (answer is None and isinstance(command, Remove))
+    if is_missing and command.allow is not None:
+        return info.context.gate.not_written(entity, place_of(info))
+    return answer
+
+
+# --- errors ----------------------------------------------------------------------------------------------------
+
+
+def told_to_clients(entity: EntitySpec, problem: ShardQLError) -> ShardQLError:
+    """The same error in the words of the schema: in Python properties have other names."""
+    names = {name: input_name(name) for name in entity.properties} | _ARGUMENTS
+    if problem.argument is not None:
+        first, dot, rest = problem.argument.partition(".")
+        problem.argument = f"{names[first]}{dot}{rest}" if first in names else problem.argument
+    own = {name: called for name, called in names.items() if "_" in name}
+    dotted = re.compile(rf"(?<=\b{re.escape(entity.type_name)}\.)\w+|\b(?:{'|'.join(map(re.escape, own))})\b")
+    problem.message = dotted.sub(lambda found: names.get(found.group(), found.group()), problem.message)
+    problem.args = (problem.message,)
+    if isinstance(problem, InvalidRecord):
+        problem.fields = tuple(_field(entity, one) for one in problem.fields)
+    return problem
+
+
+def _field(entity: EntitySpec, problem: Problem) -> Problem:
+    """The place within a record, by the names that the schema has for what is in it."""
+    first, *others = problem.field.split(".")
+    if first not in entity.properties:
+        return problem
+    called, annotations = [input_name(first)], [entity.model.model_fields[first].annotation]
+    for one in others:
+        named, annotations = inside_of(annotations, one)
+        called.append(camel_case(one) if named else one)
+    return Problem(".".join(called), problem.message)
+
+
+def row_error(info: Info, problem: ShardQLError) -> WriteError:
+    """The error of one row, with no more of it than an error of a field would tell."""
+    told = info.context.tell(problem)
+    extensions = told["extensions"]
+    return WriteError(
+        code=extensions["code"],
+        message=told["message"],
+        argument=extensions.get("argument"),
+        retryable=bool(extensions.get("retryable")),
+        fields=[FieldProblem(field=one["field"], message=one["message"]) for one in extensions.get("fields", ())],
+    )
+
+
+@contextmanager
+def in_words_of_clients(entity: EntitySpec) -> Iterator[None]:
+    """Puts errors from within into the words of the schema."""
+    try:
+        yield
+    except ShardQLError as problem:
+        told_to_clients(entity, problem)
+        raise

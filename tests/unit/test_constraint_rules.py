@@ -1,0 +1,312 @@
+"""Unique values, foreign keys, versions, counters and moments: what a catalog may declare, and what it is told."""
+
+from datetime import UTC, date, datetime
+from types import new_class
+from typing import Any
+
+import pytest
+
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    ForeignKey,
+    Id,
+    Immutable,
+    Int32,
+    SubId,
+    Timestamp,
+    TimestampMs,
+    Ttl,
+    Unique,
+    UniqueTogether,
+    Updated,
+    Version,
+    allow,
+    anyone,
+    canonical,
+    counter,
+    derived,
+    generated,
+    group,
+    new_id,
+    owner,
+    signed_in,
+)
+from graphql_api.errors import InvalidCatalog, Violation
+from graphql_api.mutations.drafts import moment
+
+ONE: dict[str, Any] = {"thing_id": Id[str]}
+
+
+class Parent(Entity):
+    """Has an id of one part."""
+
+    parent_id: Id[str]
+
+
+class Pair(Entity):
+    """Has an id of two parts."""
+
+    left: Id[str]
+    right: Id[int]
+
+
+class Log(Entity):
+    """Has several entries an id."""
+
+    log_id: Id[str]
+    at: SubId[int]
+
+
+class Passing(Entity):
+    """Expires."""
+
+    passing_id: Id[str]
+    until: Ttl[Timestamp]
+
+
+class Only(Entity):
+    """There is one of it."""
+
+    words: str = ""
+
+
+def _thing(annotations: dict[str, Any], attributes: dict[str, Any], **head: Any) -> type[Entity]:
+    body = {"__module__": __name__, "__annotations__": annotations, **attributes}
+    made: type[Entity] = new_class("Thing", (Entity,), head, lambda names: names.update(body))
+    return made
+
+
+def _problems(annotations: dict[str, Any], *, head: dict[str, Any] | None = None, **attributes: Any) -> list[str]:
+    """What is wrong with a catalog that has such an entity, each problem behind its place."""
+    found: tuple[Violation, ...] = ()
+    try:
+        Catalog(_thing({**ONE, **annotations}, attributes, **(head or {})), Parent, Pair, Log, Passing, Only)
+    except InvalidCatalog as invalid:
+        found = invalid.violations
+    assert all(one.remedy.endswith((".", "?")) for one in found)
+    return [f"{one.property}: {one.problem}" for one in found]
+
+
+def test_what_may_be_declared() -> None:
+    """All words together make a catalog, also stacked and before null, and the specification says what they mean."""
+
+    class Thing(Entity, write=group("Editor"), allow=anyone):
+        thing_id: Unique[Id[str]] = generated()
+        mail: Unique[Immutable[str] | None] = None
+        parent_id: str | None = None
+        left: str = ""
+        right: int = 0
+        num: Int32 = counter("left", "right")
+        version: Version[int]
+        updated: Updated[datetime]
+        created: Created[Timestamp]
+
+        unique_pair = UniqueTogether("left", "right")
+        of_parent = ForeignKey("Parent", by="parent_id")
+        of_pair = ForeignKey("Pair", by=["left", "right"])
+
+    catalog = Catalog(Thing, Parent, Pair)
+    thing = catalog.entity(Thing)
+    assert [(one.name, one.attribute, [part.name for part in one.parts]) for one in thing.unique] == [
+        ("mail", "mail", ["mail"]),
+        ("uniquePair", "unique_pair", ["left", "right"]),
+    ]
+    assert [(one.name, one.parent.name) for one in thing.foreign_keys] == [("ofParent", "parent"), ("ofPair", "pair")]
+    assert catalog.entity(Parent).children == catalog.entity(Pair).children == ("thing",)
+    assert [part.name for part in thing.counters] == ["num"]
+    assert thing.properties["mail"].immutable
+    assert (thing.writers, thing.allow) == ((group("Editor"),), (anyone,))
+    assert thing.is_constrained
+    assert not catalog.entity(Parent).is_constrained
+
+
+@pytest.mark.parametrize(
+    ("annotations", "attributes", "problem"),
+    [
+        ({"tags": Unique[list[str]]}, {}, "tags: is unique by tags, which is no plain value."),
+        ({}, {"unique_x": UniqueTogether()}, "unique_x: is unique by nothing."),
+        ({"a": str}, {"unique_x": UniqueTogether("a", "a")}, "unique_x: names a property twice."),
+        (
+            {"a": Unique[str], "b": Unique[str]},
+            {"c": UniqueTogether("a", "b"), "C": UniqueTogether("a")},
+            None,
+        ),
+        (
+            {"a": str},
+            {"the_a": UniqueTogether("a"), "theA": UniqueTogether("a")},
+            "theA: is called 'theA' as another unique value is.",
+        ),
+        ({"a": str}, {"ä": UniqueTogether("a")}, "ä: has a name that no record of it can have."),
+        ({"num": Updated[bool]}, {}, "num: is Updated and holds no moment."),
+        ({"at": Updated[int] | None}, {}, "at: is Updated, which every record has, and may be null."),
+        ({"at": Updated[Id[Timestamp]]}, {}, "at: is Updated, and part of the primary key, which never changes."),
+        ({"at": Updated[Created[Timestamp]]}, {}, "at: is Updated, and Created, which never changes."),
+        ({"at": Updated[Immutable[Timestamp]]}, {}, "at: is Updated, and Immutable."),
+        ({"at": Updated[Version[int]]}, {}, "at: is Version and Updated."),
+        ({"at": Updated[int], "to": Updated[int]}, {}, "to: is a second Updated."),
+        ({"count": Version[str]}, {}, "count: is Version and counts nothing."),
+        ({"count": Version[int], "more": Version[int]}, {}, "more: is a second Version."),
+        ({"count": Version[int]}, {"count": counter()}, "count: is Version, and a counter."),
+        ({"num": float}, {"num": counter()}, "num: is a counter and no whole number."),
+        ({"num": int | None}, {"num": counter()}, "num: is a counter and may be null."),
+        (
+            {"num": int, "tags": list[str]},
+            {"num": counter("tags")},
+            "num: counts the records of one tags, which is no plain value.",
+        ),
+        ({"num": int}, {"num": counter("num")}, "num: counts the records of one num, which is set later."),
+        (
+            {"num": int, "at": Updated[int]},
+            {"num": counter("at")},
+            "num: counts the records of one at, which is set later.",
+        ),
+        (
+            {"name": str, "plain": Immutable[str]},
+            {"plain": derived(canonical, "name")},
+            "plain: is derived, and changes with what it is derived from.",
+        ),
+        (
+            {"p": str},
+            {"of_p": ForeignKey("Parnt", by="p")},
+            "of_p: names a record of 'Parnt', which is no entity of this catalog.",
+        ),
+        ({"p": str}, {"of_p": ForeignKey("Log", by="p")}, "of_p: names a record of Log, of which an id has several."),
+        (
+            {"p": str},
+            {"of_p": ForeignKey("Passing", by="p")},
+            "of_p: names a record of Passing, which expires by itself.",
+        ),
+        ({"p": str}, {"of_p": ForeignKey("Only", by="p")}, "of_p: names a record of Only, of which there is only one."),
+        ({"p": str}, {"of_p": ForeignKey("Pair", by="p")}, "of_p: names a record of Pair by p."),
+        ({"p": str}, {"of_p": ForeignKey("Pair", by=())}, "of_p: names a record of Pair by nothing."),
+        (
+            {"p": int},
+            {"of_p": ForeignKey("Parent", by="p")},
+            "of_p: names Parent.parent_id, which is text, by p, which is int64.",
+        ),
+        (
+            {"p": list[str]},
+            {"of_p": ForeignKey("Parent", by="p")},
+            "of_p: names a record by p, which is no plain value.",
+        ),
+        ({"p": str}, {"ö": ForeignKey("Parent", by="p")}, "ö: has a name that no record of it can have."),
+        (
+            {f"a{n}": Unique[int] for n in range(21)},
+            {},
+            "None: has 21 unique values and foreign keys.",
+        ),
+    ],
+)
+def test_what_may_not(annotations: dict[str, Any], attributes: dict[str, Any], problem: str | None) -> None:
+    """Whatever no write could keep is named, with its place."""
+    problems = _problems(annotations, **attributes)
+    assert (problem in problems) if problem else problems == []
+
+
+def test_all_at_once() -> None:
+    """Several mistakes of one entity come together."""
+    problems = _problems({"tags": Unique[list[str]], "p": int, "at": Updated[bool]}, of_p=ForeignKey("Parent", by="p"))
+    assert len(problems) == 3
+
+
+def test_histories() -> None:
+    """Beside current records there are neither versions nor counters, and without them an id is not unique."""
+    entries = {"entry": SubId[str]}
+    assert _problems({**entries, "num": int, "v": Version[int]}, head={"current": "~c"}, num=counter()) == [
+        "v: is Version, and the entries of the history have their sub ids.",
+        "num: is a counter, and entries are written by their sub ids.",
+    ]
+    assert _problems({**entries, "num": int, "v": Version[int], "a": Unique[str]}, num=counter()) == []
+    shared = "x: is unique by the id, which all entries of a history share."
+    assert _problems(entries, x=UniqueTogether("thing_id")) == [shared]
+    assert _problems(entries, x=UniqueTogether("thing_id", "entry")) == []
+    assert _problems(entries, head={"current": "~c"}, x=UniqueTogether("thing_id")) == []
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({"unique_x": UniqueTogether("nmae")}, "is unique by 'nmae', which is no property of Thing."),
+        ({"of_x": ForeignKey("Parent", by="nmae")}, "names another record by 'nmae', which is no property of Thing."),
+        ({"num": counter("nmae")}, "counts the records of one 'nmae', which is no property of Thing."),
+    ],
+)
+def test_mistyped_properties(attributes: dict[str, Any], problem: str) -> None:
+    """A property that there is none of fails when the class is made, with the nearest one that there is."""
+    with pytest.raises(InvalidCatalog) as refused:
+        _thing({**ONE, "name": str, "num": int}, attributes)
+    (violation,) = refused.value.violations
+    assert violation.problem == problem
+    assert violation.remedy == "Did you mean 'name'?"
+
+
+def test_rules_of_writers() -> None:
+    """`write=` takes the rules that `allow=` takes, is inherited, and is looked at like them."""
+
+    class Base(Entity, write=[signed_in, owner("name")]):
+        thing_id: Id[str]
+        name: str
+
+    class Thing(Base, allow=anyone):
+        """Inherits who writes it."""
+
+    assert Catalog(Thing).entity(Thing).writers == (signed_in, owner("name"))
+    assert _problems({"name": str}, head={"write": owner("nmae")}) == [
+        "None: is for the owner that 'nmae' names, and Thing has no such property."
+    ]
+    assert _problems({"name": str}, head={"write": allow(anyone)}) == [
+        "None: is for Allowed(rules=(Anyone(),)), which is no rule."
+    ]
+
+
+def test_inherited_constraints() -> None:
+    """What a base class declares holds for those made of it, unless they say another thing by the same name."""
+
+    class Base(Entity):
+        thing_id: Id[str]
+        a: Unique[int]
+        b: int
+
+        unique_b = UniqueTogether("b")
+
+    class Thing(Base):
+        c: int
+        unique_b = UniqueTogether("b", "c")
+
+    assert [[part.name for part in one.parts] for one in Catalog(Thing).entity(Thing).unique] == [["a"], ["b", "c"]]
+
+
+def test_generated_ids() -> None:
+    """New ids are lower-case letters and digits, all of one length, and none of them comes twice."""
+    ids = {new_id() for _ in range(2_000)}
+    assert len(ids) == 2_000
+    assert {len(one) for one in ids} == {22}
+    assert all(one.isascii() and one.isalnum() and one == one.lower() for one in ids)
+
+
+def test_moments_of_every_kind() -> None:
+    """The server's moment is what the property holds: seconds, milliseconds, a datetime, a date, or sortable text."""
+
+    class Thing(Entity):
+        thing_id: Id[str]
+        seconds: Timestamp
+        milliseconds: TimestampMs
+        at: datetime
+        day: date
+        text: str
+        whole: int
+        small: Int32
+
+    thing = Catalog(Thing).entity(Thing)
+    made = {name: moment(thing.properties[name], 1_800_000_000.25) for name in list(thing.properties)[1:]}
+    assert made == {
+        "seconds": 1_800_000_000,
+        "milliseconds": 1_800_000_000_250,
+        "at": datetime(2027, 1, 15, 8, 0, 0, 250_000, UTC),
+        "day": date(2027, 1, 15),
+        "text": "2027-01-15T08:00:00.250000Z",
+        "whole": 1_800_000_000,
+        "small": 1_800_000_000,
+    }

@@ -1,0 +1,296 @@
+"""`load --checked`: constraints hold for what is loaded, and nothing that stands is replaced."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    ForeignKey,
+    Id,
+    Int32,
+    SubId,
+    Timestamp,
+    Unique,
+    UniqueTogether,
+    Updated,
+    Version,
+    counter,
+    open_catalog,
+)
+from graphql_api.cli import app
+from graphql_api.database import Database
+from graphql_api.errors import ShardQLError, StoreUnavailable
+from graphql_api.examples.backlog import BRIDGE, FIRST_ISSUES
+from graphql_api.examples.issues import Issue, Project, Tenant
+from graphql_api.examples.issues import catalog as issues
+from graphql_api.mutations.commands import Command
+from graphql_api.upkeep.load_checked import checked, in_turns, turns
+from graphql_api.upkeep.load_lines import load_lines
+from tests.unit.payments import rejects_of
+
+ISSUES = "graphql_api.examples.issues:catalog"
+STORE = "sqlite:///test.db"
+URL = ("--store", STORE)
+
+
+class Person(Entity):
+    """Somebody with an address of their own, and perhaps a boss."""
+
+    person_id: Id[str]
+    created: Created[Timestamp]
+    updated: Updated[Timestamp]
+    version: Version[Int32]
+    email: Unique[str] | None = None
+    group: str = "g"
+    nick: str | None = None
+    num: Int32 = counter("group")
+    boss_id: str | None = None
+
+    unique_nick = UniqueTogether("group", "nick")
+    of_boss = ForeignKey("Person", by="boss_id")
+
+
+class Note(Entity):
+    """A note that goes on."""
+
+    note_id: Id[str]
+    page: SubId[int]
+    text: str = ""
+
+
+PEOPLE = Catalog(Person, Note)
+PERSON, NOTE = PEOPLE.entity(Person), PEOPLE.entity(Note)
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run where nothing is."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*words: str) -> Result:
+    """A command as a shell would run it; whatever it did not foresee comes through."""
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "300", "TERM": "dumb"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def person(person_id: str, **values: Any) -> Person:
+    """A person as a line would give them."""
+    return Person(**{"person_id": person_id, "created": 1, "updated": 1, "version": 1, **values})
+
+
+async def load(db: Database, *lines: dict[str, Any], plainly: bool = False) -> list[tuple[int, str]]:
+    """Loads lines; the numbers and reasons of those that were rejected."""
+    put_many = in_turns(db.restore_many, PERSON) if plainly else checked(db.apply_each, PERSON)
+    file = Path("people.jsonl")
+    file.write_text("".join(json.dumps({"created": 1, **line}) + "\n" for line in lines), encoding="utf-8")
+    file.with_name("people.jsonl.rejected").unlink(missing_ok=True)
+    await load_lines(put_many, PERSON, file)
+    return [(kept["line"], kept["reason"]) for kept in rejects_of(file)]
+
+
+# --- what is refused -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plainly", [False, True], ids=["checked", "plainly"])
+async def test_a_line_whose_value_is_taken(plainly: bool) -> None:
+    """Of two lines with one unique value the first is written, and the other rejected by its number."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        rejected = await load(
+            db,
+            {"personId": "a", "email": "x@example.com", "nick": "x"},
+            {"personId": "b", "email": "x@example.com"},
+            {"personId": "c", "nick": "x"},
+            {"personId": "d", "nick": "x", "group": "h"},
+            plainly=plainly,
+        )
+        assert [line for line, _ in rejected] == [2, 3]
+        assert "email" in rejected[0][1]
+        assert "nick" in rejected[1][1]
+        found = await db.get_many(Person, ["a", "b", "c", "d"])
+        assert [one is not None for one in found] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("plainly", [False, True], ids=["checked", "plainly"])
+async def test_a_line_that_names_what_is_not_there(plainly: bool) -> None:
+    """A line may name the record of a line before it, of itself, or of the table; no other."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        await db.put(person("old"))
+        rejected = await load(
+            db,
+            {"personId": "a", "bossId": "b"},
+            {"personId": "b", "bossId": "old"},
+            {"personId": "c", "bossId": "b"},
+            {"personId": "d", "bossId": "c"},
+            {"personId": "e", "bossId": "e"},
+            plainly=plainly,
+        )
+        assert [line for line, _ in rejected] == [1]
+        assert "bossId" in rejected[0][1] or "boss_id" in rejected[0][1]
+        assert await db.get(Person, "d") is not None
+
+
+async def test_a_line_whose_id_is_taken() -> None:
+    """What stands is not replaced: a line with its id is rejected, unless it says the same."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        await db.put(person("a", email="a@example.com"))
+        rejected = await load(
+            db,
+            {"personId": "a", "email": "other@example.com"},
+            {"personId": "b", "email": "b@example.com"},
+            {"personId": "b", "email": "b2@example.com"},
+            {"personId": "a", "email": "a@example.com"},
+        )
+        assert [line for line, _ in rejected] == [1, 3]
+        assert "There is another Person a already: load without --checked" in rejected[0][1]
+        found = await db.get_many(Person, ["a", "b"])
+        assert [one.email for one in found if one is not None] == ["a@example.com", "b@example.com"]
+
+
+async def test_a_plain_load_restores() -> None:
+    """Without `--checked` a line takes the place of what stands, with the version, moment and number that it says."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        await db.put(person("a", email="a@example.com"))
+        line = {"personId": "a", "email": "new@example.com", "version": 7, "updated": 123, "num": 40}
+        assert await load(db, {"personId": "b"}, line, plainly=True) == []
+        found = await db.get(Person, "a")
+        assert found is not None
+        assert (found.email, found.version, found.updated, found.num) == ("new@example.com", 7, 123, 40)
+        assert await load(db, {"personId": "c", "email": "a@example.com"}, plainly=True) == []
+        assert (await db.create(Person, person_id="d")).num > 40
+
+
+async def test_loaded_again() -> None:
+    """The same file once more is all there already, and changes nothing: neither versions nor numbers."""
+    lines = [{"personId": f"p{at}", "email": f"{at}@example.com", "num": 10 - at} for at in range(5)]
+    async with open_catalog(PEOPLE, STORE) as db:
+        assert await load(db, *lines) == []
+        before = await db.get_many(Person, [line["personId"] for line in lines])
+        assert await load(db, *lines) == []
+        assert await db.get_many(Person, [line["personId"] for line in lines]) == before
+        assert [one.num for one in before if one is not None] == [10, 9, 8, 7, 6]
+
+
+async def test_what_a_server_sets_may_be_left_out() -> None:
+    """A line without number, version and moment gets its own; one that says its number keeps it."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        assert await load(db, {"personId": "a"}, {"personId": "b", "num": 7}, {"personId": "c"}) == []
+        found = await db.get_many(Person, ["a", "b", "c"])
+        numbers = {one.person_id: one.num for one in found if one is not None}
+        assert numbers["b"] == 7
+        assert len({*numbers.values()}) == 3
+        assert all(one.version == 1 and one.updated > 1 for one in found if one is not None)
+        made = await db.create(Person, person_id="d")
+        assert made.num > max(numbers.values())
+
+
+async def test_what_fails_for_the_moment_is_tried_again() -> None:
+    """A row that the store could not take for the moment is written all the same."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        failures = [StoreUnavailable("Not now: try again.")]
+
+        async def apply_each(commands: Sequence[Command]) -> Sequence[Entity | ShardQLError | None]:
+            return [failures.pop() for _ in commands] if failures else await db.apply_each(commands)
+
+        file = Path("people.jsonl")
+        file.write_text(json.dumps({"personId": "a", "created": 1}))
+        done = await load_lines(checked(apply_each, PERSON), PERSON, file)
+        assert (done.written, done.rejected) == (1, 0)
+        assert await db.get(Person, "a") is not None
+
+
+# --- what comes after what -------------------------------------------------------------------------------------
+
+
+def test_what_may_meet_takes_turns() -> None:
+    """Lines are written at once, but for those with an id or a value in common, and those that name one another."""
+    people = [
+        person("a", email="x", boss_id="c"),
+        person("b", email="y"),
+        person("c", email="x"),
+        person("d", boss_id="c"),
+        person("e", boss_id="c"),
+        person("a", email="z"),
+        person("f", nick="n"),
+        person("g", nick="n", group="h"),
+        person("h", nick="n"),
+    ]
+    assert turns(PERSON, people) == [[0, 1, 6, 7], [2, 5, 8], [3, 4]]
+
+
+def test_what_has_nothing_in_common_takes_one_turn() -> None:
+    """Entries of one id are records of their own where no current record is kept; null is nothing in common."""
+    assert turns(NOTE, [Note(note_id="n", page=page) for page in range(5)]) == [[0, 1, 2, 3, 4]]
+    assert turns(PERSON, [person(f"p{at}") for at in range(5)]) == [[0, 1, 2, 3, 4]]
+    assert turns(PERSON, []) == []
+
+
+# --- the command -----------------------------------------------------------------------------------------------
+
+
+def in_store(*ids: UUID) -> list[Issue | None]:
+    """The issues of the store that commands wrote to."""
+
+    async def find() -> list[Issue | None]:
+        async with open_catalog(issues, STORE) as db:
+            return await db.get_many(Issue, ids)
+
+    return asyncio.run(find())
+
+
+def test_sample_is_restored_with_its_numbers() -> None:
+    """The sample has the document's numbers either way, and the next issue of a project the next one."""
+    for words in (("--checked",), ()):
+        told = run("load", ISSUES, "--sample", "30", *URL, *words)
+        assert told.exit_code == 0, told.output
+        assert in_store(*(one.issue_id for one in FIRST_ISSUES)) == [*FIRST_ISSUES]
+
+    async def next_number() -> int:
+        async with open_catalog(issues, STORE) as db:
+            made = await db.create(Issue, name="Bolts are loose", project_id=BRIDGE.project_id)
+            return int(made.num)
+
+    assert asyncio.run(next_number()) == 4
+
+
+@pytest.mark.parametrize("example", ["users", "orders", "issues"])
+def test_samples_are_loaded_checked(example: str) -> None:
+    """The sample of each example is such as clients could write it, also where it is there already."""
+    told = [run("load", f"graphql_api.examples.{example}:catalog", "--sample", "40", *URL, "--checked") for _ in "ab"]
+    assert [one.exit_code for one in told] == [0, 0], told[0].output + told[1].output
+
+
+def test_lines_are_told_by_number() -> None:
+    """`load --checked` ends with 1 where lines broke a constraint; their numbers and reasons are kept."""
+
+    async def prepare() -> None:
+        tenant = Tenant(name="Rail")
+        async with open_catalog(issues, STORE) as db:
+            await db.put(tenant)
+            await db.put(Project(project_id=BRIDGE.project_id, name="Bridge", tenant_id=tenant.tenant_id))
+
+    asyncio.run(prepare())
+    lines = run("sample", ISSUES, "Issue", "--count", "0").stdout.splitlines()[:5]
+    again = json.loads(lines[0]) | {"issueId": str(UUID(int=1))}
+    Path("issues.jsonl").write_text("\n".join([*lines, json.dumps(again)]), encoding="utf-8")
+    told = run("load", ISSUES, "Issue", "issues.jsonl", *URL, "--checked")
+    assert told.exit_code == 1
+    assert "issues.jsonl: 3 records of Issue written" in told.stdout
+    assert "3 lines rejected, see issues.jsonl.rejected" in told.stdout
+    kept = rejects_of(Path("issues.jsonl"))
+    assert [one["line"] for one in kept] == [2, 4, 6]
+    assert all("project" in one["reason"].lower() for one in kept[:2])
+    assert "num" in kept[2]["reason"]
+    bridge = [one for one in FIRST_ISSUES if one.project_id == BRIDGE.project_id]
+    assert in_store(*(one.issue_id for one in bridge)) == bridge

@@ -1,0 +1,374 @@
+"""The law of writes: whatever is done, one by one or at once, comes to what plain dictionaries say.
+
+What is done at once must come to what some order of it would have come to. After every step the whole table is looked
+over: keys, indexes, unique values, foreign keys, counters.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import count, permutations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.catalog.items import from_item
+from graphql_api.database import Database
+from graphql_api.errors import ShardQLError
+from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.mutations.item_keys import key_of
+from graphql_api.search.seal import Seal
+from graphql_api.store.port import Store
+from graphql_api.store.values import Delete
+from tests.depth import examples
+from tests.dynamodb_local import NoServer, dynamodb_local, running
+from tests.engines_report import RAN
+from tests.laws.search_world import new_tenant, seen
+from tests.laws.test_search import in_batches
+from tests.writes.audit import Table, all_items, check, sorted_out
+from tests.writes.club import CATALOGS, INDEXES, KINDS, MEMBERS, SINCE, Team, told_by
+from tests.writes.model import Model, Said, Step, Values
+from tests.writes.troubles import TroubledStore
+
+LOCAL = "dynamodb-local"
+SEAL = Seal([b"a secret of thirty-two bytes only"])
+MOST_TRIES = 20
+"""of a client that is told to try again"""
+
+IDS = {"team": ["a", "b", "a|"], "member": ["m", "n", "m#"]}
+NAMES = ["x", "X", "\0"]
+NICKS = ["bob", "bobby"]
+"""canonical already, so that plain dictionaries can compare them"""
+
+CLASSES = [
+    *("create", "update", "replace", "remove", "at once", "each", "again", "other request", "growth", "old and new"),
+    *("ALREADY_EXISTS", "RECORD_NOT_FOUND", "NOT_UNIQUE", "FOREIGN_KEY", "IMMUTABLE", "VERSION_CONFLICT"),
+    *("IDEMPOTENCY_MISMATCH", "parent refused", "moved to another team", "number counted", "troubles"),
+]
+
+
+# --- what may happen: drawn before any of it does, since what is done at once may end in several ways --------------
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A command, but for what depends on what stands."""
+
+    does: str
+    kind: str
+    id: str
+    values: Mapping[str, Any]
+    some: frozenset[str]
+    """what an update changes"""
+    expects: int | None
+    """by how much the expected version is beside the present one"""
+    keyed: bool
+
+
+@dataclass(frozen=True)
+class Move:
+    """Something that happens, and what is looked at after it."""
+
+    what: str
+    wishes: Sequence[Wish]
+    twice: bool
+    """of what is done at once, the last is the first once more"""
+    pick: int
+    """which of the requests before comes again"""
+    seconds: int
+    troubles: Mapping[str, float]
+    seed: int
+    index: str
+    team: str
+
+
+VALUES = {
+    "team": st.fixed_dictionaries({"name": st.sampled_from(NAMES)}),
+    "member": st.fixed_dictionaries(
+        {
+            "team_id": st.sampled_from(["a", "a", "b", "a|"]),
+            "nick": st.sampled_from([None, *NICKS]),
+            "email": st.sampled_from([None, None, *NAMES]),
+            "mentor_id": st.sampled_from([None, None, None, *IDS["member"]]),
+            "code": st.sampled_from(["c", "c", "c", "d"]),
+        }
+    ),
+}
+
+
+def wishes_of(kind: str) -> st.SearchStrategy[Wish]:
+    """Anything that may be asked for of records of a kind."""
+    return st.builds(
+        Wish,
+        does=st.sampled_from(["create", "create", "update", "update", "update", "replace", "remove"]),
+        kind=st.just(kind),
+        id=st.sampled_from(IDS[kind]),
+        values=VALUES[kind],
+        some=st.frozensets(st.sampled_from(["name", "team_id", "nick", "email", "mentor_id", "code"])),
+        expects=st.sampled_from([None, None, None, None, 0, 0, 1]),
+        keyed=st.booleans(),
+    )
+
+
+WISHES = st.sampled_from(["team", "member", "member", "member"]).flatmap(wishes_of)
+MOVES = st.builds(
+    Move,
+    what=st.sampled_from(["one", "one", "one", "again", "other", "at_once", "each", "later", "grow"]),
+    wishes=st.lists(WISHES, min_size=2, max_size=3),
+    twice=st.booleans(),
+    pick=st.integers(0, 20),
+    seconds=st.sampled_from([1, 500]),
+    troubles=st.sampled_from([{}, {}, {"conflicts": 0.2}, {"lost": 0.2}, {"conflicts": 0.1, "lost": 0.1}]),
+    seed=st.integers(0, 10**6),
+    index=st.sampled_from(sorted(INDEXES)),
+    team=st.sampled_from(IDS["team"]),
+)
+
+
+@dataclass
+class Play:
+    """Random writes to an empty tenant, and the same in the model."""
+
+    store: Store
+    tenant: str = field(default_factory=new_tenant)
+    now: float = 10.0
+    stage: int = 0
+    """generations of shards that have been added"""
+    model: Model = field(default_factory=lambda: Model(KINDS))
+    done: list[Step] = field(default_factory=list)
+    """what was carried out under idempotency keys"""
+    keys: Iterator[int] = field(default_factory=count)
+
+    def db(self, stage: int | None = None, store: Store | None = None) -> Database:
+        """The database as a process sees it, which may not know the last generation of shards yet."""
+        catalog = CATALOGS[self.stage if stage is None else stage]
+        return Database(catalog, store or self.store, SEAL, clock=lambda: self.now, tenant=self.tenant)
+
+    # --- what is asked for
+
+    def step(self, wish: Wish, move: Move) -> Step:
+        """A command, as things stand."""
+        values = {} if wish.does == "remove" else dict(wish.values)
+        if wish.does == "update":
+            values = {name: value for name, value in values.items() if name in wish.some}
+        old = self.model.records[wish.kind].get(wish.id)
+        expected = None
+        if wish.does != "create" and wish.expects is not None:
+            expected = (old["version"] if old else 1) + wish.expects
+        # Where replies are lost, only with a key can anybody tell what became of a request.
+        key = f"key{next(self.keys)}" if wish.keyed or "lost" in move.troubles else None
+        return Step(wish.does, wish.kind, wish.id, values, expected, key)
+
+    def command(self, step: Step, stage: int) -> Command:
+        """The same in the words of the database."""
+        spec = CATALOGS[stage].entity(Team if step.kind == "team" else MEMBERS[stage])
+        whole = {spec.ids[0].name: step.id, **step.values}
+        match step.does:
+            case "create":
+                return Create(spec, whole, step.key)
+            case "update":
+                return Update(spec, [step.id], step.values, step.expected_version, step.key)
+            case "replace":
+                return Replace(spec, whole, step.expected_version, step.key)
+            case _:
+                return Remove(spec, [step.id], step.expected_version, step.key)
+
+    # --- what happens
+
+    async def one(self, move: Move) -> None:
+        """A command, over a store that may have troubles."""
+        await self.do([self.step(move.wishes[0], move)], move)
+
+    async def again(self, move: Move) -> None:
+        """What was carried out before."""
+        if self.done:
+            seen["again"] += 1
+            await self.do([self.done[move.pick % len(self.done)]], move)
+
+    async def other(self, move: Move) -> None:
+        """Something else under the key of what was carried out before."""
+        if self.done:
+            seen["other request"] += 1
+            key = self.done[move.pick % len(self.done)].key
+            await self.do([replace(self.step(move.wishes[0], move), key=key)], move)
+
+    async def at_once(self, move: Move) -> None:
+        """Several commands at once, by processes of which one may not know the last generation of shards yet."""
+        steps = [self.step(wish, move) for wish in move.wishes]
+        if move.twice:
+            steps[-1] = steps[0]
+        seen["at once"] += 1
+        await self.do(steps, move)
+
+    async def each(self, move: Move) -> None:
+        """A batch, whose rows may meet."""
+        steps = [self.step(wish, move) for wish in move.wishes]
+        seen["each"] += 1
+        answers = await self.db().apply_each([self.command(step, self.stage) for step in steps])
+        await self.found(steps, [self.said(step, answer) for step, answer in zip(steps, answers, strict=True)], move)
+
+    async def later(self, move: Move) -> None:
+        """Time goes on, also beyond the beginning of a generation of shards."""
+        self.now += move.seconds
+
+    async def grow(self, _: Move) -> None:
+        """A generation of shards is added, before it begins."""
+        if self.stage < len(SINCE) and self.now < SINCE[self.stage]:
+            seen["growth"] += 1
+            self.stage += 1
+
+    # --- what comes of it
+
+    async def do(self, steps: Sequence[Step], move: Move) -> None:
+        """Carries commands out, at once where there are several."""
+        store = TroubledStore(self.store, Random(move.seed), **move.troubles)
+        # A process that does not know a generation is right until that begins.
+        stages = [max(0, self.stage - 1) if self.now < SINCE[max(0, self.stage - 1)] else self.stage, self.stage]
+        seen["old and new"] += len(steps) > 1 and stages[0] != stages[1]
+
+        async def carry_out(at: int, step: Step) -> Said:
+            stage = stages[at % 2] if len(steps) > 1 else self.stage
+            db = self.db(stage, store)
+            problems: list[str] = []
+            for _ in range(MOST_TRIES):
+                try:
+                    answer: Any = await db.apply(self.command(step, stage))
+                except ShardQLError as problem:
+                    if problem.retryable and (step.key is not None or problem.code == "CONFLICT"):
+                        problems.append(problem.message)
+                        continue
+                    answer = problem
+                return self.said(step, answer)
+            raise AssertionError(f"{step} finds no end: {problems}")
+
+        said = await asyncio.gather(*(carry_out(at, step) for at, step in enumerate(steps)))
+        seen["troubles"] += store.met > 0
+        await self.found(steps, said, move)
+
+    def said(self, step: Step, answer: Any) -> Said:
+        if isinstance(answer, ShardQLError):
+            seen[answer.code] += 1
+            seen["parent refused"] += step.does == "remove" and answer.code == "FOREIGN_KEY"
+            return Said(code=answer.code)
+        seen[step.does] += 1
+        told = None if answer is None else told_by(answer)
+        old = self.model.records[step.kind].get(step.id)
+        seen["number counted"] += told is not None and step.kind == "member" and old is None
+        seen["moved to another team"] += bool(old and told and told.get("team_id") != old.get("team_id"))
+        return Said(told)
+
+    async def found(self, steps: Sequence[Step], said: Sequence[Said], move: Move) -> None:
+        """Some order of what was done must explain every answer, and what stands now."""
+        may_be: list[Model] = []
+        for order in permutations(range(len(steps))):
+            model = self.model.copy()
+            if all(model.apply(steps[at], said[at], int(self.now)) for at in order):
+                may_be.append(model)
+        stands = await self.look()
+        right = [model for model in may_be if model.records == stands]
+        told = "\n".join(f"{step} -> {answer}" for step, answer in zip(steps, said, strict=True))
+        assert right, f"before:\n{self.model.records}\n{told}\nafter:\n{stands}"
+        self.model = right[0]
+        self.done += [step for step in steps if step.key is not None and step.key in self.model.answers]
+        await self.search(stands["member"], move)
+
+    async def look(self) -> dict[str, dict[str, Values]]:
+        """What stands, after a look at everything that binds it."""
+        table: Table = sorted_out(await all_items(self.store), self.tenant)
+        catalog = CATALOGS[self.stage]
+        check(catalog, table, self.tenant)
+        stands: dict[str, dict[str, Values]] = {name: {} for name in KINDS}
+        for name, kind in KINDS.items():
+            spec = next(spec for spec in catalog.entities.values() if spec.name == name)
+            for item in table.records.get(name, []):
+                record = from_item(spec, item)
+                stands[name][getattr(record, kind.id)] = told_by(record)
+        return stands
+
+    async def search(self, members: dict[str, Values], move: Move) -> None:
+        """One of the indexes has exactly the members that it should, in order."""
+        hashed, names = INDEXES[move.index]
+        records = [{**one, "nick_canonical": one["nick"]} for one in members.values()]
+        wanted = [one for one in records if one[names[0]] is not None and (hashed is None or one[hashed] == move.team)]
+        arguments = {} if hashed is None else {hashed: move.team}
+        model = MEMBERS[self.stage]
+        page = await self.db().search(getattr(model, move.index), limit=100, **arguments)
+        ids = [one["member_id"] for one in sorted(wanted, key=lambda one: tuple(one[name] for name in names))]
+        assert [one.member_id for one in page.items] == ids
+
+
+async def play(moves: Sequence[Move], store: Store) -> None:
+    """Writes, and a look at everything after each of them."""
+    game = Play(store)
+    try:
+        for move in moves:
+            await getattr(game, move.what)(move)
+    finally:
+        await store.write([Delete(key_of(item)) for item in await all_items(store)])
+
+
+def some(least: int, most: int) -> st.SearchStrategy[list[Move]]:
+    """What may happen, where some teams and members are there already."""
+    member = {"nick": None, "email": None, "mentor_id": None, "code": "c"}
+    begun = [
+        Wish("create", "team", "a", {"name": "first"}, frozenset(), None, keyed=False),
+        Wish("create", "team", "b", {"name": "second"}, frozenset(), None, keyed=False),
+        Wish("create", "member", "m", {**member, "team_id": "a", "email": "x"}, frozenset(), None, keyed=True),
+        Wish("create", "member", "n", {**member, "team_id": "a", "nick": "bob"}, frozenset(), None, keyed=True),
+    ]
+    first = [Move("one", [wish], False, 0, 1, {}, 0, "by_nick", "a") for wish in begun]
+    return st.lists(MOVES, min_size=least, max_size=most).map(lambda moves: [*first, *moves])
+
+
+def test_writes_come_to_what_dictionaries_say(tmp_path_factory: pytest.TempPathFactory, request: Any) -> None:
+    """Creates, updates, replacements and removals, retried, refused and at once, leave what a model says."""
+    folder: Path = tmp_path_factory.mktemp("writes")
+    with asyncio.Runner() as runner:
+        store = runner.run(open_sqlite(folder / "club.db"))
+        runner.run(store.ensure_table(CATALOGS[0].table_definition()))
+
+        @examples(10)
+        @given(moves=some(5, 20))
+        def law(moves: list[Move]) -> None:
+            runner.run(play(moves, store))
+
+        try:
+            seen.clear()
+            in_batches(law, request, CLASSES)
+        finally:
+            runner.run(store.close())
+
+
+@pytest.fixture
+def local(request: pytest.FixtureRequest) -> Iterator[tuple[asyncio.Runner, Store]]:
+    """DynamoDB Local on an event loop of its own."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(dynamodb_local())
+        except NoServer as problem:
+            running(problem, LOCAL, request)
+            return
+        request.node.user_properties.append((RAN, LOCAL))
+        runner = stack.enter_context(asyncio.Runner())
+        store = runner.run(server.open("write-laws"))
+        runner.run(store.ensure_table(CATALOGS[0].table_definition()))
+        yield runner, store
+        runner.run(store.close())
+
+
+def test_the_same_on_dynamodb(local: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
+    """DynamoDB Local comes to the same."""
+    runner, store = local
+
+    @examples(3, deep=150)
+    @given(moves=some(2, 8))
+    def law(moves: list[Move]) -> None:
+        runner.run(play(moves, store))
+
+    in_batches(law, request)

@@ -1,0 +1,49 @@
+"""Stores with troubles: transactions that meet others, and replies that are lost although everything was done."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+from graphql_api.errors import Conflict, StoreError, StoreUnavailable
+from graphql_api.store.port import Store
+from graphql_api.store.values import TogetherWrite, Write
+from tests.stores import WrappedStore
+
+
+class TroubledStore(WrappedStore):
+    """Spoils a share of all writes."""
+
+    def __init__(self, inner: Store, random: Random, *, conflicts: float = 0.0, lost: float = 0.0) -> None:
+        super().__init__(inner)
+        self.random = random
+        self.conflicts = conflicts
+        """share of transactions that are refused, with nothing done"""
+        self.lost = lost
+        """share of writes that are done, and of which nobody is told"""
+        self.met = 0
+
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        if self._comes(self.conflicts):
+            raise Conflict("Another transaction is under way, by order: try again.")
+        await super().write_together(writes, token)
+        if self._comes(self.lost):
+            raise StoreUnavailable("The reply is lost, by order: try again.")
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        answers = await super().write(writes)
+        if self._comes(self.lost):
+            raise StoreUnavailable("The reply is lost, by order: try again.")
+        return answers
+
+    def _comes(self, share: float) -> bool:
+        comes = self.random.random() < share
+        self.met += comes
+        return comes
+
+
+def troubled(open_store: Callable[[str], Awaitable[Store]], **shares: float) -> Callable[[str], Awaitable[Store]]:
+    """Opens stores with troubles instead of healthy ones."""
+
+    async def open_troubled(url: str) -> Store:
+        return TroubledStore(await open_store(url), Random(), **shares)
+
+    return open_troubled
