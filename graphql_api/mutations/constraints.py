@@ -16,7 +16,7 @@ from graphql_api.errors import ForeignKeyBroken, NotUnique
 from graphql_api.keys.codec import shown
 from graphql_api.mutations.bindings import Held, held_by, owner_of, references_of
 from graphql_api.mutations.closing import CLOSING, closed_at, is_abandoned, opened
-from graphql_api.mutations.item_keys import WRITE_ID, key_of, keys_of
+from graphql_api.mutations.item_keys import key_of, keys_of
 from graphql_api.mutations.tries import StillBusy, unchanged
 from graphql_api.store.port import Store
 from graphql_api.store.values import Check, Delete, Expect, Item, Key, Put, TogetherWrite
@@ -54,7 +54,8 @@ async def binding_writes(
     known = await _read(store, looked_at, {} if parents_known is None else parents_known)
 
     for key, held in values.items():
-        await binding.hold(key, held, known.get(key))
+        if not binding.keeps(known.get(key), had.get(key)):
+            await binding.hold(key, held, known.get(key))
     for key, one in references.items():
         if not binding.keeps(known.get(key), had.get(key)):
             binding.name_parent(one.foreign_key, one.values, parents[key], known)
@@ -119,14 +120,9 @@ class _Binding:
     # --- unique values -----------------------------------------------------------------------------------------
 
     async def hold(self, key: Key, held: Held, stands: Item | None) -> None:
-        """Takes a unique value, or keeps it."""
-        if stands is None:
-            self.writes[key] = Put(held.item, Expect(absent=True))
-            return
-        if self.owns(stands):
-            names = (stands.keys() | held.item.keys()) - {WRITE_ID}
-            if any(stands.get(name) != held.item.get(name) for name in names):
-                self.writes[key] = Put(held.item, unchanged(stands))
+        """Takes a unique value; its item is written even if it names the record, since others may be at it."""
+        self.writes[key] = Put(held.item, unchanged(stands))
+        if stands is None or self.owns(stands):
             return
         owner = owner_of(stands)
         (other,) = await self.store.get_many([owner], consistent=True)
@@ -140,17 +136,18 @@ class _Binding:
                 argument=held.unique.parts[0].name,
             )
         # Its owner has expired, or went away without it by the hand of somebody who knows nothing of this constraint.
-        self.writes[key] = Put(held.item, unchanged(stands))
         self.writes.setdefault(owner, Check(owner, unchanged(other)))
 
     # --- foreign keys ------------------------------------------------------------------------------------------
 
     def keeps(self, stands: Item | None, old: Item | None) -> bool:
-        """Whether a reference has stood all the time, and the record with it that it names.
+        """Whether an item has stood for the record all the time, and needs no writing.
 
-        That of a record that expires may be passed over at any moment by somebody who removes the other one.
+        The record that has the value, or the reference, keeps others from touching it. Where it expires they judge by
+        their own clocks when it no longer does.
         """
-        return stands is not None and old is not None and self.owns(stands) and self.entity.ttl is None
+        kept = stands is not None and old is not None and owner_of(stands) == self.home
+        return kept and self.entity.ttl is None
 
     def name_parent(
         self, foreign_key: ForeignKeySpec, values: Sequence[Any], keys: Sequence[Key], known: Known

@@ -578,6 +578,32 @@ async def test_an_error_that_is_no_question(on_file: Shelf) -> None:
     assert len(set(store.tokens)) == 2
 
 
+class Before(WrappedStore):
+    """Has something written by other hands before the first transaction."""
+
+    def __init__(self, inner: Store, write: Put) -> None:
+        super().__init__(inner)
+        self.first: list[Put] = [write]
+
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        first, self.first = self.first, []
+        await self.inner.write(first)
+        await super().write_together(writes, token)
+
+
+async def test_an_owner_that_comes_back(on_file: Shelf) -> None:
+    """A value that was left behind is not taken where its owner gets it back meanwhile, past its item."""
+    entity = CATALOG.entity(Book)
+    await on_file.db.create(Author, author_id="a", name="Ada")
+    book = await on_file.db.create(Book, book_id="b", author_id="a", isbn="1")
+    without = book.model_copy(update={"isbn": None})
+    await on_file.store.write([Put(item_of(entity, without, on_file.tenant, "one"))])
+    store = Before(on_file.store, Put(item_of(entity, book, on_file.tenant, "two")))
+    with pytest.raises(NotUnique):
+        await on_file.through(store).put(Book(book_id="c", author_id="a", isbn="1"))
+    await on_file.check()
+
+
 # --- what it costs ---------------------------------------------------------------------------------------------
 
 

@@ -196,6 +196,26 @@ async def test_several_want_one_value(worlds: Worlds, random: Random) -> None:
     assert len(winners) > 2
 
 
+async def test_a_value_that_was_left_behind(worlds: Worlds, random: Random) -> None:
+    """Where an older release took a value from a record past its item, one of two who want it gets it."""
+    winners = set()
+    async for world in worlds.some(depth(60, 1_000)):
+        await world.db.create(Author, author_id="a", name="Ada")
+        await world.db.create(Book, book_id="b", author_id="a", isbn="1")
+        past = item_of(CATALOG.entity(Book), Book(book_id="b", author_id="a"), world.tenant, "older")
+        await world.store.write([Put(past)])
+        told = await Turns(random).run(
+            world,
+            {"back": lambda db: db.update(Book, "b", isbn="1"), "new": create_book("c", isbn="1")},
+        )
+        won = [name for name, answer in told.items() if not isinstance(answer, ShardQLError)]
+        assert len(won) == 1, told
+        assert {type(answer) for answer in told.values()} == {Book, NotUnique}, told
+        await world.check()
+        winners.add(won[0])
+    assert len(winners) == 2
+
+
 async def test_one_id_in_several_generations(worlds: Worlds, random: Random) -> None:
     """Of several who create one id at once, each for another shard generation, one does; there is one record of it."""
     winners = set()

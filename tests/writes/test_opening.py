@@ -1,0 +1,20 @@
+"""A server that starts on a new table while others do: that their transactions meet costs it time alone."""
+
+from pathlib import Path
+from random import Random
+
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.upkeep.table_meta import META_KEY, admit_table
+from tests.writes.troubles import TroubledStore
+from tests.writes.world import CATALOG
+
+
+async def test_a_table_is_opened_among_conflicts(tmp_path: Path) -> None:
+    """Whoever meets another one that records the table looks again, and opens it."""
+    store = TroubledStore(await open_sqlite(tmp_path / "new.db"), Random(1), conflicts=0.5)
+    try:
+        await admit_table(store, CATALOG, 1.0)
+        assert store.met == 1
+        assert (await store.get_many([META_KEY], True))[0] is not None
+    finally:
+        await store.close()
