@@ -60,7 +60,7 @@ def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
 ) -> None:
     """Whatever is filtered, joined or selected, however small the budget: no record is lost, repeated or miscounted."""
 
-    @examples(100, deep=2_000)
+    @examples(70, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
