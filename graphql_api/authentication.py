@@ -100,11 +100,17 @@ def credentials_in_words(settings: Settings) -> str:
     kinds = [
         *(() if issuer is None else (f"bearer tokens of {issuer.name or 'any issuer'}, keys from {issuer.jwks}",)),
         *(() if settings.api_keys_file is None else (f"API keys in {settings.api_keys_file}",)),
-        *(() if settings.production else ("tokens of `shardql token`",)),
+        *(() if settings.production else (f"tokens of `{_minting(settings)}`",)),
     ]
     if settings.tenant_claim is None:
         kinds.insert(0, "anonymous")
     return "; ".join(kinds) or "nobody"
+
+
+def _minting(settings: Settings) -> str:
+    """The command whose tokens such a server takes, in whichever shell it is given."""
+    finds_the_key = settings.store is None or settings.secrets()
+    return "shardql token" if finds_the_key else f"shardql token --store {settings.store}"
 
 
 def credential_mistakes(settings: Settings) -> Iterator[str]:

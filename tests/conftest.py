@@ -1,12 +1,14 @@
-"""What every test shares: the depth of the run, and one seed from which a run can be replayed."""
+"""What every test shares: the depth of the run, one seed from which a run can be replayed, and DynamoDB Local."""
 
+from collections.abc import Iterator
 from random import Random, SystemRandom
 
 import pytest
 from hypothesis import settings
 
 from tests.depth import DEEP_EXAMPLES, QUICK_EXAMPLES
-from tests.engines_report import report_engines
+from tests.dynamodb_local import ENGINE, NoServer, Server, dynamodb_local, running
+from tests.engines_report import RAN, report_engines
 
 SEED_OPTION = "--hypothesis-seed"
 
@@ -60,3 +62,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def random(request: pytest.FixtureRequest) -> Random:
     """Random samples for a test outside of Hypothesis, drawn from the run's seed and the test's name."""
     return Random(f"{request.config.getoption(SEED_OPTION)} {request.node.nodeid}")
+
+
+@pytest.fixture(scope="session")
+def local_dynamodb() -> Iterator[Server | NoServer]:
+    """DynamoDB Local, or why it does not run here."""
+    try:
+        with dynamodb_local() as server:
+            yield server
+    except NoServer as problem:
+        yield problem
+
+
+@pytest.fixture
+def dynamodb(local_dynamodb: Server | NoServer, request: pytest.FixtureRequest) -> Server:
+    """DynamoDB Local; without it only continuous integration fails."""
+    server = running(local_dynamodb, ENGINE, request)
+    request.node.user_properties.append((RAN, ENGINE))
+    return server

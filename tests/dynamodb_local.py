@@ -20,6 +20,8 @@ from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore, open_dyna
 from tests.engines_report import DID_NOT_RUN
 
 ROOT = Path(__file__).parent.parent
+ENGINE = "dynamodb-local"
+"""what reports and parameters of tests call it"""
 REGION = "us-east-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
 """what both servers take, for tests that open a store by its URL"""

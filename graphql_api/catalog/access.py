@@ -86,6 +86,11 @@ def rules_of(given: Allow) -> Rules | None:
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
+def is_open(rules: Rules | None) -> bool:
+    """Whether everybody is let in, known or not."""
+    return rules is None or Anyone() in rules
+
+
 def depends_on_record(rules: Rules | None) -> bool:
     """Whether it may take a record to tell whether somebody may read it."""
     return any(isinstance(rule, Owner | OwnerThrough) for rule in rules or ())

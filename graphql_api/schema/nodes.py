@@ -57,11 +57,13 @@ async def _read(info: Info, names: Names, id: str, argument: str) -> Entity | No
     database = info.context.database
     key = database.open_key(id, argument=argument)
     entity = database.catalog.entities[key.origin]
+    called = names.type(entity.type_name)
     return await read_record(
         info,
         entity,
         [*key.ids, *key.children],
-        shown_by(info, entity, type_name=names.type(entity.type_name)),
+        shown_by(info, entity, type_name=called),
+        called=called,
         keys=database.keys_at(entity, key),
         consistent=True,
         why=f"{argument} is the key of a {entity.type_name}.",

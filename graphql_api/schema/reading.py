@@ -1,6 +1,7 @@
 """The ways from a field to records: past the rules of access first, then to what the request reads together."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from graphql_api.catalog.entity import Entity
@@ -26,13 +27,21 @@ async def read_part(
 
 
 async def read_record(
-    info: Info, entity: EntitySpec, values: Sequence[Any], shown: Collection[str], **how: Any
+    info: Info,
+    entity: EntitySpec,
+    values: Sequence[Any],
+    shown: Collection[str],
+    *,
+    called: str | None = None,
+    **how: Any,
 ) -> Entity | None:
     """The record with these values of its primary key, if the caller may see it; `Forbidden` if not.
 
-    `shown`: the properties that the field shows; `how`: the options of `Reads.record`.
+    `shown`: the properties that the field shows; `called`: what is refused, where the field's name does not tell;
+    `how`: the options of `Reads.record`.
     """
     context, at = info.context, place_of(info)
+    at = at if called is None else replace(at, name=called)
     known = dict(zip((part.name for part in entity.primary), values, strict=False))
     return await context.gate.read(
         entity, known, lambda: context.reads.record(entity, values, at.path, **how), shown, at

@@ -1,6 +1,6 @@
 """Which properties of its records a selection needs, so that nothing is fetched that nobody asked for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from graphql import (
@@ -19,20 +19,19 @@ from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.schema.names import property_name
 
+_WAYS_OF_PAGE = (("items",), ("edges", "node"))
+"""from a page to its records"""
+
 
 def selected_properties(entity: EntitySpec, info: Any, *, of_page: bool = True) -> frozenset[str] | None:
     """The Python names of the properties that a selection of records reads; None where an own field may read any."""
     needs = _needs(entity)
-    selection = _Selection(info)
-    ways = [("items",), ("edges", "node")] if of_page else [()]
     found = set[str]()
-    for node in info.field_nodes:
-        for way in ways:
-            for record in selection.below(node, way):
-                if record.name.value in needs:
-                    found |= needs[record.name.value]
-                elif not record.name.value.startswith("__"):
-                    return None
+    for name in _Selection(info).of_records(info.field_nodes, _WAYS_OF_PAGE if of_page else ((),)):
+        if name in needs:
+            found |= needs[name]
+        elif not name.startswith("__"):
+            return None
     return frozenset(found)
 
 
@@ -53,9 +52,7 @@ def shown_properties(
     `type_name`: the type of the record, where the field may give records of several; `way`: the fields down to it.
     """
     needs = {name: parts for name, parts in _needs(entity).items() if name != "id"}
-    selection = _Selection(info, type_name)
-    ways = [("items",), ("edges", "node")] if of_page else [way]
-    found = (record.name.value for node in info.field_nodes for way in ways for record in selection.below(node, way))
+    found = _Selection(info, type_name).of_records(info.field_nodes, _WAYS_OF_PAGE if of_page else (way,))
     return frozenset[str]().union(*(needs[name] for name in found if name in needs))
 
 
@@ -72,6 +69,12 @@ class _Selection:
         self._variables: Mapping[str, Any] = getattr(info.variable_values, "coerced", info.variable_values)
         self._schema = info.schema
         self._type = info.schema.type_map[type_name] if type_name is not None else None
+
+    def of_records(self, nodes: Iterable[FieldNode], ways: Iterable[tuple[str, ...]]) -> Iterator[str]:
+        """The names of the fields of the records that stand at the end of these ways below the fields of a request."""
+        for node in nodes:
+            for way in ways:
+                yield from (field.name.value for field in self.below(node, way))
 
     def fields(self, selection_set: SelectionSetNode | None) -> Iterator[FieldNode]:
         """All fields of a selection, those of fragments included."""

@@ -3,23 +3,27 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from textwrap import fill
 
+from graphql_api.catalog.access import is_open
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.naming import capitalized
-from graphql_api.catalog.specs import EntitySpec
+from graphql_api.catalog.naming import camel_case, capitalized
+from graphql_api.catalog.specs import EntitySpec, JoinSpec
 from graphql_api.schema.literals import YEAR, example_range, literal
 from graphql_api.schema.names import Names
 from graphql_api.schema.searches import groups_of, orders_of
-from graphql_api.schema.ways import Needed, Way, needed_id, ways_of
+from graphql_api.schema.ways import Needed, Way, answers_everybody, needed_id, ways_of
 
 PAGE = 5
 """records of a page: few enough to see the answer whole"""
 
 MOST_FIELDS = 6
 """of a record, unless its key and its order need more"""
+
+MOST_JOINED = 3
+"""fields of a record that another one shows"""
 
 MOST_NAMES = 3
 """of entities, in a title"""
@@ -66,16 +70,31 @@ class _Writer:
     # --- which tabs --------------------------------------------------------------------------------------------
 
     def tabs(self) -> Iterator[Tab]:
-        """What runs as it is goes before what has a gap, then the entity of the first tab, then declared order."""
+        """First what answers everybody and runs as it is, then the entity of the first tab, then declared order."""
         ways = [*ways_of(self.catalog, self.names, self.known)]
         # A search by names, as (last name, first name, created) is one, shows more than one by a number or an id.
-        ways.sort(key=lambda way: (len(way.gaps), way.index.physical is None, way.kind != "text", -len(way.index.sort)))
+        ways.sort(
+            key=lambda way: (
+                not way.is_open,
+                len(way.gaps),
+                way.index.physical is None,
+                way.kind != "text",
+                -len(way.index.sort),
+            )
+        )
         main = next(iter(ways), None)
         if main is None:
             yield from map(self.one, self.catalog.entities.values())
             return
         order = [*self.catalog.entities.values()]
-        ways.sort(key=lambda way: (bool(way.gaps), way.entity is not main.entity, order.index(way.entity)))
+        ways.sort(
+            key=lambda way: (
+                not way.is_open,
+                bool(way.gaps),
+                way.entity is not main.entity,
+                order.index(way.entity),
+            )
+        )
         yield self.paging(main)
         yield self.one(main.entity)
         searched = [way for way in ways if way.kind is not None]
@@ -93,10 +112,6 @@ class _Writer:
 
     def paging(self, way: Way) -> Tab:
         """A search, and how to get on in it."""
-        conditions = {
-            "text": f'With prefix: "j" in front of limit come those whose {self._first(way)} begins so.',
-            None: "",
-        }
         return self._tab(
             capitalized(way.field),
             [
@@ -108,7 +123,7 @@ class _Writer:
                     "While nextToken is not null, more follows: copy it into the variables below, with its quotes, and",
                     "run it again.",
                 ),
-                _comment(conditions.get(way.kind, f"The conditions eq, from and to are about {self._first(way)}.")),
+                _comment(self._conditions(way)),
             ],
             way,
             [f"limit: {PAGE}", "nextToken: $nextToken"],
@@ -116,23 +131,28 @@ class _Writer:
         )
 
     def one(self, entity: EntitySpec) -> Tab:
-        """One record by its id."""
+        """One record by its id, with what it shows of others."""
         needed = (needed_id(entity, self.known.get(entity.name)),) if entity.ids else ()
         name = self.names.record(entity)
         what = f"One {entity.type_name}, {'by its id' if needed else 'of which there is one'}"
         if entity.sub_ids:
             what = f"The {'last' if entity.current is None else 'current'} entry of one {entity.type_name}"
+        joins = self._joins(entity)
+        shown = [camel_case(join.name) for join in joins]
         return Tab(
             capitalized(name),
             _document(
                 f"query {capitalized(name)}",
                 [
                     _comment(f"{what}: a single read, or null where there is none."),
+                    _comment(f"What it shows of others ({_listed(shown)}) is read in one step more.") if shown else "",
+                    _comment("node(id: …) finds it by its id, as it finds every record."),
                     _gap(needed),
+                    _rules(answers_everybody(entity, None)),
                 ],
                 name,
                 [one.text for one in needed],
-                self._fields(entity, None),
+                ["id", *self._fields(entity, None), *chain.from_iterable(map(self._joined, joins))],
             ),
         )
 
@@ -169,7 +189,11 @@ class _Writer:
     def listed(self, way: Way) -> Iterator[Tab]:
         """The same entity in another order."""
         for number, group in enumerate(groups_of(way.entity)):
-            orders = [order for order, (index, _) in orders_of(group).items() if index is not way.index]
+            orders = [
+                order
+                for order, (index, _) in orders_of(group).items()
+                if index is not way.index and answers_everybody(way.entity, index) >= way.is_open
+            ]
             if way.index in group and orders:
                 field = self.names.listed(way.entity, way.index.hash, first=number == 0)
                 listing = replace(way, field=field, index=orders_of(group)[min(orders, key=len)][0])
@@ -225,18 +249,40 @@ class _Writer:
             selection = [*_braced("pageInfo", page_info), *_braced("edges", _braced("node", fields))]
         head = f"query {title}" + (f"(${variable}: String)" if variable else "")
         given = [*(one.text for one in way.needed), *arguments]
-        query = _document(head, [*comments, _gap(way.needed)], way.field, given, selection)
+        ends = [_gap(way.needed), _rules(way.is_open)]
+        query = _document(head, [*comments, *ends], way.field, given, selection)
         return Tab(title, query, json.dumps({variable: None}, indent=2) if variable else "")
 
     def _fields(self, entity: EntitySpec, way: Way | None) -> list[str]:
         """The key, what the order is made from, then others as declared."""
         ordered = [sort.property for sort in way.index.sort] if way else []
         sources = [entity.properties[name] for part in ordered for name in part.sources or (part.name,)]
-        plain = [part for part in entity.properties.values() if part.codec is not None and part.function is None]
+        plain = [
+            part
+            for part in entity.properties.values()
+            if part.codec is not None and part.function is None and is_open(part.allow)
+        ]
         wanted = dict.fromkeys(part.name for part in (*entity.primary, *sources))
         further = (part.name for part in plain if part.name not in wanted)
         wanted |= dict.fromkeys(islice(further, max(0, MOST_FIELDS - len(wanted))))
         return [self.names.dialect.property(name) for name in wanted]
+
+    def _joins(self, entity: EntitySpec) -> list[JoinSpec]:
+        """The first join of each kind that shows everybody something."""
+        first: dict[str, JoinSpec] = {}
+        for join in entity.joins.values():
+            target = self.catalog.entities[join.target]
+            search = None if join.via is None else target.unions.get(join.via) or target.indexes[join.via]
+            if answers_everybody(target, search) and all(is_open(part.allow) for part in join.by):
+                first.setdefault(join.kind, join)
+        return [*first.values()]
+
+    def _joined(self, join: JoinSpec) -> list[str]:
+        """The beginning of what a join shows."""
+        fields = self._fields(self.catalog.entities[join.target], None)[:MOST_JOINED]
+        if join.kind == "page":
+            return _braced(f"{camel_case(join.name)}(limit: {PAGE})", _braced("items", fields))
+        return _braced(camel_case(join.name), fields)
 
     def _bounds(self, way: Way) -> tuple[list[str], str]:
         """Bounds that records lie between, as arguments and in words: of a text, that of a known record."""
@@ -246,6 +292,16 @@ class _Writer:
             return [f"from: {literal(codec, value)}"], f"{literal(codec, value)} or behind it"
         low, high = example_range(codec)
         return [f"from: {low}", f"to: {high}"], f"in {YEAR}, UTC" if way.kind == "time" else f"from {low} to {high}"
+
+    def _conditions(self, way: Way) -> str:
+        """What else may be asked of the first property of the order; of a text, how a known record's begins."""
+        if way.first is None or way.kind is None:
+            return ""
+        if way.kind != "text":
+            return f"The conditions eq, from and to are about {self._first(way)}."
+        value = getattr(way.record, way.first.name, None)
+        beginning = literal(way.first.column.codec, value[:1]) if isinstance(value, str) and value else '"j"'
+        return f"With prefix: {beginning} in front of limit come those whose {self._first(way)} begins so."
 
     def _records(self, way: Way) -> str:
         parts = [
@@ -277,6 +333,15 @@ def _comment(*sentences: str) -> str:
     return fill(
         text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _rules(open_to_all: bool) -> str:
+    return "" if open_to_all else _comment("Not for everybody: say who asks in the tab Headers.")
 
 
 def _gap(needed: Sequence[Needed]) -> str:

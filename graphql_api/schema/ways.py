@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from graphql_api.catalog.access import is_open
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec, UnionSpec
 from graphql_api.keys.outside import join_outside
 from graphql_api.keys.scalars import Boolean, EnumCodec
 from graphql_api.schema.literals import Kind, example_range, kind_of, literal
@@ -48,6 +49,11 @@ class Way:
         return [one.name for one in self.needed if not one.known]
 
     @property
+    def is_open(self) -> bool:
+        """Whether it answers whoever asks."""
+        return answers_everybody(self.entity, self.index)
+
+    @property
     def first(self) -> PropertySpec | None:
         """What `from`, `to` and their like are about."""
         return self.index.sort[0].property if self.index.sort else None
@@ -60,6 +66,11 @@ class Way:
         # A composite key is asked for by its parts as one text, so bounds of the first part alone say nothing.
         composite = self.index.physical is None and len(self.index.sort) > 1
         return "other" if composite else kind_of(self.first.codec)
+
+
+def answers_everybody(entity: EntitySpec, search: IndexSpec | UnionSpec | None) -> bool:
+    """Whether a search of an entity, or a read by its key, is for whoever asks."""
+    return is_open(entity.allow if search is None or search.allow is None else search.allow)
 
 
 def ways_of(catalog: Catalog, names: Names, known: Mapping[str, Entity]) -> Iterator[Way]:

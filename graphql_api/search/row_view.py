@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from graphql_api.catalog.items import from_stored, has_expired
-from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.keys.ranges import decode_tuple
 from graphql_api.search.item_values import Values, default_needs_record, value_reader
 from graphql_api.store.values import Row
@@ -61,10 +62,9 @@ class RowView:
     def values(self, row: Row) -> Mapping[str, Any]:
         """The values of all properties that a row tells, where it is not the whole record."""
         read, found = self.reader(row), dict[str, Any]()
-        for name, part in self.entity.properties.items():
-            if self.tells(name):
-                value = read(part)
-                found[name] = value if part.codec is not None else from_stored(self.entity, part, value)
+        for part in self._told:
+            value = read(part)
+            found[part.name] = value if part.codec is not None else from_stored(self.entity, part, value)
         return found
 
     def reader(self, row: Row) -> Values:
@@ -74,21 +74,34 @@ class RowView:
 
     def has_expired(self, row: Row, now: float) -> bool:
         """Whether a row says that its record only waits to be removed; one that does not say is still to be asked."""
-        ttl = self.entity.ttl
-        if ttl is None or not self.tells(ttl.name):
+        ttl = self._expiry
+        if ttl is None:
             return False
         if self.stores(ttl.name):
             return has_expired(self.entity, row.item, now)
         expires = self.reader(row)(ttl)
         return expires is not None and bool(expires <= now)
 
-    @property
+    # --- the same for every row --------------------------------------------------------------------------------
+
+    @cached_property
+    def _told(self) -> tuple[PropertySpec, ...]:
+        """The properties that every row tells."""
+        return tuple(part for name, part in self.entity.properties.items() if self.tells(name))
+
+    @cached_property
+    def _expiry(self) -> PropertySpec | None:
+        """The property that says when a record expires, if every row tells it."""
+        ttl = self.entity.ttl
+        return ttl if ttl is not None and self.tells(ttl.name) else None
+
+    @cached_property
     def _attributes(self) -> frozenset[str]:
         carried = self.index.projection if isinstance(self.index.projection, tuple) else ()
         keys = {self.index.sort[0].property.stored} if self.index.raw else set()
         return frozenset({*carried, *keys})
 
-    @property
+    @cached_property
     def _decoded(self) -> frozenset[str]:
         """Properties that the range value is made of; a raw one is its plain attribute, but the record's key is not."""
         return frozenset(part.name for part in self._encoded.range_parts)

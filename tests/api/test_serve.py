@@ -51,7 +51,7 @@ def test_first_and_second_start(tmp_path: Path) -> None:
         r"  mode    development: introspection, GraphiQL, explain\n"
         r"  store   sqlite:///users\.db\n"
         r"  tokens  sealed with the key in users\.db\.token-key\n"
-        r"  callers anonymous; tokens of `shardql token`\n"
+        r"  callers anonymous; tokens of `shardql token --store sqlite:///users\.db`\n"
         r"Ctrl-C stops it\.\n",
         first.said,
     )

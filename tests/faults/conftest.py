@@ -1,21 +1,18 @@
 """DynamoDB Local with the world's records, and a proxy before it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore
 from graphql_api.database import Database
-from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import NoServer, Server
 from tests.faults.proxy import FaultProxy, no_fault
 from tests.faults.world import CATALOG, database, records, wide_answer
 
 TABLE = "faults"
-ENGINE = "dynamodb-local"
 
 
 @dataclass
@@ -37,16 +34,10 @@ class Behind:
 
 
 @pytest.fixture(scope="session")
-def started() -> Iterator[Server | NoServer]:
-    """DynamoDB Local with the world's records in it, or why there is none."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(dynamodb_local())
-        except NoServer as problem:
-            yield problem
-        else:
-            asyncio.run(_fill(server))
-            yield server
+def filled(local_dynamodb: Server | NoServer) -> None:
+    """A table with the world's records, where DynamoDB Local runs."""
+    if isinstance(local_dynamodb, Server):
+        asyncio.run(_fill(local_dynamodb))
 
 
 async def _fill(server: Server) -> None:
@@ -60,12 +51,10 @@ async def _fill(server: Server) -> None:
 
 
 @pytest.fixture
-async def behind(started: Server | NoServer, request: pytest.FixtureRequest) -> AsyncIterator[Behind]:
+async def behind(dynamodb: Server, filled: None) -> AsyncIterator[Behind]:
     """A healthy way to the table, to be spoiled at will."""
-    server = running(started, ENGINE, request)
-    request.node.user_properties.append((RAN, ENGINE))
-    async with FaultProxy(int(server.endpoint.rpartition(":")[2])) as proxy:
-        ways = Behind(proxy, server)
+    async with FaultProxy(int(dynamodb.endpoint.rpartition(":")[2])) as proxy:
+        ways = Behind(proxy, dynamodb)
         yield ways
         proxy.rule = no_fault
         for store in ways.stores:

@@ -68,7 +68,10 @@ async def test_a_partial_page_comes_within_the_deadline(behind: Behind, name: st
     async def lateness() -> float:
         behind.proxy.rule = always(HARMFUL[name], FAILING)
         began = now()
-        page = await walk.step()
+        try:
+            page = await walk.step()
+        except StoreError:
+            return inf  # The machine is so busy that no shard answered in time.
         failed = [failed.shard for failed in page.shards.failed]
         assert "thing!07" in failed
         return now() - began - DEADLINE if len(failed) == 1 else inf

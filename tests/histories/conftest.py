@@ -1,32 +1,23 @@
 """Tables with orders on SQLite and on DynamoDB Local."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from graphql_api.adapters.sqlite import open_sqlite
-from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import NoServer, Server
 from tests.histories.orders import CATALOG, Shop
 
 TABLE = "histories"
-LOCAL = "dynamodb-local"
 
 
 @pytest.fixture(scope="session")
-def started() -> Iterator[Server | NoServer]:
-    """DynamoDB Local with the table, or why there is none."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(dynamodb_local())
-        except NoServer as problem:
-            yield problem
-        else:
-            asyncio.run(_make_table(server))
-            yield server
+def made(local_dynamodb: Server | NoServer) -> None:
+    """A table, where DynamoDB Local runs."""
+    if isinstance(local_dynamodb, Server):
+        asyncio.run(_make_table(local_dynamodb))
 
 
 async def _make_table(server: Server) -> None:
@@ -47,11 +38,9 @@ async def on_file(tmp_path: Path) -> AsyncIterator[Shop]:
 
 
 @pytest.fixture
-async def on_dynamodb(started: Server | NoServer, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
+async def on_dynamodb(dynamodb: Server, made: None) -> AsyncIterator[Shop]:
     """A shop on DynamoDB Local alone."""
-    server = running(started, LOCAL, request)
-    request.node.user_properties.append((RAN, LOCAL))
-    store = await server.open(TABLE)
+    store = await dynamodb.open(TABLE)
     yield Shop(store)
     await store.close()
 

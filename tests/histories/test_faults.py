@@ -16,14 +16,13 @@ from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable, Throttled
 from tests.depth import depth
-from tests.dynamodb_local import ROOT, NoServer, Server, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import ROOT, Server
 from tests.faults.faults import Fault, MeetsOthers
 from tests.faults.proxy import FaultProxy, no_fault
 from tests.faults.requests import Request
 from tests.faults.rules import always, first_try, now_and_then
 from tests.faults.troubles import CALM, HARMFUL, HARMLESS, LOUD, STEADY, settings_for
-from tests.histories.conftest import LOCAL, TABLE
+from tests.histories.conftest import TABLE
 from tests.histories.orders import CATALOG, CURRENT, Order, Shop, check_pairs, order
 
 TROUBLES: dict[str, Fault] = {**HARMFUL, **HARMLESS, "meets others": MeetsOthers()}
@@ -36,26 +35,23 @@ def _is_pair(request: Request) -> bool:
 
 
 @pytest.fixture
-async def proxy(started: Server | NoServer, request: pytest.FixtureRequest) -> AsyncIterator[FaultProxy]:
+async def proxy(dynamodb: Server) -> AsyncIterator[FaultProxy]:
     """A way to DynamoDB Local that can be spoiled."""
-    server = running(started, LOCAL, request)
-    request.node.user_properties.append((RAN, LOCAL))
-    async with FaultProxy(int(server.endpoint.rpartition(":")[2])) as made:
+    async with FaultProxy(int(dynamodb.endpoint.rpartition(":")[2])) as made:
         yield made
 
 
-async def _behind(proxy: FaultProxy, server: Server | NoServer, shop: Shop, name: str, *, lasting: bool) -> Database:
-    assert isinstance(server, Server)
+async def _behind(proxy: FaultProxy, server: Server, shop: Shop, name: str, *, lasting: bool) -> Database:
     settings = settings_for(name, lasting=lasting) if name != "meets others" else CALM
     store = await server.open(TABLE, settings, endpoint=proxy.endpoint)
     return shop.through(store)
 
 
 @pytest.mark.parametrize("name", PASSING)
-async def test_a_fault_that_passes(proxy: FaultProxy, started: Server, on_dynamodb: Shop, name: str) -> None:
+async def test_a_fault_that_passes(proxy: FaultProxy, dynamodb: Server, on_dynamodb: Shop, name: str) -> None:
     """Each transaction meets the fault once, whether it was carried out or not: it happens, and it happens once."""
     shop = on_dynamodb
-    db = await _behind(proxy, started, shop, name, lasting=False)
+    db = await _behind(proxy, dynamodb, shop, name, lasting=False)
     try:
         proxy.rule = first_try(TROUBLES[name], _is_pair)
         await db.put(order("o", "v1"))
@@ -73,10 +69,10 @@ async def test_a_fault_that_passes(proxy: FaultProxy, started: Server, on_dynamo
 
 
 @pytest.mark.parametrize("name", [name for name in LOUD if name != "corrupted"])
-async def test_a_fault_that_stays(proxy: FaultProxy, started: Server, on_dynamodb: Shop, name: str) -> None:
+async def test_a_fault_that_stays(proxy: FaultProxy, dynamodb: Server, on_dynamodb: Shop, name: str) -> None:
     """A write that nobody confirms is an error; what stands is whole all the same, and trying again later is enough."""
     shop = on_dynamodb
-    db = await _behind(proxy, started, shop, name, lasting=True)
+    db = await _behind(proxy, dynamodb, shop, name, lasting=True)
     writes: list[Callable[[], Awaitable[object]]] = [
         lambda: db.put(order("o", "v1")),
         lambda: db.update(Order, "o", version="v2", total=2),
@@ -101,11 +97,10 @@ async def test_a_fault_that_stays(proxy: FaultProxy, started: Server, on_dynamod
         await db.store.close()
 
 
-async def test_faults_now_and_then(proxy: FaultProxy, started: Server, on_dynamodb: Shop, random: Random) -> None:
+async def test_faults_now_and_then(proxy: FaultProxy, dynamodb: Server, on_dynamodb: Shop, random: Random) -> None:
     """Several writers over a bad line: whatever was acknowledged is there, whatever was not is whole or not at all."""
     shop = on_dynamodb
-    assert isinstance(started, Server)
-    db = shop.through(await started.open(TABLE, STEADY, endpoint=proxy.endpoint))
+    db = shop.through(await dynamodb.open(TABLE, STEADY, endpoint=proxy.endpoint))
     faults = [fault for name, fault in LOUD.items() if name != "corrupted"]
     done: set[str] = set()
 
@@ -126,9 +121,9 @@ async def test_faults_now_and_then(proxy: FaultProxy, started: Server, on_dynamo
         await db.store.close()
 
 
-async def test_transactions_that_meet_others_for_long(proxy: FaultProxy, started: Server, on_dynamodb: Shop) -> None:
+async def test_transactions_that_meet_others_for_long(proxy: FaultProxy, dynamodb: Server, on_dynamodb: Shop) -> None:
     """It is a conflict that may be retried, and nothing is written."""
-    db = await _behind(proxy, started, on_dynamodb, "meets others", lasting=True)
+    db = await _behind(proxy, dynamodb, on_dynamodb, "meets others", lasting=True)
     try:
         proxy.rule = always(MeetsOthers(), _is_pair)
         with pytest.raises(Conflict, match="Order o was changed by others"):

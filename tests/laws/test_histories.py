@@ -5,7 +5,6 @@ What must come is worked out with plain dictionaries and `sorted`.
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import new_class
@@ -22,13 +21,11 @@ from graphql_api.database import Database
 from graphql_api.errors import CreationChanged, InvalidRecord, RecordNotFound
 from graphql_api.store.port import Store
 from tests.depth import examples
-from tests.dynamodb_local import NoServer, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import Server
 from tests.laws.search_world import new_tenant, seen
 from tests.laws.test_search import SEAL, in_batches
 
 CURRENT = "~current"
-LOCAL = "dynamodb-local"
 SINCE = (0, 100, 200)
 """when the generations begin"""
 
@@ -307,17 +304,10 @@ def test_histories_are_what_was_written(tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def local(request: pytest.FixtureRequest) -> Iterator[tuple[asyncio.Runner, Store]]:
+def local(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
     """DynamoDB Local on an event loop of its own."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(dynamodb_local())
-        except NoServer as problem:
-            running(problem, LOCAL, request)
-            return
-        request.node.user_properties.append((RAN, LOCAL))
-        runner = stack.enter_context(asyncio.Runner())
-        store = runner.run(server.open("history-laws"))
+    with asyncio.Runner() as runner:
+        store = runner.run(dynamodb.open("history-laws"))
         runner.run(store.ensure_table(CATALOGS[0].table_definition()))
         yield runner, store
         runner.run(store.close())

@@ -13,12 +13,9 @@ from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.database import Database
 from graphql_api.store.values import TableDefinition
 from tests.depth import examples
-from tests.dynamodb_local import NoServer, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import Server
 from tests.laws.search_world import NOW, Case, draw_case, new_tenant
 from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches
-
-ENGINE = "dynamodb-local"
 
 
 @dataclass
@@ -33,24 +30,13 @@ class Local:
         return Database(case.world.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[Local | NoServer]:
-    """The engine, or why it does not run here."""
-    try:
-        with dynamodb_local() as server, asyncio.Runner() as runner:
-            store = runner.run(server.open("laws"))
-            yield Local(runner, store)
-            runner.run(store.close())
-    except NoServer as problem:
-        yield problem
-
-
 @pytest.fixture
-def local(started: Local | NoServer, request: pytest.FixtureRequest) -> Local:
-    """The engine; without it only continuous integration fails."""
-    found = running(started, ENGINE, request)
-    request.node.user_properties.append((RAN, ENGINE))
-    return found
+def local(dynamodb: Server) -> Iterator[Local]:
+    """The engine, with a table of its own."""
+    with asyncio.Runner() as runner:
+        store = runner.run(dynamodb.open("laws"))
+        yield Local(runner, store)
+        runner.run(store.close())
 
 
 def lasting(catalog: Catalog) -> TableDefinition:
@@ -65,7 +51,7 @@ async def settled() -> None:
 def test_every_walk_is_a_slice_of_the_sorted_answer(local: Local, request: pytest.FixtureRequest) -> None:
     """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
 
-    @examples(30, deep=500)
+    @examples(20, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -77,7 +63,7 @@ def test_every_walk_is_a_slice_of_the_sorted_answer(local: Local, request: pytes
 def test_changes_during_a_walk_never_touch_other_records(local: Local, request: pytest.FixtureRequest) -> None:
     """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
 
-    @examples(40, deep=500)
+    @examples(25, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphql_api.catalog.catalog import Catalog
 from graphql_api.database import Database
 from graphql_api.errors import StoreError, StoreUnavailable
 from tests.depth import examples
@@ -33,6 +34,16 @@ class Faults:
         return self.random.random() < self.chance
 
 
+def failing(data: st.DataObject, engines: Engines, catalog: Catalog) -> tuple[Database, Faults]:
+    """A catalog over a store whose reads fail, and which of them do."""
+    faults = Faults(data.draw(st.integers(0, 2**16), label="seed"))
+    most = data.draw(st.sampled_from([1, 2, 1000]), label="rows a read")
+    engines.runner.run(engines.awkward.ensure_table(catalog.table_definition()))
+    # Ties in the order of keys are the same whenever a case is drawn again.
+    store = FailingStore(ReadByRead(engines.awkward, most), faults)
+    return Database(catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), faults
+
+
 def test_failed_shards_are_owed_and_paid(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Under PARTIAL the pages together hold every record once, each page in order; under FAIL pages are exact."""
 
@@ -40,12 +51,7 @@ def test_failed_shards_are_owed_and_paid(engines: Engines, request: pytest.Fixtu
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
-        faults = Faults(data.draw(st.integers(0, 2**16), label="seed"))
-        most = data.draw(st.sampled_from([1, 2, 1000]), label="rows a read")
-        # Ties in the order of keys are the same whenever a case is drawn again.
-        store = FailingStore(ReadByRead(engines.awkward, most), faults)
-        engines.runner.run(engines.awkward.ensure_table(case.world.catalog.table_definition()))
-        db = Database(case.world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+        db, faults = failing(data, engines, case.world.catalog)
         engines.runner.run(_check(data, db, engines.awkward.settle, case, faults))
 
     in_batches(law, request, SHAPES_OF_FAILURE)

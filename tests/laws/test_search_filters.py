@@ -18,8 +18,8 @@ from tests.laws.filter_cases import Case, Search, draw_case
 from tests.laws.filter_world import World, Written, records
 from tests.laws.search_world import NOW, Record, new_tenant, seen
 from tests.laws.test_search import SEAL, Engines, Settle, engines, identity, in_batches
-from tests.laws.test_search_failures import Faults
-from tests.stores import Between, FailingStore, ReadByRead, Stingy, Unfiltered
+from tests.laws.test_search_failures import Faults, failing
+from tests.stores import Between, ReadByRead, Stingy, Unfiltered
 
 __all__ = ["engines"]
 
@@ -60,7 +60,7 @@ def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
 ) -> None:
     """Whatever is filtered, joined or selected, however small the budget: no record is lost, repeated or miscounted."""
 
-    @examples(100, deep=2_000)
+    @examples(70, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -93,12 +93,7 @@ def test_failed_shards_of_filtered_searches_are_owed_and_paid(engines: Engines, 
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
-        faults = Faults(data.draw(st.integers(0, 2**16), label="seed"))
-        most = data.draw(st.sampled_from([1, 2, 1000]), label="rows a read")
-        # Ties in the order of keys are the same whenever a case is drawn again.
-        store = FailingStore(ReadByRead(engines.awkward, most), faults)
-        engines.runner.run(engines.awkward.ensure_table(case.world.catalog.table_definition()))
-        db = Database(case.world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+        db, faults = failing(data, engines, case.world.catalog)
         engines.runner.run(_check_failures(data, db, engines.awkward.settle, case, faults))
 
     in_batches(law, request, FAILURES)

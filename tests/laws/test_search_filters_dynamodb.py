@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -11,12 +12,11 @@ from hypothesis import strategies as st
 from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.database import Database
 from tests.depth import examples
-from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import Server
 from tests.laws.filter_cases import Case, draw_case
 from tests.laws.search_world import NOW, new_tenant, seen
 from tests.laws.test_search import SEAL, in_batches
-from tests.laws.test_search_dynamodb import ENGINE, lasting, settled
+from tests.laws.test_search_dynamodb import lasting, settled
 from tests.laws.test_search_filters import OPERATIONS, check_changes, check_walks
 
 CLASSES = [
@@ -35,33 +35,22 @@ class Tables:
 
     def database(self, case: Case) -> Database:
         definition = lasting(case.world.catalog)
-        name = f"filters{len(self.stores)}"
         store = self.stores.get(repr(definition))
         if store is None:
-            store = self.stores[repr(definition)] = self.runner.run(self.server.open(name))
+            opening = self.server.open(f"filters-{uuid4().hex}")
+            store = self.stores[repr(definition)] = self.runner.run(opening)
             self.runner.run(store.ensure_table(definition))
         return Database(case.world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant())
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[Tables | NoServer]:
-    """The engine, or why it does not run here."""
-    try:
-        with dynamodb_local() as server, asyncio.Runner() as runner:
-            tables = Tables(runner, server, {})
-            yield tables
-            for store in tables.stores.values():
-                runner.run(store.close())
-    except NoServer as problem:
-        yield problem
-
-
 @pytest.fixture
-def tables(started: Tables | NoServer, request: pytest.FixtureRequest) -> Tables:
-    """The engine; without it only continuous integration fails."""
-    found = running(started, ENGINE, request)
-    request.node.user_properties.append((RAN, ENGINE))
-    return found
+def tables(dynamodb: Server) -> Iterator[Tables]:
+    """The engine, with tables for one law."""
+    with asyncio.Runner() as runner:
+        made = Tables(runner, dynamodb, {})
+        yield made
+        for store in made.stores.values():
+            runner.run(store.close())
 
 
 def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
@@ -69,7 +58,7 @@ def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
 ) -> None:
     """Whatever the engine tests of a filter by itself: no record is lost or repeated, however small the budget."""
 
-    @examples(25, deep=250)
+    @examples(18, deep=250)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -84,7 +73,7 @@ def test_changes_during_a_filtered_walk_never_touch_other_records(
 ) -> None:
     """Whatever is inserted, deleted or moved, untouched records come once, in order, and no page has one twice."""
 
-    @examples(15, deep=150)
+    @examples(10, deep=150)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -27,17 +27,17 @@ BAD_LINES = b'no json\n{"userId": "u"}\n'
 
 
 @pytest.fixture
-def urls(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+def urls(dynamodb: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """SQLite, and a table of DynamoDB Local that a command has made."""
     monkeypatch.chdir(tmp_path)
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    dynamodb = (
-        f"dynamodb://same-{uuid4().hex}?region={REGION}&endpoint={server.endpoint}"
-        "&table_pause=0.05&read_seconds=20&deadline=60"
+    table = (
+        f"dynamodb://same-{uuid4().hex}?region={REGION}&endpoint={dynamodb.endpoint}"
+        "&table_pause=0.05&connect_seconds=10&read_seconds=20&deadline=60"
     )
-    assert run("table", "create", USERS, "--store", dynamodb).exit_code == 0
-    return "sqlite:///same.db", dynamodb
+    assert run("table", "create", USERS, "--store", table).exit_code == 0
+    return "sqlite:///same.db", table
 
 
 def run(*words: str) -> Result:

@@ -62,10 +62,10 @@ class Engines:
 
 
 @pytest.fixture
-def engines(server: Server, tmp_path: Path) -> Iterator[Engines]:
+def engines(dynamodb: Server, tmp_path: Path) -> Iterator[Engines]:
     """Both engines, with a table of their own."""
     with asyncio.Runner() as runner:
-        stores = runner.run(open_sqlite(tmp_path / "twin.db")), runner.run(server.open("twin"))
+        stores = runner.run(open_sqlite(tmp_path / "twin.db")), runner.run(dynamodb.open("twin"))
         yield Engines(runner, *stores, tmp_path)
         for store in stores:
             runner.run(store.close())
@@ -83,7 +83,7 @@ def few_shards(shape: Shape) -> Shape:
 def test_the_same_programs_give_the_same_pages(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Whatever is written, deleted, loaded, grown and searched: pages, tokens, errors and records are the same."""
 
-    @examples(50, deep=1_000)
+    @examples(35, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         world = build(few_shards(data.draw(shapes(), label="shape")))

@@ -57,6 +57,7 @@ def test_what_is_waived_may_differ() -> None:
     """A page may cost something else, and where records tie, they may come in another order."""
     check_same(PAGE, {**PAGE, "explain": {**PAGE["explain"], "read": {"rounds": 3, "returned": 2}}}, ties=False)
     check_same(PAGE, TURNED, ties=True)
+    check_same(RESUMED, {**RESUMED, "shards": 1, "explain": {**RESUMED["explain"], "shards": 1}}, ties=True)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,16 @@ def _without_order_of_ties(view: View) -> View:
     if "items" not in view:
         return view
     tokens = {name: view[name] is not None for name in TOKENS}
-    return {**view, **tokens, "items": view["values"], "cursors": len(view["cursors"])}
+    return _without_beginning({**view, **tokens, "items": view["values"], "cursors": len(view["cursors"])})
+
+
+def _without_beginning(view: View) -> View:
+    """Behind a place that is another one for each engine, the page without where its reads begin."""
+    if not view["explain"]["resumed"]:
+        return view
+    begun = ("shards", "hashKeys", "firstRead")
+    plan = {name: value for name, value in view["explain"].items() if name not in begun}
+    return {name: value for name, value in view.items() if name != "shards"} | {"explain": plan}
 
 
 def _without_places_among_filtered(view: View) -> View:
@@ -47,11 +56,7 @@ def _without_places_among_filtered(view: View) -> View:
         ("start cursor", view["has previous"] and not goes_on),
     ):
         told[name] = view[name] is not None if differs else view[name]
-    if view["explain"]["resumed"]:  # from such a place, with what its token tells of the cost
-        del told["shards"]
-        begun = ("shards", "hashKeys", "firstRead")
-        told["explain"] = {name: value for name, value in view["explain"].items() if name not in begun}
-    return told
+    return _without_beginning(told)
 
 
 COST = Waiver(
@@ -61,7 +66,8 @@ COST = Waiver(
 )
 ORDER_OF_TIES = Waiver(
     "the order of ties",
-    "On a raw index records may tie, and each engine has an order of its own among them; tokens name one of them.",
+    "On a raw index records may tie, and each engine has an order of its own among them, with those that have expired: "
+    "tokens name one of them, and what lies behind it may be in fewer shards.",
     _without_order_of_ties,
 )
 FILTERED = Waiver(

@@ -398,7 +398,7 @@ async def test_nodes(tmp_path: Path) -> None:
         one = "query ($id: ID!) { node(id: $id) { __typename ... on Doc { title } ... on Shelf { title } } }"
         assert (await ask.data(one, {"id": of_ann}, caller=ANN))["node"] == {"__typename": "Doc", "title": "t0"}
         assert (await refused(ask, one, NOBODY, id=of_ann)) == (
-            "node is for members of Admin or those whom userId names: sign in."
+            "Doc is for members of Admin or those whom userId names: sign in."
         )
         with_pay = "query ($id: ID!) { node(id: $id) { ... on Doc { pay } } }"
         assert await refused(ask, with_pay, ADMIN, id=of_ann) == PAY

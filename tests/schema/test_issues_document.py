@@ -14,8 +14,7 @@ from graphql_api.database import Database
 from graphql_api.examples.backlog import ACME, BRIDGE, DAILY_NEWS, GRID_VIEW, WRITTEN_OUT, backlog
 from graphql_api.examples.issues import Issue, IssueState, catalog, sample
 from tests.depth import depth
-from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import Server
 from tests.schema.asking import SEAL, Asked, asked, asking, opened, write
 from tests.stores import Counts, ReadByRead
 
@@ -329,22 +328,10 @@ async def check_walk(ask: Asked, issues: list[Issue], order: str, limit: int, *,
     assert last in [{**one_read, "records_read": limit + more} for more in {0, int(again)}]
 
 
-@pytest.fixture(scope="module")
-def local() -> Iterator[Server | NoServer]:
-    """DynamoDB Local, or why it does not run here."""
-    try:
-        with dynamodb_local() as server:
-            yield server
-    except NoServer as problem:
-        yield problem
-
-
-async def test_pages_on_dynamodb(local: Server | NoServer, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+async def test_pages_on_dynamodb(dynamodb: Server, tmp_path: Path) -> None:
     """DynamoDB gives the same pages in every order, and reads as much for each of them."""
-    server = running(local, "dynamodb-local", request)
-    request.node.user_properties.append((RAN, "dynamodb-local"))
     issues = [*backlog(depth(quick=400, deep=5_000))]
-    store = await server.open(f"issues-{tmp_path.name}")
+    store = await dynamodb.open(f"issues-{tmp_path.name}")
     async with opened(catalog, store, *sample(0), *issues) as db:
         for order in ORDERS:
             await check_walk(asking(db, graph=GRAPH), issues, order, limit=100, again=order in BACKWARDS)

@@ -1,6 +1,6 @@
 """How many steps, calls and keys joined records take, on every engine: siblings are read together."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +10,7 @@ import pytest
 
 from graphql_api import Catalog, Created, Entity, HasMany, Id, Index, Ref, RefMany, Shards, SubId, Timestamp
 from graphql_api.adapters.sqlite import open_sqlite
-from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import ENGINE, Server
 from tests.levels import LevelStore
 from tests.schema.asking import Asked, asking, opened
 
@@ -97,23 +96,10 @@ class Opened:
 Open = Callable[[], AbstractAsyncContextManager[Opened]]
 
 
-@pytest.fixture(scope="module")
-def local() -> Iterator[Server | NoServer]:
-    """DynamoDB Local, or why it does not run here."""
-    try:
-        with dynamodb_local() as server:
-            yield server
-    except NoServer as problem:
-        yield problem
-
-
-@pytest.fixture(params=["sqlite", "dynamodb-local"])
+@pytest.fixture(params=["sqlite", ENGINE])
 def open_orders(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens the orders on an engine."""
-    server: Server | None = None
-    if request.param != "sqlite":
-        server = running(request.getfixturevalue("local"), request.param, request)
-        request.node.user_properties.append((RAN, request.param))
+    server: Server | None = request.getfixturevalue("dynamodb") if request.param == ENGINE else None
 
     @asynccontextmanager
     async def open_one() -> AsyncIterator[Opened]:

@@ -1,6 +1,6 @@
 """Walks through GraphQL give what Python gives and what sorting gives, on every engine and any number of shards."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from operator import attrgetter
 from pathlib import Path
@@ -13,8 +13,7 @@ from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.database import Database
 from tests.depth import is_deep
-from tests.dynamodb_local import NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import ENGINE, Server
 from tests.schema.asking import Asked, asking, opened
 from tests.schema.people import people_catalog, some_people
 
@@ -26,23 +25,10 @@ Open = Callable[[int], AbstractAsyncContextManager[Database]]
 """a database with people over so many shards"""
 
 
-@pytest.fixture(scope="module")
-def local() -> Iterator[Server | NoServer]:
-    """DynamoDB Local, or why it does not run here."""
-    try:
-        with dynamodb_local() as server:
-            yield server
-    except NoServer as problem:
-        yield problem
-
-
-@pytest.fixture(params=["sqlite", "dynamodb-local"])
+@pytest.fixture(params=["sqlite", ENGINE])
 def open_people(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens people on an engine."""
-    server: Server | None = None
-    if request.param != "sqlite":
-        server = running(request.getfixturevalue("local"), request.param, request)
-        request.node.user_properties.append((RAN, request.param))
+    server: Server | None = request.getfixturevalue("dynamodb") if request.param == ENGINE else None
 
     @asynccontextmanager
     async def open_one(shards: int) -> AsyncIterator[Database]:

@@ -211,9 +211,13 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, words: Sequence[str], write: int)
             await asyncio.sleep(10)
         return [None for _ in arguments[2]]
 
-    with monkeypatch.context() as patched:
-        patched.setattr("graphql_api.database.put_records", put_records)
-        return run(*words)
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # Shells let background jobs ignore it.
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr("graphql_api.database.put_records", put_records)
+            return run(*words)
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 def test_stopped_load_goes_on_by_the_same_command(monkeypatch: pytest.MonkeyPatch) -> None:

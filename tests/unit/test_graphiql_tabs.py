@@ -6,13 +6,30 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
 from graphql import OperationDefinitionNode, parse, validate
 
-from graphql_api import Catalog, Entity, Id, Index, Int32, SubId, TimestampMs, desc, open_catalog
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    HasMany,
+    Id,
+    Index,
+    Int32,
+    Ref,
+    SubId,
+    Timestamp,
+    TimestampMs,
+    allow,
+    desc,
+    group,
+    open_catalog,
+    signed_in,
+)
 from graphql_api.examples.orders import catalog as orders
 from graphql_api.examples.orders import sample as sample_orders
 from graphql_api.examples.users import catalog as users
@@ -188,6 +205,53 @@ def test_gaps_are_named() -> None:
         "User": ["# Put a value that is in your data for id."],
         "EmailByUser": ["# Put a value that is in your data for userId."],
     }
+
+
+def test_a_record_shows_others() -> None:
+    """The tab of one record has its `id`, and one join of each kind, with the beginning of what it shows."""
+    tab = next(tab for tab in tabs_of(orders, [*sample_orders(3)]) if tab.title == "Plugin_Order")
+    selection = tab.query.partition('id: "order-123") {')[2].split()
+    assert selection[0] == "id"
+    assert " ".join(selection).endswith(
+        "customer { customerId name email } products { productId name price } "
+        "lines(limit: 5) { items { orderId category productId } } } }"
+    )
+
+
+class Paper(Entity, allow=group("Clerk")):
+    """For clerks."""
+
+    paper_id: Id[str]
+    created: Created[Timestamp]
+    title: str
+    by_title = Index(sort="title")
+
+
+class Note(Entity):
+    """For everybody, but for its price and its paper; found by what is not for everybody, or by a day."""
+
+    note_id: Id[str]
+    price: Annotated[int, allow(signed_in)]
+    paper_id: str
+    text: str
+    day: date
+    by_text = Index(sort="text", allow=signed_in)
+    by_day = Index(sort="day")
+    paper = Ref("Paper", by="paper_id")
+    same = HasMany("Note", via="by_paper")
+    by_paper = Index(hash="paper_id", sort="day")
+
+
+async def test_what_is_not_for_everybody(tmp_path: Path) -> None:
+    """Tabs ask for what everybody may see; where there is nothing such they say that somebody has to be known."""
+    note = Note(note_id="n", price=1, paper_id="p", text="t", day=date(2024, 5, 1))
+    catalog = Catalog(Paper, Note)
+    tabs = tabs_of(catalog, [Paper(paper_id="p", created=1, title="t"), note])
+    found = await answers(catalog, [note], tabs, tmp_path / "data.db")
+    assert [title for title in found if title.startswith("Paper")] == []
+    assert found["Note"]["same"]["items"] == [{"noteId": "n", "paperId": "p", "text": "t"}]
+    assert not any("price" in tab.query or "paper {" in tab.query for tab in tabs)
+    assert all("# Not for everybody" in tab.query for tab in tabs_of(Catalog(Paper)))
 
 
 def test_titles_name_the_catalog() -> None:

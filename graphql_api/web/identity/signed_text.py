@@ -32,7 +32,7 @@ class SignedText:
         try:
             payload = _JWS.decode(self.text, key.key, algorithms=[self.algorithm])
         except (PyJWTError, ValueError, TypeError):
-            raise Unauthenticated("The signature of the token is not right: it was changed, or forged.") from None
+            raise Unauthenticated("The signature of the token is not right: get a new token.") from None
         return _object(payload, "The claims of the token are")
 
 
