@@ -15,8 +15,8 @@ from graphql_api.errors import (
     ShardQLError,
 )
 from graphql_api.fanout.find_page import Count, count_records, find_page
+from graphql_api.fanout.index_reading import Work
 from graphql_api.fanout.page import Page
-from graphql_api.fanout.run_search import Work
 from graphql_api.keys.codec import shown
 from graphql_api.keys.record_key import RecordKey, RecordKeySeal
 from graphql_api.keys.segments import readable

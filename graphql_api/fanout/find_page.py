@@ -8,7 +8,7 @@ from typing import Any, Literal
 from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.specs import SortProperty
 from graphql_api.errors import StoreError, TooManyToSort
-from graphql_api.fanout.run_search import Found, IndexReading, Work
+from graphql_api.fanout.index_reading import Found, IndexReading, Work
 from graphql_api.search.how_much import MOST_FETCHED, Tries
 from graphql_api.search.item_values import value_reader
 from graphql_api.search.page_token import Place

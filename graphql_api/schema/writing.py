@@ -10,7 +10,7 @@ from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import FieldProblem as Problem
 from graphql_api.errors import InvalidRecord, RecordNotFound, ShardQLError
-from graphql_api.fanout.run_search import Work
+from graphql_api.fanout.index_reading import Work
 from graphql_api.mutations.commands import Command, Remove
 from graphql_api.schema.access import place_of
 from graphql_api.schema.arguments import Info
