@@ -36,11 +36,13 @@ LOUD: dict[str, Fault] = {
 }
 HARMFUL: dict[str, Fault] = SILENT | LOUD
 
-CALM = DynamoSettings(deadline=60.0, read_seconds=20.0, backoff_base=0.01, backoff_cap=0.05, breaker_seconds=0.1)
+CALM = DynamoSettings(
+    deadline=60.0, connect_seconds=10.0, read_seconds=20.0, backoff_base=0.01, backoff_cap=0.05, breaker_seconds=0.1
+)
 """takes no busy machine for a fault"""
-HASTY = replace(CALM, deadline=1.7, read_seconds=0.5)
+HASTY = replace(CALM, deadline=1.7, connect_seconds=0.3, read_seconds=0.5)
 """for faults that only a clock can notice: it gives up on an answer, and then on the whole call"""
-STEADY = replace(CALM, read_seconds=0.5)
+STEADY = replace(HASTY, deadline=CALM.deadline)
 """for the same where they pass: there is time for another attempt"""
 
 
