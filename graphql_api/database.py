@@ -24,6 +24,7 @@ from graphql_api.mutations.apply import apply_each, delete_unbound, living_recor
 from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
 from graphql_api.mutations.drafts import given_values
 from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, keys_of
+from graphql_api.mutations.together import Together
 from graphql_api.mutations.writes import carry_out
 from graphql_api.search.dialect import OPTIONS, PAGING, PYTHON, Dialect
 from graphql_api.search.plan import SearchPlan
@@ -50,12 +51,17 @@ class Database:
     clock: Clock = system_clock
     tenant: str | None = None
     principal: str | None = None
+    """who it is and what they may do: whom page tokens belong to"""
+    subject: str | None = None
+    """who it is, whatever they may do: whom idempotency keys belong to; the principal, where none is given"""
     key_seal: RecordKeySeal = field(default_factory=RecordKeySeal.new)
     """of record keys; where none is given, they are worth nothing to another database"""
 
-    def scoped(self, *, tenant: str | None = None, principal: str | None = None) -> "Database":
-        """The same data as another tenant and principal: other records, other tokens."""
-        return replace(self, tenant=tenant, principal=principal)
+    def scoped(
+        self, *, tenant: str | None = None, principal: str | None = None, subject: str | None = None
+    ) -> "Database":
+        """The same data as another tenant, principal and subject: other records, tokens and idempotency keys."""
+        return replace(self, tenant=tenant, principal=principal, subject=subject)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -238,13 +244,16 @@ class Database:
             command,
             self.tenant,
             clock=self.clock,
-            principal=self.principal,
+            subject=self.principal if self.subject is None else self.subject,
             ttl_attribute=self.catalog.table_definition().ttl_attribute,
         )
 
     async def apply_each(self, commands: Sequence[Command]) -> list[Entity | ShardQLError | None]:
         """Carries out several writes, each by itself; those of one record in their order."""
-        return await apply_each(self.apply, commands)
+        if len(commands) < 2:
+            return await apply_each(self.apply, commands)
+        async with Together(self.store) as store:
+            return await apply_each(replace(self, store=store).apply, commands)
 
     @overload
     async def create(self, what: E, /, *, idempotency_key: str | None = None) -> E: ...
@@ -288,7 +297,7 @@ class Database:
         if not records:
             return []
         entity = self.catalog.entity(type(records[0]))
-        return await put_records(self.store, entity, records, self.tenant, now=self.clock())
+        return await put_records(self.store, entity, records, self.tenant, clock=self.clock)
 
     async def restore_many(self, records: Sequence[Entity]) -> list[ShardQLError | None]:
         """The same for what comes out of another table, current records among it.
@@ -298,7 +307,7 @@ class Database:
         if not records:
             return []
         entity = self.catalog.entity(type(records[0]))
-        return await put_records(self.store, entity, records, self.tenant, now=self.clock(), restoring=True)
+        return await put_records(self.store, entity, records, self.tenant, clock=self.clock, restoring=True)
 
     async def update(
         self,

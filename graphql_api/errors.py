@@ -349,6 +349,17 @@ class StoreUnavailable(StoreError):
     status = 503
     retryable = True
 
+    certain: bool = False
+    """nothing of what was asked for was carried out: none of it has reached the store"""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """Nobody knows whether a write was carried out that must not be carried out twice."""
+
+    code = "OUTCOME_UNKNOWN"
+    status = 504
+    retryable = False
+
 
 class Throttled(StoreError):
     """The store asks for patience."""

@@ -10,9 +10,9 @@ import orjson
 from starlette.applications import Starlette
 
 from graphql_api.authentication import identify_of
-from graphql_api.catalog.access_rules import open_entities, open_in_words
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.left_open import left_open
 from graphql_api.catalog.load import load_catalog, load_declared
 from graphql_api.database import Database
 from graphql_api.errors import InvalidSettings
@@ -54,10 +54,10 @@ def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) ->
 
 
 def tell_what_is_open(catalog: Catalog, settings: Settings) -> None:
-    """In production, what everybody may read has to be meant so."""
-    unsaid = open_entities([*catalog.entities.values()])
-    if settings.production and unsaid:
-        log.warning("%s", open_in_words(unsaid))
+    """In production, what everybody may read or write has to be meant so."""
+    if settings.production:
+        for unsaid in left_open([*catalog.entities.values()], is_written=not settings.read_only):
+            log.warning("%s", unsaid.told)
 
 
 def open_served(catalog: Catalog, settings: Settings, secrets: Secrets) -> AbstractAsyncContextManager[Database]:
@@ -105,6 +105,9 @@ def application(
         only_documents=settings.only_documents,
         read_unit_price=settings.read_unit_price,
     )
+    page = None
+    if settings.graphiql:
+        page = graphiql_page(title_of(graph.catalog), tabs_of(graph, records, read_only=settings.read_only))
     options = WebOptions(
         path=settings.path,
         body_limit=settings.max_body_bytes,
@@ -117,7 +120,7 @@ def application(
         operations.opening(open_database),
         options,
         [*operations.routes(), *(graphiql_routes(settings.path) if settings.graphiql else ())],
-        page=graphiql_page(title_of(graph.catalog), tabs_of(graph.catalog, records)) if settings.graphiql else None,
+        page=page,
         identify=identify_of(settings, secrets),
         middleware=[operations.middleware()],
     )

@@ -17,6 +17,7 @@ import aioboto3
 import pytest
 
 from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore, open_dynamodb
+from graphql_api.store.values import TableDefinition
 from tests.engines_report import DID_NOT_RUN
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +49,14 @@ class Server:
         """Opens a table of it."""
         given = {"region": REGION, "endpoint": self.endpoint, "session": session(), "random": Random(1)}
         return await open_dynamodb(table, settings=settings, **{**given, **more})
+
+    async def make(self, table: str, definition: TableDefinition) -> None:
+        """Makes a table that several tests share."""
+        store = await self.open(table)
+        try:
+            await store.ensure_table(definition)
+        finally:
+            await store.close()
 
 
 @cache

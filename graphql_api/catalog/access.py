@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,9 @@ def rules_of(given: Allow) -> Rules | None:
     """Rules in one form; None where nothing was said."""
     if given is None:
         return None
-    return tuple(given) if isinstance(given, Sequence) else (given,)
+    one_or_several: Any = given  # A text is one mistake, and not one for each letter.
+    is_one = isinstance(one_or_several, str) or not isinstance(one_or_several, Sequence)
+    return (one_or_several,) if is_one else tuple(one_or_several)
 
 
 def is_open(rules: Rules | None) -> bool:

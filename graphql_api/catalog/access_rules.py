@@ -25,17 +25,6 @@ def access_violations(spec: EntitySpec, specs: Sequence[EntitySpec]) -> Iterator
             yield search.attribute, problem, remedy
 
 
-def open_entities(specs: Sequence[EntitySpec]) -> list[str]:
-    """Those that everybody may read, since nothing was said."""
-    return [spec.type_name for spec in specs if spec.allow is None]
-
-
-def open_in_words(entities: Sequence[str]) -> str:
-    """What people are told of these."""
-    carry = "which carries" if len(entities) == 1 else "which carry"
-    return f"Whoever reaches the server may read {', '.join(entities)}, {carry} no rule."
-
-
 def _searches(spec: EntitySpec) -> Iterator[IndexSpec | UnionSpec]:
     yield from spec.indexes.values()
     yield from spec.unions.values()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from graphql_api.catalog.constraints import ForeignKey
+from graphql_api.catalog.constraints import ForeignKey, Generated
 from graphql_api.catalog.generations import CREATION_CODECS
 from graphql_api.catalog.naming import NAME, camel_case
 from graphql_api.catalog.specs import EntitySpec, ForeignKeySpec, PropertySpec
@@ -26,7 +26,7 @@ def bound(specs: Sequence[EntitySpec], bare: Sequence[EntitySpec], problems: lis
     for spec in specs:
         problems += [
             Violation(spec.type_name, place, problem, remedy)
-            for rule in (_unique, _server_set, _counters, _immutable, _count)
+            for rule in (_unique, _server_set, _counters, _generated, _immutable, _count)
             for place, problem, remedy in rule(spec)
         ]
         keys = []
@@ -39,9 +39,13 @@ def bound(specs: Sequence[EntitySpec], bare: Sequence[EntitySpec], problems: lis
                 by = tuple(spec.properties[name] for name in word.by)
                 keys.append(ForeignKeySpec(camel_case(attribute), parents[word.entity], by))
         with_keys.append(replace(spec, foreign_keys=tuple(keys)))
-    named = [(key.parent.name, spec.name) for spec in with_keys for key in spec.foreign_keys]
     return [
-        replace(spec, children=tuple(dict.fromkeys(child for parent, child in named if parent == spec.name)))
+        replace(
+            spec,
+            children=tuple(
+                child for child in with_keys if any(key.parent.name == spec.name for key in child.foreign_keys)
+            ),
+        )
         for spec in with_keys
     ]
 
@@ -156,6 +160,17 @@ def _counters(spec: EntitySpec) -> Found:
                 yield part.name, f"counts the records of one {name}, which is no plain value.", "Name one that is."
             elif name == part.name or group.counts is not None or name in _renewed(spec):
                 yield part.name, f"counts the records of one {name}, which is set later.", "Name one that is given."
+
+
+def _generated(spec: EntitySpec) -> Found:
+    for name, part in spec.properties.items():
+        factory = spec.model.model_fields[name].default_factory
+        if isinstance(factory, Generated) and not factory.fit(part.codec):
+            yield (
+                name,
+                "is generated, and is neither a str nor a UUID.",
+                "Make it one of these, or give a Field(default_factory=…) that makes its values.",
+            )
 
 
 def _renewed(spec: EntitySpec) -> set[str]:

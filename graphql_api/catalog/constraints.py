@@ -1,11 +1,15 @@
 """The words for what must hold of records together, and for values that are made for them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from secrets import choice
 from string import ascii_lowercase, digits
 from typing import Any
+from uuid import uuid4
 
 from pydantic import Field
+
+from graphql_api.keys.codec import Codec
+from graphql_api.keys.scalars import Text, Uuid
 
 _ID_LETTERS = ascii_lowercase + digits
 _ID_LENGTH = 22
@@ -63,11 +67,35 @@ def counter(*group: str) -> Any:
     return Field(default_factory=Counted(group))
 
 
+class Generated:
+    """Makes the values of a property, of the type that the property is found to have."""
+
+    __slots__ = ("make",)
+
+    def __init__(self) -> None:
+        self.make: Callable[[], Any] = new_id
+
+    def __call__(self) -> Any:
+        return self.make()
+
+    def fit(self, codec: Codec[Any] | None) -> bool:
+        """Whether values of this type can be made, which they are from now on."""
+        made = None if codec is None else _MADE.get(type(codec))
+        self.make = made or new_id
+        return made is not None
+
+
 def generated() -> Any:
-    """An id that is made where none is given: `user_id: Id[str] = generated()`."""
-    return Field(default_factory=new_id)
+    """An id that is made where none is given: `user_id: Id[str] = generated()`, or `Id[UUID]`.
+
+    Of any other type, give a `Field(default_factory=…)` of your own.
+    """
+    return Field(default_factory=Generated(), validate_default=True)
 
 
 def new_id() -> str:
     """A new id for all time, of lower-case letters and digits."""
     return "".join(choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
+
+
+_MADE: Mapping[type[Codec[Any]], Callable[[], Any]] = {Text: new_id, Uuid: uuid4}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from graphql_api.catalog.access import Allow, Rules, rules_of
-from graphql_api.catalog.constraints import Constraint, Counted, ForeignKey, UniqueTogether
+from graphql_api.catalog.annotations import read_annotation
+from graphql_api.catalog.constraints import Constraint, Counted, ForeignKey, Generated, UniqueTogether
 from graphql_api.catalog.joins import Join
 from graphql_api.catalog.markers import Derived, Index, Primary, Searchable, Shards, Union
 from graphql_api.catalog.naming import entity_name
@@ -104,6 +105,7 @@ class Entity(BaseModel):
         ]
         if mistakes:
             raise InvalidCatalog(mistakes)
+        _fit_generated(cls)
         cls.__declaration__ = replace(cls.__declaration__, derived=_in_order(_derived(cls)))
 
     @model_validator(mode="before")
@@ -136,6 +138,13 @@ def _derived(model: type[Entity]) -> dict[str, Derived]:
         for name, field in model.model_fields.items()
         if isinstance(field.default_factory, Derived)
     }
+
+
+def _fit_generated(model: type[Entity]) -> None:
+    """Lets what is generated be of its property's type, as far as that is known; the catalog reports what cannot be."""
+    for field in model.model_fields.values():
+        if isinstance(field.default_factory, Generated):
+            field.default_factory.fit(read_annotation(field.annotation, field.metadata).codec)
 
 
 def _in_order(rules: dict[str, Derived]) -> dict[str, Derived]:

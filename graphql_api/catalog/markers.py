@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from graphql_api.catalog.access import Allow, rules_of
 from graphql_api.keys import scalars
@@ -43,6 +44,18 @@ class StoredAs:
     codec: scalars.Codec[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Bounds of a whole number, beside those of its property: of two in `Field` pydantic keeps the last."""
+
+    low: int
+    high: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """What the property admits, and of that what lies within."""
+        return core_schema.chain_schema([handler(source), core_schema.int_schema(ge=self.low, le=self.high)])
+
+
 Id = Annotated[T, Role("id")]
 """part of the unique id; several of them form a composite one, in declared order"""
 
@@ -67,13 +80,13 @@ Unique = Annotated[T, Role("unique")]
 Immutable = Annotated[T, Role("immutable")]
 """never changes once the record is there"""
 
-Timestamp = Annotated[int, StoredAs(scalars.Timestamp()), Field(ge=-(2**53), le=2**53)]
+Timestamp = Annotated[int, StoredAs(scalars.Timestamp()), Within(-(2**53), 2**53)]
 """seconds since 1970-01-01 UTC"""
 
-TimestampMs = Annotated[int, StoredAs(scalars.TimestampMs()), Field(ge=-(2**53), le=2**53)]
+TimestampMs = Annotated[int, StoredAs(scalars.TimestampMs()), Within(-(2**53), 2**53)]
 """milliseconds since 1970-01-01 UTC"""
 
-Int32 = Annotated[int, StoredAs(scalars.Int32()), Field(ge=-(2**31), le=2**31 - 1)]
+Int32 = Annotated[int, StoredAs(scalars.Int32()), Within(-(2**31), 2**31 - 1)]
 """a whole number that GraphQL's `Int` can hold"""
 
 

@@ -20,8 +20,8 @@ from graphql_api.catalog.naming import camel_case
 from graphql_api.errors import InvalidValue
 from graphql_api.store.values import AttributeValue
 
-DEEPEST = 30
-"""levels of lists and maps inside one another; engines end at 32"""
+DEEPEST = 29
+"""levels of lists and maps inside one another; engines end at 32, and a kept answer has one more than its record"""
 
 
 # --- writing ---------------------------------------------------------------------------------------------------

@@ -212,8 +212,8 @@ class EntitySpec:
     """counts the writes of a record"""
     unique: tuple[UniqueSpec, ...] = ()
     foreign_keys: tuple[ForeignKeySpec, ...] = ()
-    children: tuple[str, ...] = ()
-    """names of the entities that have foreign keys to this one, as in hash keys"""
+    children: "tuple[EntitySpec, ...]" = ()
+    """the entities that have foreign keys to this one, without their own children"""
 
     @property
     def primary(self) -> tuple[PropertySpec, ...]:

@@ -21,7 +21,8 @@ from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.cli.outcome import FINDINGS, errors_told
 from graphql_api.cli.samples import offers_samples, sample_records
-from graphql_api.upkeep.capacity import EntityCapacity, entity_capacity
+from graphql_api.upkeep.capacity import EntityCapacity, entity_capacity, stored_items
+from graphql_api.upkeep.entries import mean_size
 from graphql_api.upkeep.load_lines import read_records
 from graphql_api.upkeep.typical import typical_record
 
@@ -74,11 +75,24 @@ def capacity(
     with errors_told():
         catalog = load_catalog(address)
         planned = _planned(catalog, records or [])
+        sampled = _samples(catalog, address, sample or [], measured)
+        sizes = {
+            name: mean_size(stored_items(entity, samples, tenant))
+            for name, (entity, samples, _) in sampled.items()
+            if samples
+        }
         found = [
             entity_capacity(
-                catalog, entity, samples, source, records=planned[name], design_bytes=design_bytes, tenant=tenant
+                catalog,
+                entity,
+                samples,
+                source,
+                records=planned[name],
+                design_bytes=design_bytes,
+                tenant=tenant,
+                parent_bytes=sizes,
             )
-            for name, (entity, samples, source) in _samples(catalog, address, sample or [], measured).items()
+            for name, (entity, samples, source) in sampled.items()
         ]
     if as_json:
         typer.echo(orjson.dumps([_as_json(each) for each in found], option=orjson.OPT_INDENT_2))
@@ -163,6 +177,7 @@ def _print(console: Console, found: EntityCapacity) -> None:
     console.print(Text(f"{found.entity}: {_plural(found.sampled, 'record')}, {found.source}", style="bold"))
     console.print(_attributes(found))
     console.print(_indexes(found))
+    console.print(_beside(found))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -199,17 +214,34 @@ def _indexes(found: EntityCapacity) -> Table:
     return table
 
 
+def _beside(found: EntityCapacity) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("beside a record")
+    table.add_column("of")
+    for heading in ("bytes", "write units", "for each"):
+        table.add_column(heading, justify="right")
+    for item in found.beside:
+        share = "request with a key" if item.share is None else f"{item.share:.3g}"
+        table.add_row(item.kind, item.name, _number(item.bytes), _number(item.write_units), share)
+    return table
+
+
 def _facts(found: EntityCapacity) -> dict[str, str]:
-    units, storage = found.write_units, found.storage
+    units, together, storage = found.write_units, found.transaction, found.storage
     facts = {
         "design size": f"{found.design_bytes:,} bytes (measured: {_number(found.bytes)}, at most {found.largest:,})",
         "10 GB hold": f"{_plural(found.records_per_partition, 'record')} of that size",
         "shards": f"{found.shards:,}",
         "write units": f"create {_number(units.create)}, update {_number(units.update)} at least and "
-        f"{_number(units.move)} at most",
-        "storage": f"{_number(storage.all_bytes)} bytes a record with all indexes, {storage.multiplier:.1f} times "
-        "the table alone",
+        f"{_number(units.move)} at most, in plain puts and loads",
+        "in transactions": f"create {_number(together.create)}, update {_number(together.update)} at least and "
+        f"{_number(together.move)} at most, remove {_number(together.remove)}; {_number(together.key)} more under an "
+        "idempotency key",
+        "storage": f"{_number(storage.all_bytes)} bytes a record with all indexes and what stands beside it, "
+        f"{storage.multiplier:.1f} times the table alone",
     }
+    if not found.is_put_plainly:
+        del facts["write units"]
     if found.records is not None and found.shards_needed is not None and storage.total_bytes is not None:
         facts["shards"] += f", and {found.shards_needed:,} needed for {_plural(found.records, 'record')}"
         facts["storage"] += f"; {storage.total_bytes / 10**9:,.1f} GB for {_plural(found.records, 'record')}"

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from graphql_api.catalog.access_rules import open_entities, open_in_words
+from graphql_api.catalog.access import is_open
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
+from graphql_api.catalog.left_open import left_open, named
 from graphql_api.catalog.load import load_catalog
+from graphql_api.catalog.specs import EntitySpec
 from graphql_api.catalog.table_rules import MOST_INDEXES
 from graphql_api.cli.checks import Examination
 from graphql_api.cli.credential_checks import examine_credentials
@@ -17,6 +19,7 @@ from graphql_api.cli.nearby import nearest_file
 from graphql_api.cli.outcome import STORE, USAGE
 from graphql_api.cli.samples import offers_samples, sample_records
 from graphql_api.database import Database
+from graphql_api.schema.access import in_words
 from graphql_api.schema.execution import Engine
 from graphql_api.search.request import SearchRequest
 from graphql_api.search.seal import Seal
@@ -41,6 +44,8 @@ async def examine(address: str, store: str | None) -> Examination:
     found.fine("versions", _versions())
     catalog = _catalog(found, address)
     settings = _settings(found, store)
+    if catalog is not None:
+        _access(found, [*catalog.entities.values()], is_written=settings is None or not settings.read_only)
     records: Mapping[str, Sequence[Entity]] = {}
     if settings is not None:
         if catalog is not None:
@@ -85,17 +90,23 @@ def _catalog(found: Examination, address: str) -> Catalog | None:
             graph = load_graph(address)
             assert graph.schema is not None
             found.fine("schema", f"{len(graph.queries)} fields of the query.")
-        _access(found, catalog)
     return catalog
 
 
-def _access(found: Examination, catalog: Catalog) -> None:
-    """Who may read what, where nothing says so."""
-    unsaid = open_entities([*catalog.entities.values()])
-    if unsaid:
-        found.note("access", open_in_words(unsaid), "Give allow=, or allow=anyone where that is meant.")
-    else:
-        found.fine("access", "Every entity says who may read it.")
+def _access(found: Examination, specs: Sequence[EntitySpec], *, is_written: bool) -> None:
+    """Who may read what, where nothing says so, and who may write what."""
+    unsaid = left_open(specs, is_written=is_written)
+    for one in unsaid:
+        found.note("access", one.told, one.remedy)
+    if not unsaid:
+        found.fine("access", f"Every entity says who may read {'and write ' if is_written else ''}it.")
+    writers: dict[str, list[EntitySpec]] = {}
+    for spec in specs if is_written else ():
+        if spec.write is not None or not is_open(spec.allow):
+            whom = " or ".join(dict.fromkeys(map(in_words, spec.writers or ()))) or "nobody"
+            writers.setdefault(f"{whom[0].upper()}{whom[1:]}", []).append(spec)
+    for whom, those in writers.items():
+        found.fine("access", f"{whom} may write {named(those)}.")
 
 
 def _settings(found: Examination, store: str | None) -> Settings | None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import from_item, has_expired
 from graphql_api.catalog.specs import EntitySpec
+from graphql_api.clock import Clock
 from graphql_api.errors import ShardQLError
 from graphql_api.mutations.commands import Command, Create, Replace
 from graphql_api.mutations.counters import raise_counters
@@ -15,6 +16,7 @@ from graphql_api.mutations.creation import creation_changes
 from graphql_api.mutations.drafts import given_values, renewed
 from graphql_api.mutations.histories import put_entries
 from graphql_api.mutations.item_keys import item_of, key_of, keys_of
+from graphql_api.mutations.together import Together
 from graphql_api.mutations.tries import new_write_id
 from graphql_api.mutations.writes import carry_out
 from graphql_api.store.port import Store
@@ -22,8 +24,8 @@ from graphql_api.store.values import Delete, Item, Put
 
 T = TypeVar("T")
 
-AT_ONCE = 16
-"""records that are written by a transaction each"""
+AT_ONCE = 100
+"""records that are written by a transaction each; a few are sent for all of them (`together`)"""
 
 
 async def put_records(
@@ -32,7 +34,7 @@ async def put_records(
     records: Sequence[Entity],
     tenant: str | None,
     *,
-    now: float,
+    clock: Clock,
     restoring: bool = False,
 ) -> list[ShardQLError | None]:
     """Writes each record in place of what is at its key, and tells for each whether it failed.
@@ -41,9 +43,10 @@ async def put_records(
     may be among them, and what a server has set there stays.
     """
     if entity.current is not None:
-        return await put_entries(store, entity, records, tenant, now=now, restoring=restoring)
+        return await put_entries(store, entity, records, tenant, clock=clock, restoring=restoring)
     if entity.is_constrained:
-        return await _put_each(store, entity, records, tenant, now=now, restoring=restoring)
+        return await _put_each(store, entity, records, tenant, clock=clock, restoring=restoring)
+    now = clock()
     results: list[ShardQLError | None] = [None] * len(records)
     items: dict[int, Item] = {}
     for at, record in enumerate(records):
@@ -67,19 +70,20 @@ async def put_records(
 
 
 async def _put_each(
-    store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None, *, now: float, restoring: bool
+    store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None, *, clock: Clock, restoring: bool
 ) -> list[ShardQLError | None]:
     """Writes each record by a transaction of its own, which looks at what it depends on."""
 
     async def put(record: Entity) -> Entity | None:
         command = Replace(entity, given_values(entity, record))
-        return await carry_out(store, command, tenant, clock=lambda: now, restoring=restoring)
+        return await carry_out(together, command, tenant, clock=clock, restoring=restoring)
 
     if len(records) > 1:
         with suppress(ShardQLError):  # Who is concerned by it is told so by the write of the record.
             await raise_counters(store, entity, [one for one in records if isinstance(one, entity.model)], tenant)
     keys = [_key_in(entity, vars(record)) if isinstance(record, entity.model) else None for record in records]
-    answers = await in_turns(put, records, keys)
+    async with Together(store) as together:
+        answers = await in_turns(put, records, keys)
     return [answer if isinstance(answer, ShardQLError) else None for answer in answers]
 
 

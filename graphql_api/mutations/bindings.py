@@ -4,15 +4,16 @@ They are written in the record's own transaction, and name their owner: the reco
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from graphql_api.catalog.read_entity import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.catalog.specs import EntitySpec, ForeignKeySpec, PropertySpec, UniqueSpec
-from graphql_api.errors import InvalidValue, KeyTooLong, about
+from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong, about
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.segments import SEP
-from graphql_api.mutations.item_keys import WRITE_ID, key_of
+from graphql_api.mutations.item_keys import WRITE_ID, key_of, keys_of
 from graphql_api.mutations.tries import new_write_id
 from graphql_api.store.checks import MOST_RANGE_BYTES
 from graphql_api.store.values import Item, Key
@@ -48,9 +49,7 @@ def held_by(entity: EntitySpec, item: Item, tenant: str | None) -> dict[Key, Hel
     for unique in entity.unique:
         values = _values(unique.parts, item)
         if values is not None:
-            with about(unique.parts[0].name):
-                hash_text = hash_key(f"{entity.name}~unique", "", _pairs(unique.parts, values), tenant)
-            key = Key(hash_text, unique.name)
+            key = _held_key(entity, unique, values, tenant)
             found[key] = Held(unique, values, _bound(entity, key, item))
     return found
 
@@ -61,11 +60,58 @@ def references_of(entity: EntitySpec, item: Item, tenant: str | None) -> dict[Ke
     for foreign_key in entity.foreign_keys:
         values = _values(foreign_key.by, item)
         if values is not None:
-            with about(foreign_key.by[0].name):
-                own = f"{entity.name}.{foreign_key.name}{SEP}{item[RANGE_ATTRIBUTE]}"
-                key = Key(references_key(foreign_key.parent, values, tenant), _fitting(own))
+            key = _reference_key(entity, foreign_key, values, item, tenant)
             found[key] = Reference(foreign_key, values, _bound(entity, key, item))
     return found
+
+
+def bound_keys(entity: EntitySpec, item: Item, tenant: str | None) -> list[Key]:
+    """The keys of all items that stand for a stored record.
+
+    What is too long to have one is from before the constraint, and must not keep the record from being put right.
+    """
+    found = []
+    for unique in entity.unique:
+        values = _values(unique.parts, item)
+        if values is not None:
+            with suppress(KeyTooLong):
+                found.append(_held_key(entity, unique, values, tenant))
+    for foreign_key in entity.foreign_keys:
+        values = _values(foreign_key.by, item)
+        if values is not None:
+            with suppress(KeyTooLong):
+                found.append(_reference_key(entity, foreign_key, values, item, tenant))
+    return found
+
+
+def parent_keys(foreign_key: ForeignKeySpec, values: Sequence[Any], tenant: str | None) -> list[Key]:
+    """Every key under which the record can stand that is named so; none, where no record can be called that."""
+    try:
+        return keys_of(foreign_key.parent, values, tenant)
+    except (EmptyKey, KeyTooLong):
+        return []
+
+
+def _held_key(entity: EntitySpec, unique: UniqueSpec, values: Sequence[Any], tenant: str | None) -> Key:
+    first = unique.parts[0]
+    with about((first.sources or (first.name,))[0]):
+        return Key(hash_key(f"{entity.name}~unique", "", _pairs(unique.parts, values), tenant), unique.name)
+
+
+def _reference_key(
+    entity: EntitySpec, foreign_key: ForeignKeySpec, values: Sequence[Any], item: Item, tenant: str | None
+) -> Key:
+    with about(foreign_key.by[0].name):
+        hash_text = references_key(foreign_key.parent, values, tenant)
+    own = f"{entity.name}.{foreign_key.name}{SEP}{item[RANGE_ATTRIBUTE]}"
+    size = len(own.encode())
+    if size > MOST_RANGE_BYTES:
+        raise KeyTooLong(
+            f"{entity.type_name}.{foreign_key.name}: the item that stands for it would have a key of {size:,} bytes, "
+            f"at most {MOST_RANGE_BYTES:,} fit. Shorten the record's id.",
+            argument=entity.primary[0].name if entity.primary else foreign_key.by[0].name,
+        )
+    return Key(hash_text, own)
 
 
 def references_key(parent: EntitySpec, values: Sequence[Any], tenant: str | None) -> str:
@@ -103,13 +149,3 @@ def _values(parts: Sequence[PropertySpec], item: Item) -> tuple[Any, ...] | None
 
 def _pairs(parts: Sequence[PropertySpec], values: Sequence[Any]) -> list[tuple[str, str]]:
     return [(part.stored, part.column.encode(value)) for part, value in zip(parts, values, strict=True)]
-
-
-def _fitting(range_key: str) -> str:
-    size = len(range_key.encode())
-    if size > MOST_RANGE_BYTES:
-        raise KeyTooLong(
-            f"The item that stands for it would have a key of {size:,} bytes, at most {MOST_RANGE_BYTES:,} fit. "
-            "Shorten the record's id."
-        )
-    return range_key

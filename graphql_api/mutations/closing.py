@@ -9,18 +9,19 @@ comes, after a while; if its owner is only slow, they find it gone and begin ane
 from collections.abc import Sequence
 from typing import Any
 
+from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import ForeignKeyBroken, StoreError
 from graphql_api.keys.ranges import KeyRange
-from graphql_api.keys.segments import SEP, readable
-from graphql_api.mutations.bindings import UNTIL, owner_of, references_key
+from graphql_api.keys.segments import SEP, dec, split
+from graphql_api.mutations.bindings import bound_keys, owner_of, references_key
 from graphql_api.mutations.item_keys import key_of
 from graphql_api.mutations.pairs import touched
 from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import unchanged
 from graphql_api.store.port import Store
 from graphql_api.store.resume import behind
-from graphql_api.store.values import Delete, Item, Put, RangeRead
+from graphql_api.store.values import Check, Delete, Item, Key, Put, RangeRead
 
 CLOSING = "_closing"
 """attribute of a record that is being removed: the millisecond at which that began"""
@@ -48,18 +49,10 @@ def opened(item: Item) -> Item:
     return touched({name: value for name, value in item.items() if name != CLOSING})
 
 
-async def close(
-    store: Store, parent: EntitySpec, values: Sequence[Any], item: Item, tenant: str | None, now: float
-) -> Item:
-    """Closes a record that nobody names, and gives it back as it stands then; refuses if somebody does."""
-    await refuse_named(store, parent, values, tenant, now)
+async def close(store: Store, item: Item, now: float) -> Item:
+    """Closes a record, and gives it back as it stands then."""
     closed = {**touched(item), CLOSING: int(now * 1000)}
     await commit(store, [Put(closed, unchanged(item))])
-    try:
-        await refuse_named(store, parent, values, tenant, now)
-    except ForeignKeyBroken:
-        await reopen(store, closed)
-        raise
     return closed
 
 
@@ -79,23 +72,41 @@ async def refuse_named(store: Store, parent: EntitySpec, values: Sequence[Any], 
         (page,) = await store.read_ranges([read], want=AT_A_TIME)
         if isinstance(page, StoreError):
             raise page
-        found = [row.item for row in page.rows if not _is_over(row.item, now)]
+        found = [row.item for row in page.rows]
         owners = await store.get_many([owner_of(item) for item in found], consistent=True) if found else []
         for item, owner in zip(found, owners, strict=True):
-            if owner is not None:
-                raise _named(parent, values, item)
-            # Somebody has removed its owner who knows nothing of foreign keys.
-            await commit(store, [Delete(key_of(item), unchanged(item))])
+            by = _named_by(parent, item, owner, tenant)
+            if by is None or owner is None:
+                # Its owner went away, or names another one, by the hand of somebody who knows nothing of this foreign
+                # key; or nobody declares that any more.
+                left_behind = Check(owner_of(item), unchanged(owner))
+                await commit(store, [Delete(key_of(item), unchanged(item)), left_behind])
+            elif not has_expired(by[0], owner, now):
+                raise _named(parent, values, by[1], owner)
         read = None if page.scanned_to is None else behind(read, page.scanned_to, may_tie=False)
 
 
-def _is_over(reference: Item, now: float) -> bool:
-    return UNTIL in reference and bool(reference[UNTIL] <= now)
+def _named_by(
+    parent: EntitySpec, reference: Item, owner: Item | None, tenant: str | None
+) -> tuple[EntitySpec, Key] | None:
+    """How the owner of a reference names the record, as it stands now: its entity, and the key of its reference.
+
+    That may be another one: a foreign key can have got another name.
+    """
+    name, _, _ = key_of(reference).range.partition(".")
+    child = next((child for child in parent.children if child.name == name), None)
+    if child is None or owner is None:
+        return None
+    keys = (key for key in bound_keys(child, owner, tenant) if key.hash == key_of(reference).hash)
+    return next(((child, key) for key in keys), None)
 
 
-def _named(parent: EntitySpec, values: Sequence[Any], reference: Item) -> ForeignKeyBroken:
-    by, _, child = key_of(reference).range.partition(SEP)
+def _named(parent: EntitySpec, values: Sequence[Any], reference: Key, owner: Item) -> ForeignKeyBroken:
+    """What is told of one record that is in the way: whoever is told knows it by the values of its key."""
+    named_by, _, _ = reference.range.partition(SEP)
+    entity, _, foreign_key = named_by.partition(".")
+    key = "/".join(str(owner.get(name, dec(value or ""))) for name, value in split(key_of(owner).range))
     return ForeignKeyBroken(
-        f"{parent.type_name} {'/'.join(map(str, values))} cannot be removed: the record {readable(child)} names it by "
-        f"{by}. Remove that first, or let it name another one."
+        f"{parent.type_name} {'/'.join(map(str, values))} cannot be removed: {f'{entity} {key}'.strip()} names it by "
+        f"{foreign_key}. Remove that first, or let it name another one."
     )

@@ -61,3 +61,18 @@ class Remove:
 
 
 Command = Create | Update | Replace | Remove
+
+
+def may_repeat(command: Command) -> bool:
+    """Whether the same command, carried out twice, comes to what it comes to once.
+
+    Under an idempotency key every one does. Without it a record is created twice, or its own creation is in the way of
+    the second one, and what expects a version finds that of its own first time.
+    """
+    if command.idempotency_key is not None or isinstance(command, Remove):
+        return True
+    if isinstance(command, Create) or command.expected_version is not None:
+        return False
+    return isinstance(command, Update) or all(
+        command.values.get(part.name) is not None for part in command.entity.primary
+    )

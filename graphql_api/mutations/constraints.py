@@ -14,9 +14,9 @@ from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec, ForeignKeySpec
 from graphql_api.errors import ForeignKeyBroken, NotUnique
 from graphql_api.keys.codec import shown
-from graphql_api.mutations.bindings import Held, held_by, owner_of, references_of
+from graphql_api.mutations.bindings import UNTIL, Held, bound_keys, held_by, owner_of, parent_keys, references_of
 from graphql_api.mutations.closing import CLOSING, closed_at, is_abandoned, opened
-from graphql_api.mutations.item_keys import key_of, keys_of
+from graphql_api.mutations.item_keys import key_of
 from graphql_api.mutations.tries import StillBusy, unchanged
 from graphql_api.store.port import Store
 from graphql_api.store.values import Check, Delete, Expect, Item, Key, Put, TogetherWrite
@@ -44,10 +44,10 @@ async def binding_writes(
         return []
     home = None if new is None else key_of(new)
     binding = _Binding(store, entity, tenant, now, home, {key_of(old) for old in olds})
-    had = {key: old for old in olds for key in (*held_by(entity, old, tenant), *references_of(entity, old, tenant))}
+    had = {key: old for old in olds for key in bound_keys(entity, old, tenant)}
     values = {} if new is None else held_by(entity, new, tenant)
     references = {} if new is None else references_of(entity, new, tenant)
-    parents = {key: keys_of(one.foreign_key.parent, one.values, tenant) for key, one in references.items()}
+    parents = {key: parent_keys(one.foreign_key, one.values, tenant) for key, one in references.items()}
     references = {key: one for key, one in references.items() if home not in parents[key]}  # It may name itself.
     looked_at = [] if presumed_new else [*had, *values, *references]
     looked_at += [key for each in references for key in parents[each]]
@@ -59,10 +59,10 @@ async def binding_writes(
     for key, one in references.items():
         if not binding.keeps(known.get(key), had.get(key)):
             binding.name_parent(one.foreign_key, one.values, parents[key], known)
-            binding.writes[key] = Put(one.item, unchanged(known.get(key)))
+            binding.writes.append(Put(one.item, unchanged(known.get(key))))
     for key in had.keys() - values.keys() - references.keys():
         binding.let_go(key, known.get(key))
-    return [*binding.writes.values()]
+    return binding.writes
 
 
 async def parents_of(store: Store, entity: EntitySpec, record: Entity, tenant: str | None) -> Known:
@@ -71,7 +71,7 @@ async def parents_of(store: Store, entity: EntitySpec, record: Entity, tenant: s
     for foreign_key in entity.foreign_keys:
         values = [value_of(record, part.name) for part in foreign_key.by]
         if None not in values:
-            named.append((foreign_key, values, keys_of(foreign_key.parent, values, tenant)))
+            named.append((foreign_key, values, parent_keys(foreign_key, values, tenant)))
     known = await _read(store, [key for _, _, keys in named for key in keys], {})
     own = [value_of(record, part.name) for part in entity.primary]
     for foreign_key, values, keys in named:
@@ -105,8 +105,9 @@ class _Binding:
     """where the record will stand"""
     before: Collection[Key]
     """where it stands now"""
-    writes: dict[Key, TogetherWrite] = field(default_factory=dict)
-    """none of them twice, as several values may have had one owner, and several keys may name one record"""
+    writes: list[TogetherWrite] = field(default_factory=list)
+    opened: set[Key] = field(default_factory=set)
+    """records whose marks are taken off"""
 
     def owns(self, item: Item) -> bool:
         """Whether such an item belongs to the record."""
@@ -115,28 +116,33 @@ class _Binding:
     def let_go(self, key: Key, stands: Item | None) -> None:
         """Removes what the record no longer has."""
         if stands is not None and self.owns(stands):
-            self.writes[key] = Delete(key, unchanged(stands))
+            self.writes.append(Delete(key, unchanged(stands)))
 
     # --- unique values -----------------------------------------------------------------------------------------
 
     async def hold(self, key: Key, held: Held, stands: Item | None) -> None:
         """Takes a unique value; its item is written even if it names the record, since others may be at it."""
-        self.writes[key] = Put(held.item, unchanged(stands))
+        self.writes.append(Put(held.item, unchanged(stands)))
         if stands is None or self.owns(stands):
             return
         owner = owner_of(stands)
         (other,) = await self.store.get_many([owner], consistent=True)
         living = other is not None and not has_expired(self.entity, other, self.now)
-        if other is not None and living and key in held_by(self.entity, other, self.tenant):
-            parts = " and ".join(part.name for part in held.unique.parts)
+        if other is not None and living and key in bound_keys(self.entity, other, self.tenant):
+            # Nobody gives what is derived: what it is made from is what can be changed.
+            parts = " and ".join(
+                f"{part.name} (from {' and '.join(part.sources)})" if part.sources else part.name
+                for part in held.unique.parts
+            )
+            first = held.unique.parts[0]
             values = ", ".join(shown(value) for value in held.values)
             raise NotUnique(
                 f"{self.entity.type_name}.{parts}: another {self.entity.type_name} has {values} already. Give another "
                 "value, or change that record.",
-                argument=held.unique.parts[0].name,
+                argument=(first.sources or (first.name,))[0],
             )
         # Its owner has expired, or went away without it by the hand of somebody who knows nothing of this constraint.
-        self.writes.setdefault(owner, Check(owner, unchanged(other)))
+        self.writes.append(Check(owner, unchanged(other)))
 
     # --- foreign keys ------------------------------------------------------------------------------------------
 
@@ -146,8 +152,9 @@ class _Binding:
         The record that has the value, or the reference, keeps others from touching it. Where it expires they judge by
         their own clocks when it no longer does.
         """
-        kept = stands is not None and old is not None and owner_of(stands) == self.home
-        return kept and self.entity.ttl is None
+        if stands is None or old is None or owner_of(stands) != self.home:
+            return False
+        return self.entity.ttl is None and UNTIL not in stands
 
     def name_parent(
         self, foreign_key: ForeignKeySpec, values: Sequence[Any], keys: Sequence[Key], known: Known
@@ -159,9 +166,12 @@ class _Binding:
         key, parent = found
         assert parent is not None, "it was found"
         if closed_at(parent) is None:
-            self.writes.setdefault(key, Check(key, Expect(without=(CLOSING,))))
+            self.writes.append(Check(key, Expect(without=(CLOSING,))))
+        elif key in self.opened:
+            return
         elif is_abandoned(parent, self.now):
-            self.writes[key] = Put(opened(parent), unchanged(parent))
+            self.opened.add(key)
+            self.writes.append(Put(opened(parent), unchanged(parent)))
         else:
             raise StillBusy(
                 f"{foreign_key.parent.type_name} {'/'.join(map(str, values))} is just being removed. Try again a "

@@ -6,7 +6,8 @@ is written, and never goes back: a number whose record was not written after all
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -14,10 +15,11 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.read_entity import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
-from graphql_api.errors import ConditionFailed, InvalidValue, ShardQLError
+from graphql_api.errors import ConditionFailed, InvalidValue, ShardQLError, about
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.segments import segment
 from graphql_api.mutations.item_keys import WRITE_ID
+from graphql_api.mutations.together import Together
 from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import in_some_tries, new_write_id, unchanged
 from graphql_api.store.metered import MeteredStore
@@ -36,7 +38,8 @@ def counter_key(entity: EntitySpec, part: PropertySpec, record: Entity, tenant: 
     group = [entity.properties[name] for name in part.counts or ()]
     values = [(one, value_of(record, one.name)) for one in group]
     named = [(one.stored, one.column.encode(value)) for one, value in values if value is not None]
-    return Key(hash_key(f"{entity.name}~counter", "", named, tenant), segment("counter", part.stored))
+    with about(group[0].name if group else None):
+        return Key(hash_key(f"{entity.name}~counter", "", named, tenant), segment("counter", part.stored))
 
 
 async def give_numbers(store: Store, entity: EntitySpec, record: Entity, tenant: str | None) -> None:
@@ -90,8 +93,8 @@ def needs_numbers(entity: EntitySpec, old: Entity, new: Entity) -> bool:
 
 
 def counters_of(store: Store) -> "Counters":
-    """The counters of a store, which everybody in this process shares who writes through it, metered or not."""
-    while isinstance(store, MeteredStore):
+    """The counters of a store, which everybody in this process shares who writes through it, in whatever way."""
+    while isinstance(store, MeteredStore | Together):
         store = store.inner
     return _OF_STORES.setdefault(store, Counters())
 
@@ -106,7 +109,7 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Line:
-    """The takers of one group: the first one takes numbers for all who wait by then."""
+    """Those who are at the counter of one group: the first one takes numbers for all who wait by then."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: list[_Turn] = field(default_factory=list)
@@ -122,20 +125,15 @@ class Counters:
 
     async def take(self, store: Store, key: Key, of: str) -> int:
         """The next number of a group, whose counter stands at this key; `of`: what errors call it."""
-        place = asyncio.get_running_loop(), key
-        line = self._lines.setdefault(place, _Line())
         turn = _Turn()
-        line.takers += 1
-        line.waiting.append(turn)
-        try:
-            async with line.lock:
-                if turn in line.waiting:
-                    await self._serve(store, key, line, of)
-        finally:
-            line.takers -= 1
-            line.waiting = [other for other in line.waiting if other is not turn]
-            if not line.takers:
-                del self._lines[place]
+        with self._in_line(key) as line:
+            line.waiting.append(turn)
+            try:
+                async with line.lock:
+                    if turn in line.waiting:
+                        await self._serve(store, key, line, of)
+            finally:
+                line.waiting = [other for other in line.waiting if other is not turn]
         if turn.problem is not None:
             raise turn.problem
         assert turn.number is not None, "whoever is no longer waiting was served"
@@ -143,9 +141,29 @@ class Counters:
 
     async def raise_to(self, store: Store, key: Key, number: int, of: str) -> None:
         """Sees to it that numbers up to this one are never handed out again; it may be higher by now."""
+        if self._is_known_to_reach(key, number):
+            return
+        with self._in_line(key) as line:
+            async with line.lock:
+                if not self._is_known_to_reach(key, number):
+                    await self._advance(store, key, lambda last: max(last, number), of)
+
+    def _is_known_to_reach(self, key: Key, number: int) -> bool:
         known = self._known.get(key)
-        if known is None or known[LAST] < number:
-            await self._advance(store, key, lambda last: max(last, number), of)
+        return known is not None and bool(known[LAST] >= number)
+
+    @contextmanager
+    def _in_line(self, key: Key) -> Iterator[_Line]:
+        """The line of those who are at a group's counter just now."""
+        place = asyncio.get_running_loop(), key
+        line = self._lines.setdefault(place, _Line())
+        line.takers += 1
+        try:
+            yield line
+        finally:
+            line.takers -= 1
+            if not line.takers:
+                del self._lines[place]
 
     async def _serve(self, store: Store, key: Key, line: _Line, of: str) -> None:
         """Takes a number for each of those who wait; if the one who does it leaves, the others take their own."""

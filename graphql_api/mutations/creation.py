@@ -8,16 +8,14 @@ from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.read_entity import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.catalog.specs import EntitySpec
-from graphql_api.errors import CreationChanged, StoreError
+from graphql_api.errors import CreationChanged
 from graphql_api.keys.hash_keys import hash_key
-from graphql_api.keys.ranges import Eq, range_of
 from graphql_api.keys.segments import segment
 from graphql_api.mutations.heads import last_entry
-from graphql_api.mutations.item_keys import WRITE_ID, encoded_id, hash_keys_of, key_of, keys_of
+from graphql_api.mutations.item_keys import WRITE_ID, encoded_id, key_of, keys_of
 from graphql_api.mutations.tries import new_write_id, unchanged
 from graphql_api.store.port import Store
-from graphql_api.store.resume import behind
-from graphql_api.store.values import Check, Item, Key, Put, RangeRead, TogetherWrite
+from graphql_api.store.values import Check, Item, Key, Put, TogetherWrite
 
 
 def creation_changed(entity: EntitySpec, id_values: Sequence[Any], stored: Any, given: Any) -> CreationChanged:
@@ -81,41 +79,16 @@ async def _stored_creations(
 ) -> dict[str, Any]:
     """The creation values of those of the ids that have records; whatever else those hold is no matter here."""
     if entity.sub_ids:
-        found = [
-            (own_id, item)
-            for own_id, values in ids.items()
-            for item in await _any_entries(store, entity, own_id, values, tenant)
-        ]
+        # The creation value is the same in all entries of an id.
+        found = [(own_id, await last_entry(store, entity, values, tenant, now)) for own_id, values in ids.items()]
     else:
         keys = [(own_id, key) for own_id, values in ids.items() for key in keys_of(entity, values, tenant)]
         items = await store.get_many([key for _, key in keys], consistent=True)
-        found = [(own_id, item) for (own_id, _), item in zip(keys, items, strict=True) if item is not None]
+        found = [(own_id, item) for (own_id, _), item in zip(keys, items, strict=True)]
     assert entity.created is not None, "the catalog's rules give every growing entity a creation property"
     created = entity.created
     return {
         own_id: created.column.codec.load(item[created.stored])
         for own_id, item in found
-        if created.stored in item and not has_expired(entity, item, now)
+        if item is not None and created.stored in item and not has_expired(entity, item, now)
     }
-
-
-async def _any_entries(
-    store: Store, entity: EntitySpec, own_id: str, values: Sequence[Any], tenant: str | None
-) -> list[Item]:
-    """Some entries of an id's history, if it has any: the creation value is the same in all of them."""
-    of_this_id = range_of(entity.indexes["by_id"].columns, [Eq(value) for value in values])
-    reads = [
-        RangeRead(None, hash_text, ordinal, of_this_id, limit=1, consistent=True)
-        for ordinal, hash_text in enumerate(hash_keys_of(entity, own_id, tenant))
-    ]
-    while reads:
-        left = []
-        for read, answer in zip(reads, await store.read_ranges(reads, want=1), strict=True):
-            if isinstance(answer, StoreError):
-                raise answer
-            if answer.rows:
-                return [row.item for row in answer.rows]
-            rest = behind(read, answer.scanned_to, may_tie=False) if answer.scanned_to is not None else None
-            left += [rest] if rest is not None else []
-        reads = left
-    return []

@@ -79,8 +79,11 @@ def validated(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
         return entity.model.model_validate(dict(values), by_name=True, by_alias=False)
     except ValidationError as wrong:
         fields = [
-            FieldProblem(".".join(map(str, one["loc"])) or "record", one["msg"])
-            for one in wrong.errors(include_url=False, include_input=False, include_context=False)
+            FieldProblem(
+                ".".join(map(str, one["loc"])) or "record",
+                one["msg"] if one["input"] is not None else f"{one['msg']}, and not null",
+            )
+            for one in wrong.errors(include_url=False, include_context=False)
         ]
         told = "; ".join(f"{entity.type_name}.{one.field}: {one.message}" for one in fields)
         raise InvalidRecord(f"{told}.", argument=fields[0].field, fields=fields) from wrong

@@ -9,6 +9,7 @@ from typing import Any
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec
+from graphql_api.clock import Clock
 from graphql_api.errors import ShardQLError
 from graphql_api.mutations.constraints import binding_writes
 from graphql_api.mutations.drafts import renewed
@@ -68,14 +69,14 @@ async def put_entries(
     records: Sequence[Entity],
     tenant: str | None,
     *,
-    now: float,
+    clock: Clock,
     restoring: bool = False,
 ) -> list[ShardQLError | None]:
     """Writes each entry, and with it the current record of its id; tells for each whether it failed.
 
     When a table is restored the current records come too: one counts where its id has no entries.
     """
-    batch = _Batch(store, entity, tenant, now, [None] * len(records))
+    batch = _Batch(store, entity, tenant, clock, [None] * len(records))
     histories = batch.read(records, restoring=restoring)
     currents = await read_currents(store, entity, [history.values for history in histories], tenant)
     room = asyncio.Semaphore(AT_ONCE)
@@ -91,7 +92,7 @@ class _Batch:
     store: Store
     entity: EntitySpec
     tenant: str | None
-    now: float
+    clock: Clock
     results: list[ShardQLError | None]
     """by place"""
 
@@ -100,7 +101,7 @@ class _Batch:
         entity, found = self.entity, dict[str, _History]()
         for row, given in enumerate(records):
             try:
-                record = given if restoring else renewed(entity, given, self.now)
+                record = given if restoring else renewed(entity, given, self.clock())
                 item = item_of(entity, record, self.tenant, new_write_id())
                 sub = value_of(record, entity.sub_ids[0].name)
                 if not restoring:
@@ -153,7 +154,7 @@ class _Batch:
         entity, currents, history.currents = self.entity, history.currents, None
         if currents is None:
             (currents,) = await read_currents(self.store, entity, [history.values], self.tenant)
-        head = await head_of(self.store, entity, history.values, currents, self.tenant, self.now)
+        head = await head_of(self.store, entity, history.values, currents, self.tenant, self.clock())
         right, wrong = self._of_one_creation(history, head, entries)
         newest = max((entry.record for entry in right), key=self._sub_id, default=None)
         becomes = current_after(entity, head, newest, self.tenant)
@@ -166,7 +167,7 @@ class _Batch:
         writes: list[TogetherWrite] = [Put(entry.item) for entry in right]
         bound = [item for item in head.currents.values() if item is not None]
         writes += current_writes(head, becomes)
-        writes += await binding_writes(self.store, entity, bound, becomes, self.tenant, self.now)
+        writes += await binding_writes(self.store, entity, bound, becomes, self.tenant, self.clock())
         await commit(self.store, writes)
         return wrong
 

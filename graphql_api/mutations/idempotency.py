@@ -39,6 +39,8 @@ MOST_CHARACTERS = 255
 REQUEST, ANSWER, UNTIL = "_request", "_answer", "_until"
 """attributes of a kept answer: the request's digest, the record if there is one, the second at which it expires"""
 
+DIGEST_BYTES = 32
+
 SHARDS = "0123456789abcdef"
 """kept answers lie in so many shards, by the first digit of their digests"""
 
@@ -90,17 +92,8 @@ class Once:
 
     def put(self, record: Entity | None) -> Put:
         """Keeps the answer, in the transaction of the request, unless one is kept since it was last looked."""
-        until = int(self.now) + KEPT_SECONDS
-        item = {
-            HASH_ATTRIBUTE: self.key.hash,
-            RANGE_ATTRIBUTE: self.key.range,
-            REQUEST: self.request,
-            ANSWER: None if record is None else to_attributes(self.command.entity, record),
-            UNTIL: until,
-            WRITE_ID: new_write_id(),
-        }
-        if self.ttl_attribute is not None:
-            item[self.ttl_attribute] = until
+        answer = None if record is None else to_attributes(self.command.entity, record)
+        item = kept_item(self.key, self.request, answer, int(self.now) + KEPT_SECONDS, self.ttl_attribute)
         try:
             refuse_large(item)
         except ItemTooLarge as problem:
@@ -162,19 +155,39 @@ def once(
     command: Command,
     *,
     tenant: str | None,
-    principal: str | None,
+    subject: str | None,
     now: float,
     ttl_attribute: str | None,
 ) -> Once | None:
-    """How a request is carried out once, if it has an idempotency key; that belongs to the tenant and the principal."""
+    """How a request is carried out once, if it has an idempotency key; that belongs to the tenant and the subject.
+
+    Who it is says so alone, and not what they may do: a token that is renewed with other groups asks for the same.
+    """
     key = command.idempotency_key
     if key is None:
         return None
     check_key(key)
-    who = b"" if principal is None else b"=" + principal.encode(errors="surrogatepass")
-    digest = blake2b(who + b"\0" + key.encode(), digest_size=32).hexdigest()
-    place = Key(hash_key("shardql~once", digest[0], (), tenant), segment("request", digest))
-    return Once(store, command, place, digest_of(command), now, ttl_attribute)
+    return Once(store, command, place_of(key, tenant, subject), digest_of(command), now, ttl_attribute)
+
+
+def place_of(key: str, tenant: str | None, subject: str | None) -> Key:
+    """Where the answer to a request with this idempotency key is kept."""
+    who = b"" if subject is None else b"=" + subject.encode(errors="surrogatepass")
+    digest = blake2b(who + b"\0" + key.encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return Key(hash_key("shardql~once", digest[0], (), tenant), segment("request", digest))
+
+
+def kept_item(place: Key, request: bytes, answer: Item | None, until: int, ttl_attribute: str | None) -> Item:
+    """An answer as it is stored; `answer`: the attributes of the record, if there is one."""
+    item = {
+        HASH_ATTRIBUTE: place.hash,
+        RANGE_ATTRIBUTE: place.range,
+        REQUEST: request,
+        ANSWER: answer,
+        UNTIL: until,
+        WRITE_ID: new_write_id(),
+    }
+    return item if ttl_attribute is None else {**item, ttl_attribute: until}
 
 
 def check_key(key: str, most: int = MOST_CHARACTERS) -> None:
@@ -200,7 +213,7 @@ def digest_of(command: Command) -> bytes:
     for name, value in values.items():
         with about(name):
             told[-1][name] = _told(value)
-    return blake2b(dumps(told, option=OPT_SORT_KEYS), digest_size=32).digest()
+    return blake2b(dumps(told, option=OPT_SORT_KEYS), digest_size=DIGEST_BYTES).digest()
 
 
 def _told(value: Any) -> Any:

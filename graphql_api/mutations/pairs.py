@@ -70,4 +70,4 @@ def moved(entity: EntitySpec, state: Item | None, values: Sequence[Any], record:
 
 def history_name(entity: EntitySpec, values: Sequence[Any]) -> str:
     """An id as errors speak of it."""
-    return f"{entity.type_name} {'/'.join(map(str, values))}"
+    return f"{entity.type_name} {'/'.join(map(str, values))}".strip()

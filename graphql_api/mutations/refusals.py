@@ -49,7 +49,7 @@ def check_version(entity: EntitySpec, name: str, expected: Any, item: Item | Non
     if version != expected:
         stands = "is not there" if item is None else f"has the version {version}"
         raise VersionConflict(
-            f"{name} {stands}, and {expected} was expected: read it again and decide anew.", version=version
+            f"{name} {stands}, and version {expected} was expected: read it again and decide anew.", version=version
         )
 
 

@@ -1,12 +1,15 @@
 """Sends a transaction until its fate is known: an answer that is lost may have been a success."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from secrets import SystemRandom, token_urlsafe
 
-from graphql_api.errors import ConditionFailed, Conflict, StoreError, StoreUnavailable
+from graphql_api.errors import ConditionFailed, Conflict, OutcomeUnknown, StoreError, StoreUnavailable, Throttled
+from graphql_api.mutations.item_keys import key_of
 from graphql_api.store.port import Store
-from graphql_api.store.values import TogetherWrite
+from graphql_api.store.records import same
+from graphql_api.store.values import Check, Expect, Key, Put, TogetherWrite
 
 MOST_ASKED = 4
 """times that one transaction is sent while nobody knows what became of it"""
@@ -17,11 +20,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 _RANDOM = SystemRandom()
 
 
-async def commit(store: Store, writes: Sequence[TogetherWrite]) -> None:
+async def commit(store: Store, writes: Sequence[TogetherWrite], *, may_repeat: bool = True) -> None:
     """Applies all writes or none, under one token for all the times that it has to be asked.
 
-    `ConditionFailed` and `Conflict` mean that nothing was written. After `StoreUnavailable` nobody knows.
+    Where nobody knows in the end it is `StoreUnavailable`, or `OutcomeUnknown` where what is asked for must not be
+    carried out twice; after every other error nothing was written.
     """
+    writes = of_each_record(writes)
     token = token_urlsafe(18)
     now = asyncio.get_running_loop().time
     ends = now() + MOST_SECONDS
@@ -38,12 +43,65 @@ async def commit(store: Store, writes: Sequence[TogetherWrite]) -> None:
         except StoreError as problem:
             if not problem.retryable:
                 raise
-            last, unknown = problem, True
+            last = problem
+            unknown |= not is_certain(problem)
         asked += 1
         if asked == MOST_ASKED or now() >= ends:
-            raise StoreUnavailable(
-                f"Nobody knows whether the write was carried out: {last.message} Look at what stands there, or send it "
-                "again under an idempotency key.",
-                shard=last.shard,
-            ) from last
+            raise _unknown(last, may_repeat=may_repeat) if unknown else last
         await asyncio.sleep(_RANDOM.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**asked)))
+
+
+def is_certain(problem: StoreError) -> bool:
+    """Whether nothing was written."""
+    return isinstance(problem, Throttled) or (isinstance(problem, StoreUnavailable) and problem.certain)
+
+
+def _unknown(last: StoreError, *, may_repeat: bool) -> StoreError:
+    """What is told where no answer was heard."""
+    words = f"Nobody knows whether the write was carried out: {last.message}"
+    if may_repeat:
+        problem = StoreUnavailable(f"{words} Send it again as it is: that comes to the same.", shard=last.shard)
+    else:
+        words = f"{words} Look at what stands there; under an idempotency key it could be sent again as it is."
+        problem = OutcomeUnknown(words, shard=last.shard)
+    problem.__cause__ = last
+    return problem
+
+
+# --- what is expected of one record ----------------------------------------------------------------------------
+
+
+def of_each_record(writes: Iterable[TogetherWrite]) -> list[TogetherWrite]:
+    """The same transaction with one look at each record, as engines want it: all that is expected of it at once.
+
+    Where that cannot be, what was read is of several moments, and to be read anew.
+    """
+    found: dict[Key, TogetherWrite] = {}
+    doubles: list[TogetherWrite] = []
+    for write in writes:
+        key = key_of(write.item) if isinstance(write, Put) else write.key
+        met = found.get(key)
+        if met is None:
+            found[key] = write
+        elif isinstance(write, Check):
+            found[key] = replace(met, expect=_both(met.expect, write.expect))
+        elif isinstance(met, Check):
+            found[key] = replace(write, expect=_both(write.expect, met.expect))
+        else:
+            if write.expect is not None:
+                _both(met.expect, write.expect)
+            doubles.append(write)  # Nobody could say which one comes last: the store refuses it.
+    return [*found.values(), *doubles]
+
+
+def _both(one: Expect | None, other: Expect) -> Expect:
+    """What is expected where two expectations have to hold; a conflict where they cannot."""
+    if one is None:
+        return other
+    shared = one.attributes.keys() & other.attributes.keys()
+    without = {*one.without, *other.without}
+    attributes = {**one.attributes, **other.attributes}
+    agree = all(same(one.attributes[name], other.attributes[name]) for name in shared)
+    if one.absent != other.absent or not agree or without & attributes.keys():
+        raise Conflict("A record was changed by others while what it depends on was read.")
+    return Expect(one.absent, attributes, tuple(sorted(without)))

@@ -13,13 +13,15 @@ from graphql_api.errors import (
     AlreadyExists,
     InvalidRecord,
     RecordNotFound,
+    ShardQLError,
+    StoreUnavailable,
 )
-from graphql_api.mutations.closing import close
-from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.mutations.closing import close, refuse_named, reopen
+from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update, may_repeat
 from graphql_api.mutations.constraints import binding_writes, parents_of
 from graphql_api.mutations.counters import give_numbers, needs_numbers, put_numbers
 from graphql_api.mutations.creation import creation_changed, history_home
-from graphql_api.mutations.drafts import draft
+from graphql_api.mutations.drafts import draft, given_values, validated
 from graphql_api.mutations.heads import Head, last_entry, read_head
 from graphql_api.mutations.idempotency import Once, once
 from graphql_api.mutations.item_keys import current_item, item_of, key_of, keys_of
@@ -38,7 +40,7 @@ async def carry_out(
     tenant: str | None,
     *,
     clock: Clock,
-    principal: str | None = None,
+    subject: str | None = None,
     ttl_attribute: str | None = None,
     restoring: bool = False,
 ) -> Entity | None:
@@ -48,9 +50,16 @@ async def carry_out(
     table, with what a server has set there.
     """
     check_command(command)
-    answers = once(store, command, tenant=tenant, principal=principal, now=clock(), ttl_attribute=ttl_attribute)
+    answers = once(store, command, tenant=tenant, subject=subject, now=clock(), ttl_attribute=ttl_attribute)
     writing = _Writing(store, command, tenant, clock, answers, restoring)
-    return await in_some_tries(writing.attempt, writing.name)
+    try:
+        answer = await in_some_tries(writing.attempt, writing.name)
+    except ShardQLError as problem:
+        if not isinstance(problem, StoreUnavailable):  # Then nobody knows, and the mark grows old by itself.
+            await writing.reopen()
+        raise
+    await writing.reopen()
+    return answer
 
 
 @dataclass(slots=True)
@@ -70,6 +79,8 @@ class _Writing:
     parents: Mapping[Key, Item | None] | None = field(default=None, init=False)
     """those that the record names, as they were read for the first try"""
     has_looked: bool = field(default=False, init=False)
+    closed: Item | None = field(default=None, init=False)
+    """the record that is to be removed, with the mark that says so, until it is gone"""
 
     @property
     def entity(self) -> EntitySpec:
@@ -82,7 +93,7 @@ class _Writing:
             parts = [self.command.values.get(part.name, "") for part in self.entity.primary]
         else:
             parts = [*self.command.key]
-        return history_name(self.entity, parts).strip()
+        return history_name(self.entity, parts)
 
     async def attempt(self) -> Entity | None:
         """Carries it out as things stand, unless that was done before under the same idempotency key."""
@@ -113,29 +124,26 @@ class _Writing:
         found = await self._read(self._key_of(record), may_presume=True)
         if found.living is not None:
             raise AlreadyExists(
-                f"{history_name(self.entity, self._key_of(record))} exists already: change it by an update, put it, or "
-                "create one with another id.",
+                f"{history_name(self.entity, self._key_of(record))} exists already: change it by an update, or put it"
+                f"{', or create one with another id' if self.entity.primary else ''}.",
                 argument=self.entity.primary[0].name if self.entity.primary else None,
             )
         await self._guard_history(found, record)
-        return await self._written(found, record)
+        return await self._written(found, self._begun(found, record))
 
     async def _update(self, command: Update) -> Entity:
         found = await self._read(command.key)
         old = None if found.base is None else from_item(self.entity, found.base)
         if old is None:
             name = history_name(self.entity, self._ids(command.key) if self.entity.sub_ids else command.key)
-            raise RecordNotFound(f"There is no {name.strip()} to change: write it by put, or look at its id.")
+            look = ", or look at its id" if self.entity.primary else ""
+            raise RecordNotFound(f"There is no {name} to change: write it by put{look}.")
         await self._guard(old, None)  # Who may not change it is not told what is wrong with the change.
         check_version(self.entity, self.name, command.expected_version, found.base, old)
-        created = self.entity.created
-        if created is not None and created.name in command.changes:
-            stored, given = value_of(old, created.name), command.changes[created.name]
-            if stored != given:
-                raise creation_changed(self.entity, self._ids(command.key), stored, given)
         values = {part.name: value_of(old, part.name) for part in self.entity.properties.values() if not part.function}
         values |= zip((part.name for part in self.entity.primary), command.key, strict=True)
         record = draft(self.entity, {**values, **command.changes}, old, self.clock())
+        self._check_creation(command, old, record)
         check_immutable(self.entity, self.name, old, record)
         await self._guard(old, record)
         if needs_numbers(self.entity, old, record):
@@ -157,10 +165,13 @@ class _Writing:
             record = draft(self.entity, command.values, old, self.clock(), restoring=self.restoring)
             if not self.restoring:
                 check_immutable(self.entity, self.name, old, record)
+        record = self._begun(found, record)
         await self._guard(old, record)
         await self._guard_history(found, record)
         if old is None or self.restoring or needs_numbers(self.entity, old, record):
             await self._number(record)
+        else:
+            await give_numbers(self.store, self.entity, record, self.tenant)  # Its own may be from before the counter.
         return await self._written(found, record)
 
     async def _remove(self, command: Remove) -> Entity | None:
@@ -170,8 +181,7 @@ class _Writing:
             await self._guard(old, None)
             check_version(self.entity, self.name, command.expected_version, found.living, old)
             if self.entity.children:
-                closed = await close(self.store, self.entity, command.key, found.living, self.tenant, self.clock())
-                found = replace(found, standing={**found.standing, key_of(closed): closed}, living=closed)
+                found = await self._closed(command.key, found, found.living)
         writes: list[TogetherWrite] = [Delete(key_of(item), unchanged(item)) for item in found.stored]
         becomes = None
         if found.head is not None and writes:
@@ -180,7 +190,20 @@ class _Writing:
         if writes:
             writes += await self._bindings(found, becomes)
         await self._commit(writes, old)
+        self.closed = None
         return old
+
+    async def _closed(self, key: Sequence[Any], found: Reading, living: Item) -> Reading:
+        """What stands there with the mark on it, of a record that nobody names; refuses if somebody does."""
+        await refuse_named(self.store, self.entity, key, self.tenant, self.clock())
+        closed = self.closed = await close(self.store, living, self.clock())
+        await refuse_named(self.store, self.entity, key, self.tenant, self.clock())
+        return replace(found, standing={**found.standing, key_of(closed): closed}, living=closed)
+
+    async def reopen(self) -> None:
+        """Takes the mark off what was not removed after all."""
+        if self.closed is not None:
+            await reopen(self.store, self.closed)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -191,7 +214,7 @@ class _Writing:
         """
         entity = self.entity
         keys = keys_of(entity, values, self.tenant)
-        if may_presume and not self.has_looked and entity.current is None:
+        if may_presume and not self.has_looked and entity.current is None and not self._goes_on:
             return Reading(dict.fromkeys(keys), None)
         self.has_looked = True
         standing = dict(zip(keys, await self.store.get_many(keys, consistent=True), strict=True))
@@ -201,7 +224,7 @@ class _Writing:
         if entity.current is not None:
             reading.head = await read_head(self.store, entity, self._ids(values), self.tenant, self.clock())
             reading.base = living if living is not None else reading.head.state
-        elif living is None and entity.sub_ids and isinstance(self.command, Update):
+        elif living is None and entity.sub_ids and self._goes_on:
             reading.base = await last_entry(self.store, entity, self._ids(values), self.tenant, self.clock())
         return reading
 
@@ -215,6 +238,45 @@ class _Writing:
             if command.allow is not None:
                 raise
             return None
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a new entry has something of the entry before it: an update all that it does not change.
+
+        One that is created or put has its creation value, where that decides where the whole history lies.
+        """
+        if isinstance(self.command, Create | Replace):
+            return len(self.entity.space.generations) > 1 and bool(self.entity.sub_ids) and self._lacks_creation
+        return isinstance(self.command, Update)
+
+    @property
+    def _lacks_creation(self) -> bool:
+        """Whether a whole record comes without its creation value."""
+        created = self.entity.created
+        if created is None or not isinstance(self.command, Create | Replace):
+            return False
+        given = self.command.values
+        return given.get(created.name) is None and not (created.nullable and created.name in given)
+
+    def _begun(self, found: Reading, record: Entity) -> Entity:
+        """The record as one more entry of its history, which began when that did unless something else is said."""
+        created, state = self.entity.created, found.base
+        if created is None or found.living is not None or state is None or created.stored not in state:
+            return record
+        if not self._lacks_creation:
+            return record
+        began = created.column.codec.load(state[created.stored])
+        return validated(self.entity, {**given_values(self.entity, record), created.name: began})
+
+    def _check_creation(self, command: Update, old: Entity, new: Entity) -> None:
+        """Refuses another creation value; null is one, although a record keeps the one that it has."""
+        created = self.entity.created
+        if created is None or created.name not in command.changes:
+            return
+        stored, given = value_of(old, created.name), value_of(new, created.name)
+        if stored != given or (command.changes[created.name] is None and stored is not None):
+            given = command.changes[created.name]
+            raise creation_changed(self.entity, self._ids(command.key), stored, given)
 
     # --- what must hold ----------------------------------------------------------------------------------------
 
@@ -302,7 +364,7 @@ class _Writing:
         self.has_looked = True
         together = [*writes] if self.answers is None else [*writes, self.answers.put(answer)]
         if together:
-            await commit(self.store, together)
+            await commit(self.store, together, may_repeat=may_repeat(self.command))
 
     # --- keys --------------------------------------------------------------------------------------------------
 

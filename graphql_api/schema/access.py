@@ -254,7 +254,7 @@ class Gate:
 
     def _refusal(self, what: str, rules: Rules | None, known: Mapping[str, Any] | None = None) -> Forbidden:
         """`known`: of a search, what it asks for: it may be let in where it asks for more."""
-        whom = dict.fromkeys(map(_in_words, rules or ()))
+        whom = dict.fromkeys(map(in_words, rules or ()))
         if not whom:
             return Forbidden(f"{what} is for nobody: leave it out.")
         lacking = [rule.of for rule in rules or () if isinstance(rule, OwnerThrough)]
@@ -275,7 +275,7 @@ def _naming(rules: Rules | None) -> frozenset[str]:
     return frozenset(owners | {rule.of for rule in rules or () if isinstance(rule, OwnerThrough)})
 
 
-def _in_words(rule: Rule) -> str:
+def in_words(rule: Rule) -> str:
     """Whom a rule lets in."""
     match rule:
         case Anyone():

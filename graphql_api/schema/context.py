@@ -56,6 +56,8 @@ class Context:
     """what each search has done, in the order in which they ended"""
     writes: bool = False
     """it is a mutation's"""
+    begun_once: list[str] = field(default_factory=list)
+    """mutations that have begun to write what must not be written twice, by their names"""
     tell: Callable[[ShardQLError], Mapping[str, Any]] = _told
     """an error as clients are told of it, where it stands in an answer"""
     reads: Reads = field(init=False)

@@ -21,12 +21,13 @@ from graphql_api.schema.inputs import (
     EXPECTED_VERSION,
     ID,
     IDEMPOTENCY_KEY,
+    IDEMPOTENCY_WORDS,
     InputTypes,
     attribute_name,
     input_name,
     writable,
 )
-from graphql_api.schema.names import Names, Register, at
+from graphql_api.schema.names import Names, Register, at, with_article
 from graphql_api.schema.payloads import DELETION, RESULTS, Batch, PayloadTypes, Written, own_name
 from graphql_api.schema.scalars import or_null
 from graphql_api.schema.selection import is_selected, shown_properties
@@ -86,7 +87,7 @@ class Edits:
             return Written(answer)
 
         payload = self._payloads.of_one(entity, verb, record)
-        words = _WORDS[verb].format(entity.type_name)
+        words = _WORDS[verb].format(with_article(entity.type_name))
         return resolved_field(name, or_null(payload), words, arguments, resolve, [WRITES])
 
     def _several(self, entity: EntitySpec, verb: str, input_type: type, result: type) -> StrawberryField:
@@ -94,10 +95,11 @@ class Edits:
         name = self._name(entity, verb, several=True)
         rows = _Rows(entity, verb, self._dialect)
         inputs: Any = list[input_type]  # type: ignore[valid-type]
-        key_words = "Names this request, each row by its place in it, as for one record."
         arguments = [
-            Argument("inputs", inputs, f"The rows, {MOST_ROWS} at most.", required=True),
-            Argument(IDEMPOTENCY_KEY, str, key_words),
+            Argument(
+                "inputs", inputs, f"The rows, {MOST_ROWS} at most; those of one record in their order.", required=True
+            ),
+            Argument(IDEMPOTENCY_KEY, str, f"{IDEMPOTENCY_WORDS} Each row counts by its place."),
         ]
 
         async def resolve(info: Info, given: Given) -> Batch:
@@ -113,7 +115,10 @@ class Edits:
             return Batch(await rows.written(info, inputs, keys))
 
         payload = self._payloads.of_several(entity, verb, result)
-        words = f"{_WORDS[verb].format(entity.type_name)} Up to {MOST_ROWS} of them: each row is answered by itself."
+        words = (
+            f"Does what {self._names.edit(verb, entity)} does for up to {MOST_ROWS} rows, each by itself: "
+            "one that is wrong takes no other with it."
+        )
         return resolved_field(name, or_null(payload), words, arguments, resolve, [WRITES])
 
     def _name(self, entity: EntitySpec, verb: str, *, several: bool = False) -> str:
@@ -233,13 +238,13 @@ class _Rows:
 
 
 _WHAT = {
-    "create": "What it is made of.",
-    "update": "Which record, and what changes.",
-    "put": "All of it.",
+    "create": "The new record.",
+    "update": "Which record it is, and what changes of it.",
+    "put": "The whole record.",
 }
 _WORDS = {
-    "create": "Writes a {} where there is none with its id.",
-    "update": "Changes a {}: what is left out stays, null clears.",
-    "put": "Writes the whole of a {}, in place of the one with its id if there is one.",
-    "delete": "Removes a {}, if there is one.",
+    "create": "Creates {}. Where there is one with its id already it is `ALREADY_EXISTS`, and nothing is written.",
+    "update": "Changes {} that is there: what is left out stays as it is, and null clears.",
+    "put": "Writes the whole of {}, new or in place of the one with its id: what is left out gets its default.",
+    "delete": "Removes {}. Where there is none that is no error.",
 }

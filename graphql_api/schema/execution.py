@@ -29,7 +29,6 @@ from strawberry.execution import optimized_is_awaitable
 from graphql_api.database import Database
 from graphql_api.errors import (
     BadUserInput,
-    DeadlineExceeded,
     DocumentNotFound,
     DocumentRequired,
     InvalidRequest,
@@ -45,7 +44,9 @@ from graphql_api.errors import (
 )
 from graphql_api.schema.context import Caller, Context
 from graphql_api.schema.cost import cost_of
+from graphql_api.schema.lateness import too_late
 from graphql_api.schema.limits import FieldsThatMerge, Limits, check_shape
+from graphql_api.schema.mistakes import told_of_mistake
 from graphql_api.schema.problems import shortened, told, told_all, without_hints
 from graphql_api.store.bill import billed
 
@@ -161,7 +162,7 @@ class Engine:
             tell = partial(self._told, caller)
             context = Context(_scoped(database, caller), caller, self._read_unit_price, writes=writes, tell=tell)
             with billed() if context.explains else nullcontext():
-                return await self._executed(document, operation, context)
+                return await self._executed(document, chosen, operation, context)
         except _Refused as refused:
             return refused.answer
         except ShardQLError as problem:
@@ -245,7 +246,7 @@ class Engine:
         schema = self.schema._schema  # noqa: SLF001 - its only way
         problems = validate(schema, parsed, self._rules, hide_suggestions=not self.suggestions)
         if problems:
-            refused = [_with_code(problem, ValidationFailed) for problem in problems]
+            refused = [self._mistake(problem, ValidationFailed) for problem in problems]
             if refused[-1]["message"] == "Validation aborted.":
                 refused[-1]["message"] = (
                     "The document asks for the same fields too often, or spreads too many fragments, to be checked: "
@@ -270,12 +271,20 @@ class Engine:
             hide_suggestions=not self.suggestions,
         )
         if isinstance(found, list):
-            raise _Refused(400, *(_with_code(problem, BadUserInput) for problem in found))
+            raise _Refused(400, *(self._mistake(problem, BadUserInput) for problem in found))
         return found.coerced
+
+    def _mistake(self, problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
+        """What is told of a mistake that GraphQL has found."""
+        schema = self.schema._schema  # noqa: SLF001 - its only way
+        message = told_of_mistake(problem.message, schema, suggestions=self.suggestions)
+        return {**_with_code(problem, kind), "message": shortened(message)}
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    async def _executed(self, document: _Document, operation: Operation, context: Context) -> Answer:
+    async def _executed(
+        self, document: _Document, chosen: OperationDefinitionNode, operation: Operation, context: Context
+    ) -> Answer:
         try:
             async with asyncio.timeout(self.limits.deadline):
                 result = execute(
@@ -291,9 +300,8 @@ class Engine:
                 if optimized_is_awaitable(result):
                     result = await cast(Awaitable[ExecutionResult], result)
         except TimeoutError:
-            raise DeadlineExceeded(
-                f"The operation did not end within {self.limits.deadline:g} seconds: ask for less, or try again."
-            ) from None
+            mutations = self.schema._schema.mutation_type  # noqa: SLF001 - its only way
+            raise too_late(chosen, document.fragments, mutations, context.begun_once, self.limits.deadline) from None
         result = cast(ExecutionResult, result)
         errors = told_all(result.errors or (), context.caller.correlation_id, details=self._details)
         body: dict[str, Any] = {"errors": errors} if errors else {}
@@ -307,9 +315,10 @@ class Engine:
 
 def _scoped(database: Database, caller: Caller) -> Database:
     """The database as the caller may see it."""
-    if (caller.tenant, caller.principal) == (database.tenant, database.principal):
+    who = (caller.tenant, caller.principal, caller.subject)
+    if who == (database.tenant, database.principal, database.subject):
         return database
-    return database.scoped(tenant=caller.tenant, principal=caller.principal)
+    return database.scoped(tenant=caller.tenant, principal=caller.principal, subject=caller.subject)
 
 
 def _place(explained: Mapping[str, Any]) -> list[str]:

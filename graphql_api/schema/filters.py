@@ -11,7 +11,7 @@ from strawberry.types.field import StrawberryField
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.keys.scalars import Boolean, Codec, Text
 from graphql_api.schema.conditions import ConditionTypes
-from graphql_api.schema.names import Names, Register, at
+from graphql_api.schema.names import Names, Register, at, with_article
 from graphql_api.schema.scalars import annotation_of, name_of, or_null
 from graphql_api.schema.types import RecordTypes, input_type, plain_field
 from graphql_api.search.filters import item_codec, property_in_filters
@@ -58,7 +58,8 @@ class FilterTypes:
             for part in entity.properties.values()
         ]
         fields += [_given(name, str, words) for name, words in _JOINTS.items()]
-        made = input_type(name, fields, f"What must hold of a {entity.type_name}: everything that is said, together.")
+        words = f"What must hold of {with_article(entity.type_name)}: everything that is said, together."
+        made = input_type(name, fields, words)
         several: Any = list
         for field in get_object_definition(made, strict=True).fields:
             if field.graphql_name in _JOINTS:  # They join filters of the type that is only there now.

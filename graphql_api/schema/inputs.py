@@ -11,8 +11,11 @@ from strawberry.types.field import StrawberryField
 from graphql_api.catalog.annotations import read_annotation
 from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.errors import InvalidValue
 from graphql_api.schema.arguments import Argument
-from graphql_api.schema.names import Names, Register, at, property_name
+from graphql_api.schema.literals import literal
+from graphql_api.schema.mistakes import UNTAKEN, untaken
+from graphql_api.schema.names import Names, Register, at, property_name, with_article
 from graphql_api.schema.scalars import Json, or_null
 from graphql_api.schema.types import RecordTypes, deprecation, has_own_type, input_type, plain_field
 
@@ -21,6 +24,11 @@ EXPECTED_VERSION = "expectedVersion"
 IDEMPOTENCY_KEY = "idempotencyKey"
 EXPECTED = "expected_version"
 """the attribute of inputs, as hooks see them, in which that stands"""
+
+IDEMPOTENCY_WORDS = (
+    "A text of your making that stands for this request, such as a new UUID: sent again under it within 24 hours, the "
+    "request has no further effect and gets its first answer."
+)
 
 _KEPT = frozenset({EXPECTED_VERSION, IDEMPOTENCY_KEY})
 """fields and arguments that are no properties: a property of such a name has an underscore behind it"""
@@ -39,13 +47,16 @@ class InputTypes:
     def create(self, entity: EntitySpec) -> type | None:
         """What a new record is made of; None where everything of it is made by the server."""
         fields = [self._property(entity, part) for part in writable(entity)]
-        return self._type(entity, "create", fields, f"A new {entity.type_name}.")
+        return self._type(entity, "create", fields, f"A new {entity.type_name}. What the server sets is not in it.")
 
     def put(self, entity: EntitySpec) -> type | None:
         """What a whole record is made of, whether it is there or not."""
         fields = [self._property(entity, part, needed=part in entity.primary) for part in writable(entity)]
         return self._type(
-            entity, "put", [*fields, *self._version(entity)], f"The whole of a {entity.type_name}, new or not."
+            entity,
+            "put",
+            [*fields, *self._version(entity)],
+            f"The whole of {with_article(entity.type_name)}, whether it is there or not.",
         )
 
     def update(self, entity: EntitySpec) -> type | None:
@@ -54,14 +65,17 @@ class InputTypes:
         # With an id and sub ids alone there are new entries to make of the last one.
         if not fields and not entity.sub_ids:
             return None
-        words = f"What becomes of a {entity.type_name}: what is left out stays, and null clears."
+        words = (
+            f"Which {entity.type_name} is changed, and in what: what is left out stays as it is, and null clears. "
+            "What never changes is not in it."
+        )
         return self._type(entity, "update", [*self._key(entity), *fields, *self._version(entity)], words)
 
     def delete(self, entity: EntitySpec) -> type | None:
         """Which record is removed; None where there is only one."""
         if not entity.primary:
             return None
-        words = f"Which {entity.type_name} goes."
+        words = f"Which {entity.type_name} is removed."
         return self._type(entity, "delete", [*self._key(entity), *self._version(entity)], words)
 
     def arguments(self, entity: EntitySpec, verb: str) -> Iterator[Argument]:
@@ -74,27 +88,29 @@ class InputTypes:
                 yield Argument(input_name(part.name), scalar, words, required=not entity.ids)
         if verb != "create" and entity.version is not None:
             yield Argument(EXPECTED_VERSION, self._records.scalar(entity, entity.version), version_words(entity))
-        again = "Names this request: sent again under its name, it has no further effect and the same answer."
-        yield Argument(IDEMPOTENCY_KEY, str, again)
+        yield Argument(IDEMPOTENCY_KEY, str, IDEMPOTENCY_WORDS)
 
     def _type(self, entity: EntitySpec, verb: str, fields: list[StrawberryField], words: str) -> type | None:
         if not fields:
             return None
         name = self._names.type(f"{self._names.edited(verb.capitalize(), entity)}Input")
         self._register.type(name, at(entity), f"what {self._names.edited(verb, entity)} takes")
-        return input_type(name, fields, words)
+        made = input_type(name, fields, words)
+        setattr(made, UNTAKEN, untaken(entity, verb))
+        return made
 
     # --- fields ------------------------------------------------------------------------------------------------
 
     def _property(self, entity: EntitySpec, part: PropertySpec, *, needed: bool = False) -> StrawberryField:
         """A property of a whole record; it may be left out where something else says what it is then."""
         optional = not needed and may_be_left_out(entity, part)
-        return self._field(entity, part, needed=not optional and not part.nullable)
+        further = default_words(entity, part) if optional else ""
+        return self._field(entity, part, needed=not optional and not part.nullable, further=further)
 
     def _changed(self, entity: EntitySpec, part: PropertySpec) -> StrawberryField:
         return self._field(entity, part, needed=False)
 
-    def _field(self, entity: EntitySpec, part: PropertySpec, *, needed: bool) -> StrawberryField:
+    def _field(self, entity: EntitySpec, part: PropertySpec, *, needed: bool, further: str = "") -> StrawberryField:
         field = entity.model.model_fields[part.name]
         if part.codec is not None:
             annotation = self._records.scalar(entity, part)
@@ -104,7 +120,7 @@ class InputTypes:
             attribute_name(part.name),
             input_name(part.name),
             annotation,
-            part.description or f"The {part.stored}.",
+            " ".join(filter(None, [part.description or f"The {part.stored}.", further])),
             needed=needed,
             deprecated=deprecation(field),
         )
@@ -214,10 +230,27 @@ def key_words(entity: EntitySpec) -> str:
 def sub_id_words(entity: EntitySpec, part: PropertySpec) -> str:
     """What a part of a sub id says."""
     words = part.description or f"The {part.stored}."
-    return f"{words} Goes without saying behind the id of a record." if entity.ids else words
+    return f"{words} Not needed where `id` is that of an entry, which says it." if entity.ids else words
 
 
 def version_words(entity: EntitySpec) -> str:
     """What an expected version does."""
     assert entity.version is not None, "only entities with versions are asked for one"
-    return f"Refuses unless the {entity.version.stored} of the record is this one."
+    return (
+        f"Refuses the write, by `VERSION_CONFLICT`, unless the {entity.version.stored} of the record is still this one."
+    )
+
+
+def default_words(entity: EntitySpec, part: PropertySpec) -> str:
+    """What a property of a whole record is where it is left out, if that is not null."""
+    field = entity.model.model_fields[part.name]
+    if part is entity.created:
+        return "Left out, it is the moment at which the record is created."
+    if field.default_factory is not None:
+        return "Left out, the server makes one." if part in entity.primary else ""
+    if field.is_required() or field.default is None or part.codec is None:
+        return ""
+    try:
+        return f"Left out, it is `{literal(part.codec, field.default)}`."
+    except InvalidValue:  # pydantic takes a default of another type at its word, and so does the record.
+        return ""

@@ -74,6 +74,11 @@ def plural(name: str) -> str:
     return f"{name}es" if name.endswith(("s", "x", "z", "ch", "sh")) else f"{name}s"
 
 
+def with_article(name: str) -> str:
+    """`a User`, `an Email`: one that begins with U is spoken as in `user` more often than as in `umbrella`."""
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+
+
 def _joined(hash_properties: Sequence[PropertySpec]) -> str:
     return "And".join(capitalized(camel_case(part.name)) for part in hash_properties)
 

@@ -16,7 +16,7 @@ from graphql_api.schema.arguments import PARENT
 from graphql_api.schema.cost import EACH, STORED
 from graphql_api.schema.names import Names, Register, at
 from graphql_api.schema.reading import shown_by
-from graphql_api.schema.scalars import or_null
+from graphql_api.schema.scalars import BigInt, or_null
 from graphql_api.schema.types import object_type, plain_field
 
 SHARED_TYPES = ("WriteError", "FieldProblem", "DeleteResult")
@@ -37,10 +37,15 @@ class FieldProblem:
 class WriteError:
     """The same as an error of a mutation of one record."""
 
-    code: str = strawberry.field(description="One of the codes of errors.")
+    code: str = strawberry.field(description="What kind of error it is, as `NOT_UNIQUE`: one of a fixed list.")
     message: str = strawberry.field(description="What is wrong, and what to do.")
     argument: str | None = strawberry.field(default=None, description="The property or argument that it is about.")
-    retryable: bool = strawberry.field(default=False, description="Whether the same row can be right a little later.")
+    retryable: bool = strawberry.field(
+        default=False, description="Whether the same row may be sent again as it is, and can be right a little later."
+    )
+    version: BigInt | None = strawberry.field(
+        default=None, description="Of a VERSION_CONFLICT: the version that the record has; null where there is none."
+    )
     fields: list[FieldProblem] = strawberry.field(
         default_factory=list,
         description="Of a record that does not fit: everything that is wrong, property by property.",
@@ -74,15 +79,15 @@ class PayloadTypes:
     def of_one(self, entity: EntitySpec, verb: str, record: type) -> type:
         """The answer of a mutation that writes one record."""
         field = _deleted_id() if verb == "delete" else _record(entity, own_name(entity), record)
-        return object_type(self._name(entity, verb), [field], f"What became of a {entity.type_name}.")
+        return object_type(self._name(entity, verb), [field], f"What {self._names.edit(verb, entity)} answers.")
 
     def of_several(self, entity: EntitySpec, verb: str, result: type) -> type:
         """The answer of a batch, whose rows have this type."""
         rows: Any = list[result]  # type: ignore[valid-type]
-        words = "What became of each row, in their order."
+        words = "What became of each row, in the order of the inputs."
         fields = [plain_field(RESULTS, rows, description=words, marks=[EACH])]
         name = self._name(entity, verb, several=True)
-        return object_type(name, fields, f"What became of several {entity.type_name} records.")
+        return object_type(name, fields, f"What {self._names.edit(verb, entity, several=True)} answers.")
 
     def result(self, entity: EntitySpec, record: type) -> type:
         """The answer to one row: the record, or why it was not written."""
@@ -117,7 +122,9 @@ def _record(entity: EntitySpec, name: str, record: type) -> StrawberryField:
         return seen
 
     shown.__annotations__ = {"root": PARENT[Any], "info": strawberry.Info}
-    return plain_field("record", or_null(record), name=name, description="As it is now.", resolver=shown)
+    return plain_field(
+        "record", or_null(record), name=name, description=f"The {entity.type_name} as it was written.", resolver=shown
+    )
 
 
 def _deleted_id() -> StrawberryField:
@@ -125,7 +132,7 @@ def _deleted_id() -> StrawberryField:
         return None if root.record is None else info.context.database.seal_key(root.record)
 
     sealed.__annotations__ = {"root": PARENT[Any], "info": strawberry.Info}
-    words = "The id of the record that is gone; null where there was none."
+    words = "The `id` that the record had; null where there was none."
     return plain_field("deleted_id", or_null(strawberry.ID), description=words, resolver=sealed)
 
 

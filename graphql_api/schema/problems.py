@@ -7,7 +7,7 @@ from typing import Any
 
 from graphql import GraphQLError
 
-from graphql_api.errors import BadUserInput, InternalError, ShardQLError, StoreError
+from graphql_api.errors import BadUserInput, InternalError, OutcomeUnknown, ShardQLError, StoreError
 
 log = logging.getLogger("shardql")
 
@@ -39,6 +39,8 @@ def told(problem: ShardQLError, correlation_id: str, *, details: bool) -> dict[s
     if details:
         return {"message": problem.message, "extensions": problem.extensions}
     hint = " Try again after a moment." if problem.retryable else ""
+    if isinstance(problem, OutcomeUnknown):
+        hint = " Look at what stands there before you send it again."
     extensions = {name: value for name, value in problem.extensions.items() if name != "shard"}
     return {
         "message": f"{type(problem).__doc__}{hint} The log tells more under {correlation_id}.",

@@ -4,17 +4,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from textwrap import fill
 
 from graphql_api.catalog.access import is_open
 from graphql_api.catalog.catalog import Catalog
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.naming import camel_case, capitalized
 from graphql_api.catalog.specs import EntitySpec, JoinSpec
+from graphql_api.schema.edit_tabs import EditTabs
+from graphql_api.schema.graph import Graph
 from graphql_api.schema.literals import YEAR, example_range, literal
 from graphql_api.schema.names import Names
 from graphql_api.schema.searches import groups_of, orders_of
-from graphql_api.schema.ways import Needed, Way, answers_everybody, needed_id, ways_of
+from graphql_api.schema.tab_text import Tab, and_joined, braced, comment, document, gap_comment, rules_comment
+from graphql_api.schema.ways import Way, answers_everybody, needed_id, ways_of
 
 PAGE = 5
 """records of a page: few enough to see the answer whole"""
@@ -28,19 +30,6 @@ MOST_JOINED = 3
 MOST_NAMES = 3
 """of entities, in a title"""
 
-COMMENT_WIDTH = 50
-"""columns that a window of ordinary size shows beside the answer"""
-
-
-@dataclass(frozen=True, slots=True)
-class Tab:
-    """One operation, ready to be run."""
-
-    title: str
-    query: str
-    variables: str = ""
-    """a JSON object, as it stands in the editor"""
-
 
 def title_of(catalog: Catalog) -> str:
     """What a catalog is called where people see it: its namespace, else its first entities."""
@@ -51,14 +40,20 @@ def title_of(catalog: Catalog) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {further} more" if further > 0 else "")
 
 
-def tabs_of(catalog: Catalog, records: Iterable[Entity] = ()) -> tuple[Tab, ...]:
-    """One tab for each manner of asking, over the entity and the index that show it best.
+def tabs_of(graph: Graph, records: Iterable[Entity] = (), *, read_only: bool = False) -> tuple[Tab, ...]:
+    """One tab for each manner of asking, over the entity and the index that show it best; then some that write.
 
     Where a search needs an id or the value of a hash property, it takes those of `records`, which are in the store;
-    without a record there is a gap to fill, and the comment says with what.
+    without a record there is a gap to fill, and the comment says with what. `read_only`: nothing can be written.
     """
-    known = {catalog.entity(type(record)).name: record for record in reversed([*records])}
-    return tuple(_Writer(catalog, Names(catalog.namespace), known).tabs())
+    catalog, schema = graph.catalog, graph.read_only_schema if read_only else graph.schema
+    known: dict[str, list[Entity]] = {}
+    for record in records:
+        known.setdefault(catalog.entity(type(record)).name, []).append(record)
+    writer = _Writer(catalog, graph.names, {name: found[0] for name, found in known.items()})
+    ways = writer.ways()
+    edits = EditTabs(catalog, graph.names, schema._schema, known)  # noqa: SLF001 - its only way
+    return (*writer.tabs(ways), *edits.tabs(next(iter(ways), None), writer.record_fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +64,35 @@ class _Writer:
 
     # --- which tabs --------------------------------------------------------------------------------------------
 
-    def tabs(self) -> Iterator[Tab]:
-        """First what answers everybody and runs as it is, then the entity of the first tab, then declared order."""
-        ways = [*ways_of(self.catalog, self.names, self.known)]
+    def ways(self) -> list[Way]:
+        """All searches, and first the one that shows best what a search is."""
         # A search by names, as (last name, first name, created) is one, shows more than one by a number or an id.
-        ways.sort(
+        return sorted(
+            ways_of(self.catalog, self.names, self.known),
             key=lambda way: (
                 not way.is_open,
                 len(way.gaps),
                 way.index.physical is None,
                 way.kind != "text",
                 -len(way.index.sort),
-            )
+            ),
         )
-        main = next(iter(ways), None)
+
+    def tabs(self, best_first: Sequence[Way]) -> Iterator[Tab]:
+        """First what answers everybody and runs as it is, then the entity of the first tab, then declared order."""
+        main = next(iter(best_first), None)
         if main is None:
             yield from map(self.one, self.catalog.entities.values())
             return
         order = [*self.catalog.entities.values()]
-        ways.sort(
+        ways = sorted(
+            best_first,
             key=lambda way: (
                 not way.is_open,
                 bool(way.gaps),
                 way.entity is not main.entity,
                 order.index(way.entity),
-            )
+            ),
         )
         yield self.paging(main)
         yield self.one(main.entity)
@@ -115,15 +114,15 @@ class _Writer:
         return self._tab(
             capitalized(way.field),
             [
-                _comment(
+                comment(
                     f"{self._records(way)}, {PAGE} at a time: all shards at once, in one exact order.",
                     "Ctrl-Enter runs it.",
                 ),
-                _comment(
+                comment(
                     "While nextToken is not null, more follows: copy it into the variables below, with its quotes, and",
                     "run it again.",
                 ),
-                _comment(self._conditions(way)),
+                comment(self._conditions(way)),
             ],
             way,
             [f"limit: {PAGE}", "nextToken: $nextToken"],
@@ -141,14 +140,16 @@ class _Writer:
         shown = [camel_case(join.name) for join in joins]
         return Tab(
             capitalized(name),
-            _document(
+            document(
                 f"query {capitalized(name)}",
                 [
-                    _comment(f"{what}: a single read, or null where there is none."),
-                    _comment(f"What it shows of others ({_listed(shown)}) is read in one step more.") if shown else "",
-                    _comment("node(id: …) finds it by its id, as it finds every record."),
-                    _gap(needed),
-                    _rules(answers_everybody(entity, None)),
+                    comment(f"{what}: a single read, or null where there is none."),
+                    comment(f"What it shows of others ({and_joined(shown)}) is read in one step more.")
+                    if shown
+                    else "",
+                    comment("node(id: …) finds it by its id, as it finds every record."),
+                    gap_comment([one.name for one in needed if not one.known]),
+                    rules_comment(open_to_all=answers_everybody(entity, None)),
                 ],
                 name,
                 [one.text for one in needed],
@@ -162,7 +163,7 @@ class _Writer:
         return self._tab(
             "Newest" if newest else "Reverse",
             [
-                _comment(
+                comment(
                     f"{self._records(way)}, from its end{', the newest first' if newest else ''}.",
                     "reverse goes with every search, and costs the same.",
                 )
@@ -177,7 +178,7 @@ class _Writer:
         return self._tab(
             "Range",
             [
-                _comment(
+                comment(
                     f"{way.entity.type_name} records whose {self._first(way)} is {words}.",
                     "from and to are part of the range; without one of them that end is open.",
                 )
@@ -200,7 +201,7 @@ class _Writer:
                 yield self._tab(
                     capitalized(field),
                     [
-                        _comment(
+                        comment(
                             f"{way.entity.type_name} records in any order that an index holds.",
                             "Ctrl-Space behind orderBy: proposes them all.",
                         )
@@ -214,12 +215,12 @@ class _Writer:
         return self._tab(
             "LastPage",
             [
-                _comment(
+                comment(
                     f"The last {PAGE} {self._records(way)}.",
                     "They cost what the first cost, however many there are.",
                 ),
-                _comment("For those before them, copy startCursor into the variables below, with its quotes."),
-                _comment("Forward this style has first and after; Relay and Apollo Client speak it."),
+                comment("For those before them, copy startCursor into the variables below, with its quotes."),
+                comment("Forward this style has first and after; Relay and Apollo Client speak it."),
             ],
             way,
             [f"last: {PAGE}", "before: $before"],
@@ -231,7 +232,7 @@ class _Writer:
         given = " and ".join(one.name for one in way.needed)
         return self._tab(
             capitalized(way.field),
-            [_comment(f"{self._records(way)}, with one {given}: only shards that can hold them are asked.")],
+            [comment(f"{self._records(way)}, with one {given}: only shards that can hold them are asked.")],
             way,
             [f"limit: {PAGE}"],
         )
@@ -243,14 +244,14 @@ class _Writer:
     ) -> Tab:
         """The search as pages of items, or of edges where it walks by `before`; how to get on stands above them."""
         fields = self._fields(way.entity, way)
-        selection = ["nextToken", *_braced("items", fields)]
+        selection = ["nextToken", *braced("items", fields)]
         if variable == "before":
             page_info = ["hasPreviousPage", "startCursor"]
-            selection = [*_braced("pageInfo", page_info), *_braced("edges", _braced("node", fields))]
+            selection = [*braced("pageInfo", page_info), *braced("edges", braced("node", fields))]
         head = f"query {title}" + (f"(${variable}: String)" if variable else "")
         given = [*(one.text for one in way.needed), *arguments]
-        ends = [_gap(way.needed), _rules(way.is_open)]
-        query = _document(head, [*comments, *ends], way.field, given, selection)
+        ends = [gap_comment(way.gaps), rules_comment(open_to_all=way.is_open)]
+        query = document(head, [*comments, *ends], way.field, given, selection)
         return Tab(title, query, json.dumps({variable: None}, indent=2) if variable else "")
 
     def _fields(self, entity: EntitySpec, way: Way | None) -> list[str]:
@@ -267,6 +268,10 @@ class _Writer:
         wanted |= dict.fromkeys(islice(further, max(0, MOST_FIELDS - len(wanted))))
         return [self.names.dialect.property(name) for name in wanted]
 
+    def record_fields(self, entity: EntitySpec) -> list[str]:
+        """The key of a record, then others as declared."""
+        return self._fields(entity, None)
+
     def _joins(self, entity: EntitySpec) -> list[JoinSpec]:
         """The first join of each kind that shows everybody something."""
         first: dict[str, JoinSpec] = {}
@@ -281,8 +286,8 @@ class _Writer:
         """The beginning of what a join shows."""
         fields = self._fields(self.catalog.entities[join.target], None)[:MOST_JOINED]
         if join.kind == "page":
-            return _braced(f"{camel_case(join.name)}(limit: {PAGE})", _braced("items", fields))
-        return _braced(camel_case(join.name), fields)
+            return braced(f"{camel_case(join.name)}(limit: {PAGE})", braced("items", fields))
+        return braced(camel_case(join.name), fields)
 
     def _bounds(self, way: Way) -> tuple[list[str], str]:
         """Bounds that records lie between, as arguments and in words: of a text, that of a known record."""
@@ -312,38 +317,3 @@ class _Writer:
 
     def _first(self, way: Way) -> str:
         return self.names.dialect.property(way.first.name) if way.first else ""
-
-
-def _document(
-    head: str, comments: Iterable[str], field: str, arguments: Sequence[str], selection: Sequence[str]
-) -> str:
-    given = f"({', '.join(arguments)})" if arguments else ""
-    if len(field) + len(given) > COMMENT_WIDTH - len("   {"):
-        given = "\n".join(["(", *(f"    {argument}" for argument in arguments), "  )"])
-    comment = "\n#\n".join(filter(None, comments))
-    return "\n".join([comment, *_braced(head, _braced(f"{field}{given}", selection)), ""])
-
-
-def _braced(head: str, lines: Sequence[str]) -> list[str]:
-    return [f"{head} {{", *(f"  {line}" for line in lines), "}"]
-
-
-def _comment(*sentences: str) -> str:
-    text = " ".join(sentences)
-    return fill(
-        text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _rules(open_to_all: bool) -> str:
-    return "" if open_to_all else _comment("Not for everybody: say who asks in the tab Headers.")
-
-
-def _gap(needed: Sequence[Needed]) -> str:
-    gaps = [one.name for one in needed if not one.known]
-    return _comment(f"Put a value that is in your data for {' and '.join(gaps)}.") if gaps else ""

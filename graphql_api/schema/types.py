@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 import strawberry
 from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
+from strawberry.annotation import StrawberryAnnotation
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
@@ -43,12 +44,10 @@ def input_type(name: str, fields: Sequence[StrawberryField], description: str, *
 
 def _body(fields: Sequence[StrawberryField]) -> dict[str, Any]:
     named = {field.python_name: field for field in fields}
-    return {
-        **named,
-        "__annotations__": {
-            name: field.type_annotation.annotation for name, field in named.items() if field.type_annotation
-        },
-    }
+    annotations = {name: field.type_annotation for name, field in named.items() if field.type_annotation}
+    for name in annotations:
+        named[name].type_annotation = None  # Strawberry would read those of class and field, and both several times.
+    return {**named, "__annotations__": annotations}
 
 
 def plain_field(
@@ -72,7 +71,7 @@ def plain_field(
         **given,
     )
     made.python_name = python_name
-    made.type_annotation = strawberry.annotation.StrawberryAnnotation(annotation)
+    made.type_annotation = StrawberryAnnotation(annotation, namespace={})
     return made
 
 

@@ -11,7 +11,7 @@ from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import FieldProblem as Problem
 from graphql_api.errors import InvalidRecord, RecordNotFound, ShardQLError
 from graphql_api.fanout.index_reading import Work
-from graphql_api.mutations.commands import Command, Remove
+from graphql_api.mutations.commands import Command, Remove, may_repeat
 from graphql_api.schema.access import place_of
 from graphql_api.schema.arguments import Info
 from graphql_api.schema.given import inside_of
@@ -32,6 +32,8 @@ async def apply(info: Info, entity: EntitySpec, commands: Sequence[Command]) -> 
     if context.explains:
         database = replace(database, store=MeteredStore(database.store, calls.append, tallies=False))
     began = database.clock()
+    if not all(map(may_repeat, commands)):
+        context.begun_once.append(at.name)
     with itemised() as bill:
         answers = await database.apply_each(commands) if commands else []
     if context.explains:
@@ -107,6 +109,7 @@ def row_error(info: Info, problem: ShardQLError) -> WriteError:
         message=told["message"],
         argument=extensions.get("argument"),
         retryable=bool(extensions.get("retryable")),
+        version=extensions.get("version"),
         fields=[FieldProblem(field=one["field"], message=one["message"]) for one in extensions.get("fields", ())],
     )
 

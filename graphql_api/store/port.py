@@ -50,8 +50,8 @@ class Store(Protocol):
     async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
         """Applies all writes or none (at most 100, never one key twice); the same token again changes nothing more.
 
-        `ConditionFailed` and `Conflict` are certain: nothing was written. After any other retryable error the same
-        writes under the same token find out, for ten minutes.
+        `ConditionFailed`, `Conflict` and `Throttled` are certain: nothing was written. After any other retryable error
+        that is not the same writes under the same token find out, for ten minutes.
         """
         ...
 

@@ -17,7 +17,8 @@ from graphql_api.keys import scalars
 from graphql_api.search.request import DEFAULT_LIMIT
 from graphql_api.search.row_view import RowView
 from graphql_api.store.sizes import READ_BYTES, read_units
-from graphql_api.upkeep.capacity import EntityCapacity, IndexCapacity, entity_capacity
+from graphql_api.upkeep.capacity import EntityCapacity, entity_capacity
+from graphql_api.upkeep.entries import IndexCapacity
 from graphql_api.upkeep.text_orders import wrong_order
 from graphql_api.upkeep.typical import typical_record
 

@@ -4,7 +4,7 @@ Everything is worked out of sample records as they would be stored, generated at
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -15,18 +15,22 @@ from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import InvalidValue
 from graphql_api.mutations.item_keys import item_of
 from graphql_api.store.sizes import attribute_size, record_size
-from graphql_api.store.values import IndexDefinition, Item, TableDefinition
+from graphql_api.store.values import Item
+from graphql_api.upkeep.beside import SOME_WRITE, BesideCapacity, Measured, TransactionUnits, beside
+from graphql_api.upkeep.entries import (
+    OVERHEAD_BYTES,
+    IndexCapacity,
+    WriteUnits,
+    entries_of,
+    mean_size,
+    stored_bytes,
+    units_of,
+)
 
 PARTITION_BYTES = 10 * 10**9
 """what lies under one hash key should not pass it"""
-UNIT_BYTES = 1024
-"""of a write unit"""
-OVERHEAD_BYTES = 100
-"""what storage counts on top of each record, in the table and in each index"""
 DESIGN_STEP = 500
 """design sizes are multiples of it"""
-SOME_WRITE = "AAAAAAAAAAAAAAAA"
-"""as long as the name of every write"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,40 +47,15 @@ class AttributeCapacity:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexCapacity:
-    """One physical index as the records of an entity fill it."""
-
-    name: str
-    projection: str
-    share: float
-    """of the sample records that have an entry"""
-    bytes: float
-    """of an entry"""
-    write_units: float
-    """of one write of an entry"""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteUnits:
-    """Capacity units of writing one record, over the table and all indexes, outside of transactions."""
-
-    create: float
-    update: float
-    """a change that moves the record in no index; those that carry everything are written all the same"""
-    move: float
-    """a change of every index's key: the old entry is removed, the new one written"""
-
-
-@dataclass(frozen=True, slots=True)
 class Storage:
     """What is stored and billed, with the overhead of each record and index entry."""
 
     table_bytes: float
     """of one record"""
     all_bytes: float
-    """of one record with its index entries"""
+    """of one record with its index entries and its part of what stands beside records"""
     total_bytes: int | None
-    """of all records with their index entries"""
+    """of all records with all of that"""
 
     @property
     def multiplier(self) -> float:
@@ -104,6 +83,11 @@ class EntityCapacity:
     shards_needed: int | None
     indexes: tuple[IndexCapacity, ...]
     write_units: WriteUnits
+    beside: tuple[BesideCapacity, ...]
+    """what stands beside the records"""
+    transaction: TransactionUnits
+    is_put_plainly: bool
+    """`put` and `load` write it outside of transactions"""
     storage: Storage
     findings: tuple[str, ...]
 
@@ -117,18 +101,24 @@ def entity_capacity(
     records: int | None = None,
     design_bytes: int | None = None,
     tenant: str | None = None,
+    parent_bytes: Mapping[str, float] | None = None,
 ) -> EntityCapacity:
-    """What so many records like these samples cost, counted with the design size (see `design_size`) or a given one."""
+    """What so many records like these samples cost, counted with the design size (see `design_size`) or a given one.
+
+    `parent_bytes`: mean sizes of the records that they name by foreign keys, by the names of entities.
+    """
     if not samples:
         raise InvalidValue(f"There is no sample record of {entity.type_name}: give at least one.")
-    items = [item_of(entity, record, tenant, SOME_WRITE) for record in samples]
+    items = stored_items(entity, samples, tenant)
     table = catalog.table_definition()
-    mean = sum(map(record_size, items)) / len(items)
+    mean = mean_size(items)
     design = design_size(mean) if design_bytes is None else design_bytes
-    indexes = {index.name: found for index in table.indexes if (found := _index(table, index, items)) is not None}
-    table_units = sum(write_units(record_size(item)) for item in items) / len(items)
-    stored = mean + OVERHEAD_BYTES
-    all_stored = stored + sum(index.share * (index.bytes + OVERHEAD_BYTES) for index in indexes.values())
+    indexes = entries_of(table, items)
+    found, transaction = beside(Measured(entity, table, samples, items, tenant, parent_bytes or {}))
+    all_stored = stored_bytes(mean, indexes.values()) + sum((one.share or 0) * one.stored_bytes for one in found)
+    # Current records lie where their entries do, and fill the same indexes.
+    together = 1 + sum(one.share or 0 for one in found if one.kind == "current record")
+    lying = None if records is None else ceil(records * together)
     return EntityCapacity(
         entity=entity.type_name,
         source=source,
@@ -140,12 +130,20 @@ def entity_capacity(
         records_per_partition=records_per_partition(design),
         records=records,
         shards=entity.space.generations[-1].size,
-        shards_needed=None if records is None else shards_for(records, design),
+        shards_needed=None if lying is None else shards_for(lying, design),
         indexes=tuple(indexes.values()),
-        write_units=_write_units(table_units, indexes.values()),
-        storage=Storage(stored, all_stored, None if records is None else ceil(records * all_stored)),
-        findings=() if records is None else tuple(_findings(entity, records, design, mean, indexes)),
+        write_units=units_of(items, indexes.values()),
+        beside=found,
+        transaction=transaction,
+        is_put_plainly=entity.current is None and not entity.is_constrained,
+        storage=Storage(mean + OVERHEAD_BYTES, all_stored, None if records is None else ceil(records * all_stored)),
+        findings=() if lying is None else tuple(_findings(entity, lying, design, mean, indexes)),
     )
+
+
+def stored_items(entity: EntitySpec, records: Sequence[Entity], tenant: str | None) -> Sequence[Item]:
+    """Records as they would be stored."""
+    return [item_of(entity, record, tenant, SOME_WRITE) for record in records]
 
 
 # --- the arithmetic --------------------------------------------------------------------------------------------
@@ -164,22 +162,6 @@ def records_per_partition(size: int) -> int:
 def shards_for(records: int, size: int) -> int:
     """Over how many hash keys so many records of a size have to lie, so that none passes a partition."""
     return max(1, -(-records // records_per_partition(size)))
-
-
-def write_units(size: int) -> int:
-    """The capacity units of writing so many bytes."""
-    return max(1, -(-size // UNIT_BYTES))
-
-
-def index_entry(table: TableDefinition, index: IndexDefinition, item: Item) -> Item | None:
-    """What an index keeps of a record, or None where it has no place for it."""
-    keys = (index.hash_attribute, index.range_attribute, table.hash_attribute, table.range_attribute)
-    if any(name not in item for name in keys):
-        return None
-    if index.projection == "ALL":
-        return item
-    carried = {*keys, *(() if index.projection == "KEYS_ONLY" else index.projection)}
-    return {name: value for name, value in item.items() if name in carried}
 
 
 # --- the parts of the report -----------------------------------------------------------------------------------
@@ -204,28 +186,6 @@ def _attributes(entity: EntitySpec, items: Sequence[Item]) -> tuple[AttributeCap
         )
         for name, found in sorted(sizes.items(), key=lambda one: places.get(one[0], len(places)))
     )
-
-
-def _index(table: TableDefinition, index: IndexDefinition, items: Sequence[Item]) -> IndexCapacity | None:
-    """What the records fill an index with; None where it holds none of them."""
-    entries = [entry for item in items if (entry := index_entry(table, index, item)) is not None]
-    if not entries:
-        return None
-    sizes = [record_size(entry) for entry in entries]
-    return IndexCapacity(
-        name=index.name,
-        projection="INCLUDE" if isinstance(index.projection, tuple) else index.projection,
-        share=len(entries) / len(items),
-        bytes=sum(sizes) / len(sizes),
-        write_units=sum(map(write_units, sizes)) / len(sizes),
-    )
-
-
-def _write_units(table: float, indexes: Collection[IndexCapacity]) -> WriteUnits:
-    entries = sum(index.share * index.write_units for index in indexes)
-    # Every write gives a record another `_w`, which an index that carries everything shows.
-    touched = sum(index.share * index.write_units for index in indexes if index.projection == "ALL")
-    return WriteUnits(create=table + entries, update=table + touched, move=table + 2 * entries)
 
 
 def _findings(

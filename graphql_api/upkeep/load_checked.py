@@ -26,11 +26,7 @@ def in_turns(put_many: PutMany, entity: EntitySpec) -> PutMany:
         return put_many
 
     async def put_some(records: Sequence[Entity]) -> list[ShardQLError | None]:
-        results: list[ShardQLError | None] = [None] * len(records)
-        for turn in turns(entity, records):
-            for at, problem in zip(turn, await put_many([records[at] for at in turn]), strict=True):
-                results[at] = problem
-        return results
+        return await _one_after_the_other(turns(entity, records), lambda turn: put_many([records[at] for at in turn]))
 
     return put_some
 
@@ -43,14 +39,33 @@ def checked(apply_each: ApplyEach, entity: EntitySpec) -> PutMany:
 
     async def put_many(records: Sequence[Entity]) -> list[ShardQLError | None]:
         rows = [_Row(entity, record) for record in records]
-        for turn in turns(entity, records):
+
+        async def put_turn(turn: Sequence[int]) -> list[ShardQLError | None]:
             # The greatest numbers come first, so that counters need not be raised by each of the others.
             some = sorted((rows[at] for at in turn), key=_Row.numbers, reverse=True)
             for row, answer in zip(some, await apply_each([row.command() for row in some]), strict=True):
                 row.problem = answer if isinstance(answer, ShardQLError) and not row.stands_so else None
-        return [row.problem for row in rows]
+            return [rows[at].problem for at in turn]
+
+        return await _one_after_the_other(turns(entity, records), put_turn)
 
     return put_many
+
+
+async def _one_after_the_other(
+    all_turns: Sequence[Sequence[int]], put_turn: Callable[[Sequence[int]], Awaitable[Sequence[ShardQLError | None]]]
+) -> list[ShardQLError | None]:
+    """What becomes of each record; where one fails for the moment, the turns behind it are left for later as well.
+
+    Else a line could take what one before it is to have, or be refused because that is not there yet.
+    """
+    results: list[ShardQLError | None] = [None] * sum(map(len, all_turns))
+    late: ShardQLError | None = None
+    for turn in all_turns:
+        for at, problem in zip(turn, [late] * len(turn) if late else await put_turn(turn), strict=True):
+            results[at] = problem
+        late = late or next((found for at in turn if (found := results[at]) is not None and found.retryable), None)
+    return results
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from graphql_api.catalog.specs import EntitySpec, IndexSpec
 from graphql_api.errors import ConditionFailed, Conflict, GenerationTooEarly, StoreUnavailable, WrongTable
 from graphql_api.keys import scalars
 from graphql_api.keys.hash_keys import hash_key, parse_hash_key
+from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import new_write_id
 from graphql_api.store.port import Store
 from graphql_api.store.values import Expect, Item, Key, Put
@@ -86,16 +87,15 @@ class Recorded:
 async def _record(store: Store, recorded: Recorded, meta: Item | None) -> None:
     before = {name: meta[name] for name in ("spaces", "indexes") if name in meta} if meta is not None else {}
     expected = Expect(attributes=before) if before else Expect(absent=True)
-    write_id = new_write_id()
     item = {
         "hashKey": META_KEY.hash,
         "rangeKey": META_KEY.range,
         "format": TABLE_FORMAT,
         "spaces": dict(recorded.spaces),
         "indexes": dict(recorded.indexes),
-        "_w": write_id,
+        "_w": new_write_id(),
     }
-    await store.write_together([Put(item, expected)], token=write_id)
+    await commit(store, [Put(item, expected)])
 
 
 def space_of(entity: EntitySpec) -> dict[str, Any]:

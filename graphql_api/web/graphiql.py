@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from graphql_api.schema.tabs import Tab
+from graphql_api.schema.tab_text import Tab
 from graphql_api.web.csrf import PREFLIGHT_HEADERS
 
 FILES = (

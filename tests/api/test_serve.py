@@ -129,7 +129,7 @@ def test_production(tmp_path: Path) -> None:
     assert "mode    production\n" in server.said
     assert "tokens  sealed with 1 key of the settings\n" in server.said
     told, *requests = map(json.loads, server.log.read_text().splitlines())
-    assert told["message"] == "Whoever reaches the server may read User, Email, which carry no rule."
+    assert told["message"] == "Whoever reaches the server may read and write User, Email, which carry no rule."
     assert [line["status"] for line in requests] == [200, 200, 406, 200]
     with serving(tmp_path, *words, **variables) as other:
         next_page = other.ask(PAGE, variables={"after": page["nextToken"]})["data"]["userByCreated"]

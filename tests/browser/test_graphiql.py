@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from graphql_api import Catalog
+from graphql_api import Catalog, Graph
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.schema.tabs import PAGE, tabs_of
 from graphql_api.serving import application, operations_of
@@ -18,7 +18,12 @@ from tests.api.running import running
 from tests.browser.conftest import Open, filled
 from tests.browser.visit import visiting
 
-FIRST, ONE, *_ = TITLES = [tab.title for tab in tabs_of(catalog)]
+FIRST, ONE, *_ = TITLES = [tab.title for tab in tabs_of(Graph(catalog))]
+
+NEW = "<untitled>"
+"""the title of a tab whose operation has no name"""
+BESIDE = ("nextToken", "pageInfo")
+"""fields of answers that stand beside the records"""
 
 
 def rows(users: Any) -> list[tuple[str, str, str, int]]:
@@ -72,7 +77,61 @@ async def test_every_tab_runs_as_it_is(browser: Browser, site: str) -> None:
             answer = await visit.run()
             assert "errors" not in answer
             (found,) = answer["data"].values()
-            assert found if title == ONE else found.get("items", found.get("edges"))
+            assert found if title == ONE else next(value for name, value in found.items() if name not in BESIDE)
+
+
+async def test_a_record_is_created_found_changed_and_removed(browser: Browser, site: str, people: Open) -> None:
+    """Play creates a user, whom a search finds; once more it is refused; further tabs change and remove the user."""
+    search = '{ userByFirstName(prefix: "%s", limit: 50) { items { userId firstName } } }'
+
+    async def found(name: str) -> list[str]:
+        await visit.replace("Query Editor", search % name)
+        answer = (await visit.run())["data"]["userByFirstName"]
+        return [item["userId"] for item in answer["items"] if item["firstName"] == name]
+
+    async with people() as database:
+        before = {user.user_id: user for user in (await database.search(User.by_id, limit=500)).items}
+    async with visiting(browser, site) as visit:
+        await visit.open("/graphql")
+        await visit.press("New tab")
+        await visit.choose("Create")
+        created = (await visit.run())["data"]["createUser"]["user"]
+        await visit.shoot("create")
+        (refused,) = (await visit.run())["errors"]
+        await visit.shoot("create-again")
+        await visit.choose(NEW)
+        assert created["userId"] in await found(created["firstName"])
+        await visit.choose("Update")
+        changed = (await visit.run())["data"]["updateUser"]["user"]
+        await visit.choose(NEW)
+        assert created["userId"] in await found(changed["firstName"])
+        assert created["userId"] not in await found(created["firstName"])
+        await visit.choose("Delete")
+        assert (await visit.run())["data"]["deleteUser"]["deletedId"]
+        assert (await visit.run())["data"]["deleteUser"] == {"deletedId": None}
+        await visit.choose("Update")
+        (missing,) = (await visit.run())["errors"]
+    assert created["userId"] not in before
+    assert refused["extensions"]["code"] == "ALREADY_EXISTS"
+    assert created["userId"] in refused["message"]
+    assert {**created, "firstName": changed["firstName"]} == changed
+    assert created["firstName"] != changed["firstName"]
+    assert missing["extensions"]["code"] == "RECORD_NOT_FOUND"
+    async with people() as database:
+        assert {user.user_id: user for user in (await database.search(User.by_id, limit=500)).items} == before
+
+
+async def test_who_only_reads_sees_no_tab_that_writes(browser: Browser, people: Open) -> None:
+    """A server that only reads has the other tabs, and no mutation in its documentation."""
+    settings = Settings(read_only=True)
+    with running(application(catalog, people, settings, operations_of(settings))) as address:
+        async with visiting(browser, address) as visit:
+            await visit.open("/graphql")
+            assert await visit.tabs() == TITLES[:-3]
+            await visit.press("Show Documentation Explorer")
+            await visit.page.get_by_text("Root Types").wait_for()
+            roots = await visit.page.locator(".graphiql-doc-explorer-section-content").first.inner_text()
+    assert roots.split() == ["query:", "Query"]
 
 
 async def test_error_says_what_to_do(browser: Browser, site: str) -> None:
@@ -146,7 +205,7 @@ async def test_catalogs_of_one_site_have_their_own_tabs(browser: Browser, people
         async with visiting(browser, address) as visit:
             await visit.open("/one/graphql")
             await visit.open("/other/graphql")
-            assert await visit.tabs() == [tab.title for tab in tabs_of(other)]
+            assert await visit.tabs() == [tab.title for tab in tabs_of(Graph(other))]
             assert "data" in await visit.run()
             await visit.open("/one/graphql")
             assert await visit.tabs() == TITLES

@@ -1,21 +1,25 @@
-"""What docs/clients.md says beside its recipes agrees with the code."""
+"""What docs/clients.md and docs/client-writes.md say beside their recipes agrees with the code."""
 
 import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
+
+import pytest
 
 from graphql_api import errors
 from graphql_api.errors import ShardQLError
 from graphql_api.schema.scalars import SCALARS
-from tests.clients.recipes import PAGE, recipes
+from tests.clients.recipes import PAGE, WRITES, recipes
 
 TEXT = PAGE.read_text(encoding="utf-8")
 RUN = {
     *("post.sh", "get.sh", "people.py", "client.mjs", "lists.mjs", "client.urql.mjs"),
     *("relay.config.js", "environment.js", "People.jsx"),
 }
+RUN_FOR_WRITES = {"notes.py", "notes.mjs", "notes.urql.mjs"}
 """the recipes that tests run"""
 
 ROW = re.compile(r"^\| `(\w+)` \| `(\w+)` \| `(.+)` \|$", re.MULTILINE)
@@ -34,10 +38,11 @@ SAMPLES: dict[str, Any] = {
 }
 
 
-def test_every_block_is_run() -> None:
-    """Every block of the page begins with its name, and is a recipe that a test runs."""
-    assert recipes().keys() == RUN
-    assert len(re.findall(r"^```\w", TEXT, re.MULTILINE)) == len(RUN)
+@pytest.mark.parametrize(("page", "run"), [(PAGE, RUN), (WRITES, RUN_FOR_WRITES)])
+def test_every_block_is_run(page: Path, run: set[str]) -> None:
+    """Every block of the pages begins with its name, and is a recipe that a test runs."""
+    assert recipes(page).keys() == run
+    assert len(re.findall(r"^```\w", page.read_text(encoding="utf-8"), re.MULTILINE)) == len(run)
 
 
 def test_scalars() -> None:

@@ -17,15 +17,7 @@ TABLE = "histories"
 def made(local_dynamodb: Server | NoServer) -> None:
     """A table, where DynamoDB Local runs."""
     if isinstance(local_dynamodb, Server):
-        asyncio.run(_make_table(local_dynamodb))
-
-
-async def _make_table(server: Server) -> None:
-    store = await server.open(TABLE)
-    try:
-        await store.ensure_table(CATALOG.table_definition())
-    finally:
-        await store.close()
+        asyncio.run(local_dynamodb.make(TABLE, CATALOG.table_definition()))
 
 
 @pytest.fixture

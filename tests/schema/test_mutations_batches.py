@@ -33,9 +33,17 @@ class Entry(Entity):
     door: str = "-"
 
 
-CATALOG = Catalog(Badge, Entry)
+class Ledger(Entity):
+    """What is written more often than 32 bits count."""
+
+    ledger_id: Id[str]
+    sum: Int32 = 0
+    version: Version[int]
+
+
+CATALOG = Catalog(Badge, Entry, Ledger)
 GRAPH = Graph(CATALOG)
-ERROR = "error { code message argument retryable fields { field message } }"
+ERROR = "error { code message argument retryable version fields { field message } }"
 
 
 async def rows(ask: Asked, verb: str, given: Sequence[Mapping[str, Any]], key: str | None = None) -> list[Any]:
@@ -101,6 +109,29 @@ async def test_other_verbs(tmp_path: Path) -> None:
             ("b3", 0),
             ("b5", 0),
         ]
+
+
+async def test_the_version_of_a_row(tmp_path: Path) -> None:
+    """A row whose record has another version is told which, as a text that holds every version; no other row is."""
+    far = 2**53 + 1
+    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
+        for record in (Badge(badge_id="b0", code="c0", version=3), Ledger(ledger_id="l", version=far)):
+            assert await ask.db.restore_many([record]) == [None]
+        changes = [{"id": "b0", "level": 1, "expectedVersion": 2}, {"id": "b9", "level": 1, "expectedVersion": 2}]
+        results = await rows(ask, "update", [*changes, {"id": "b0", "level": 1, "expectedVersion": 3}])
+        assert [one["error"] and (one["error"]["code"], one["error"]["version"]) for one in results] == [
+            ("VERSION_CONFLICT", "3"),
+            ("RECORD_NOT_FOUND", None),
+            None,
+        ]
+        (put,) = await rows(ask, "put", [badge(9, expectedVersion=1)])
+        assert (put["error"]["code"], put["error"]["version"]) == ("VERSION_CONFLICT", None)
+        late = """mutation ($at: BigInt!) { updateLedgers(inputs: [{id: "l", sum: 2, expectedVersion: $at}]) {
+          results { ledger { version } error { version } } } }"""
+        (first,) = (await ask.data(late, {"at": 1}))["updateLedgers"]["results"]
+        assert first == {"ledger": None, "error": {"version": str(far)}}
+        (second,) = (await ask.data(late, {"at": first["error"]["version"]}))["updateLedgers"]["results"]
+        assert second == {"ledger": {"version": str(far + 1)}, "error": None}
 
 
 async def test_rows_of_a_history(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A library whose records are bound to one another, and what must hold of it whatever happens; writes in turns."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -115,7 +116,16 @@ class Diary(Entity, shards=Shards(2).then(8, since=1_000)):
     mood: Unique[str | None] = None
 
 
-CATALOG = Catalog(Author, Book, Loan, Pass, Ticket, Diary)
+class Visit(Entity, shards=Shards(2).then(8, since=1_000), current="~current"):
+    """A history with a current record, over generations of shards."""
+
+    visit_id: Id[str]
+    at: SubId[str]
+    began: Created[Timestamp]
+    note: str | None = None
+
+
+CATALOG = Catalog(Author, Book, Loan, Pass, Ticket, Diary, Visit)
 
 
 @dataclass
@@ -157,8 +167,12 @@ class Shelf:
                 return found
 
     async def check(self) -> None:
-        """Each unique value and foreign key has exactly the item that stands for it, and what is named is there."""
-        items = await self.items()
+        """Each unique value and foreign key has exactly the item that stands for it, and what is named is there.
+
+        What has expired is not there any more, and what stands for it neither, until an engine removes them.
+        """
+        now = self.clock.now
+        items = {key: item for key, item in (await self.items()).items() if not _is_over(key, item, now)}
         wanted: dict[Key, Key] = {}
         for key, item in items.items():
             entity = CATALOG.entities.get(_head(key))
@@ -178,6 +192,12 @@ class Shelf:
                 assert len(named) == 1, f"{key} names {value}, of which there are {len(named)}"
         found = {key: owner_of(item) for key, item in items.items() if "_owner" in item}
         assert found == wanted
+
+
+def _is_over(key: Key, item: Item, now: float) -> bool:
+    entity = CATALOG.entities.get(_head(key))
+    ends = item.get("_until") if entity is None else item.get(entity.ttl.stored) if entity.ttl is not None else None
+    return ends is not None and bool(ends <= now)
 
 
 def _head(key: Key) -> str:
@@ -202,17 +222,24 @@ class Turns:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.waiting: dict[str, asyncio.Future[None]] = {}
+        self.waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self.going_on: set[str] = set()
         self.changed = asyncio.Event()
         self.calls = 0
         self.row: list[str] = []
 
-    async def wait(self, name: str) -> None:
-        """Waits for one's turn."""
+    @asynccontextmanager
+    async def turn(self, name: str) -> AsyncIterator[None]:
+        """Waits for one's turn; some operations make several calls at once, each of which is a turn."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting[name] = turn
+        self.waiting.setdefault(name, []).append(turn)
         self.changed.set()
-        await turn
+        try:
+            await turn
+            yield
+        finally:
+            self.going_on.discard(name)
+            self.changed.set()
 
     async def run(
         self, shelf: Shelf, operations: Mapping[str, Operation], *, crash: tuple[str, int] | None = None
@@ -226,16 +253,20 @@ class Turns:
             task.add_done_callback(lambda _: self.changed.set())
         taken = dict.fromkeys(tasks, 0)
         while any(not task.done() for task in tasks.values()):
-            if any(not task.done() and name not in self.waiting for name, task in tasks.items()):
+            busy = (not task.done() and name not in self.waiting for name, task in tasks.items())
+            if self.going_on or any(busy):
                 self.changed.clear()
                 await self.changed.wait()
                 continue
             name = self._next()
-            turn = self.waiting.pop(name)
+            turn, *others = self.waiting.pop(name)
+            if others:
+                self.waiting[name] = others
             if crash == (name, taken[name]):
                 tasks[name].cancel()
             elif not turn.cancelled():
                 turn.set_result(None)
+                self.going_on.add(name)
                 taken[name] += 1
                 self.calls += 1
             await asyncio.sleep(0)
@@ -268,17 +299,17 @@ class InTurns(WrappedStore):
         self.name = name
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
-        await self.turns.wait(self.name)
-        return await super().read_ranges(reads, want)
+        async with self.turns.turn(self.name):
+            return await super().read_ranges(reads, want)
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        await self.turns.wait(self.name)
-        return await super().get_many(keys, consistent)
+        async with self.turns.turn(self.name):
+            return await super().get_many(keys, consistent)
 
     async def write(self, writes: Sequence[Write]) -> Any:
-        await self.turns.wait(self.name)
-        return await super().write(writes)
+        async with self.turns.turn(self.name):
+            return await super().write(writes)
 
     async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
-        await self.turns.wait(self.name)
-        await super().write_together(writes, token)
+        async with self.turns.turn(self.name):
+            await super().write_together(writes, token)

@@ -21,7 +21,7 @@ from graphql_api import (
     signed_in,
 )
 from graphql_api.catalog.access import Group, Rule
-from graphql_api.catalog.access_rules import open_entities
+from graphql_api.catalog.left_open import left_open
 from graphql_api.errors import InvalidCatalog
 
 
@@ -259,10 +259,37 @@ def test_open_unions_of_what_is_protected() -> None:
     assert problems(**body, by_any=Union("by_name", "by_note"), allow=[owner("user_id")]) == []
 
 
-def test_who_is_open() -> None:
-    """Entities without a rule are those that everybody may read; one that is for anyone says so itself."""
+def test_what_is_left_open() -> None:
+    """What everybody may read or write is told where nobody has said so: to read and to write are two things."""
 
-    class Ruled(Thing, allow=anyone):
-        """Says so."""
+    class Ruled(Entity, allow=anyone):
+        """Says who may read it, and not who may write it."""
 
-    assert open_entities([*Catalog(Ruled, Share, Deed).entities.values()]) == ["Share", "Deed"]
+        ruled_id: Id[str]
+
+    class Posted(Entity, allow=anyone, write=group("Admin")):
+        """Says both."""
+
+        posted_id: Id[str]
+
+    class Box(Entity, write=[anyone, group("Admin")]):
+        """Says who may write it, and not who may read it."""
+
+        box_id: Id[str]
+
+    class Own(Entity, allow=[owner("user_id")]):
+        """Whoever may read it may write it."""
+
+        own_id: Id[str]
+        user_id: str
+
+    specs = [*Catalog(Ruled, Posted, Box, Own, Share, Deed).entities.values()]
+    assert [one.told for one in left_open(specs)] == [
+        "Whoever reaches the server may read and write Share, Deed, which carry no rule.",
+        "Whoever reaches the server may read Box, since nothing says who may.",
+        "Whoever reaches the server may write Ruled, since everybody may read that and nothing says who may write it.",
+    ]
+    assert [one.told for one in left_open(specs, is_written=False)] == [
+        "Whoever reaches the server may read Box, Share, Deed, since nothing says who may."
+    ]
+    assert left_open([spec for spec in specs if spec.type_name in ("Posted", "Own")]) == []

@@ -38,11 +38,10 @@ from graphql_api.upkeep.capacity import (
     EntityCapacity,
     design_size,
     entity_capacity,
-    index_entry,
     records_per_partition,
     shards_for,
-    write_units,
 )
+from graphql_api.upkeep.entries import index_entry, write_units
 from graphql_api.upkeep.typical import typical_record
 from tests.unit.test_example_users import JASON
 

@@ -476,6 +476,31 @@ def test_name_without_a_like_shows_all_properties() -> None:
             by_maker = Index(hash="zzz")
 
 
+@pytest.mark.parametrize(
+    ("annotation", "default", "right", "wrong"),
+    [
+        (Int32, Field(default=1, ge=0), (0, 2**31 - 1), (-1, 2**31)),
+        (Int32, Field(default=1, lt=10), (-(2**31), 9), (-(2**31) - 1, 10)),
+        (Int32 | None, Field(default=None, gt=3), (4, None), (3, 2**31)),
+        (Annotated[Int32, Field(le=2**40)], 1, (2**31 - 1,), (2**31,)),
+        (list[Annotated[Int32, Field(ge=0)]], [], ([0],), ([-1], [2**31])),
+        (Timestamp, Field(default=0, ge=0), (0, 2**53), (-1, 2**53 + 1)),
+        (TimestampMs, Field(default=0, multiple_of=10), (-(2**53) + 2, 10), (5, -(2**53) - 8)),
+    ],
+)
+def test_bounds_of_a_type_and_of_a_property_hold_together(
+    annotation: Any, default: Any, right: tuple[Any, ...], wrong: tuple[Any, ...]
+) -> None:
+    """What a property admits lies within its own bounds and within those of `Int32`, `Timestamp` and `TimestampMs`."""
+    body = {"__module__": __name__, "__annotations__": {"bounded_id": Id[str], "value": annotation}, "value": default}
+    bounded: Any = new_class("Bounded", (Entity,), {}, lambda namespace: namespace.update(body))
+    for value in right:
+        assert bounded(bounded_id="b", value=value).value == value
+    for value in wrong:
+        with pytest.raises(ValidationError):
+            bounded(bounded_id="b", value=value)
+
+
 def test_record_refuses_unknown_and_unordered_values() -> None:
     """A record takes no unknown property, no NaN, and no number beyond what its marker allows."""
     with pytest.raises(ValidationError, match="frist_name"):

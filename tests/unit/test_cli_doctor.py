@@ -34,7 +34,7 @@ def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(tmp_path)
 
 
-ABOUT = ["versions", "catalog", "schema", "access", "settings", "token key", "record key", "callers", "store", "table"]
+ABOUT = ["versions", "catalog", "schema", "settings", "access", "token key", "record key", "callers", "store", "table"]
 """what every examination looks at"""
 
 
@@ -117,17 +117,70 @@ def test_a_price_that_may_be_meant_so() -> None:
     assert [check["standing"] for check in shown["checks"] if check["about"] == "catalog"] == ["fine", "note"]
 
 
+RULED = """
+from graphql_api import Catalog, Entity, Id, anyone, group, owner
+
+
+class Paper(Entity, allow=[group("Admin"), owner("author_id")]):
+    paper_id: Id[str]
+    author_id: str
+
+
+class Letter(Entity, allow=[group("Admin"), owner("author_id")]):
+    letter_id: Id[str]
+    author_id: str
+
+
+class Post(Entity, allow=anyone, write=anyone):
+    post_id: Id[str]
+
+
+class Rule(Entity, allow=anyone, write=[]):
+    rule_id: Id[str]
+{extra}
+
+catalog = Catalog(Paper, Letter, Post, Rule{more})
+"""
+
+
+def test_who_may_write_what() -> None:
+    """Who may write is told entity by entity, what everybody may write without anybody having said so as a note."""
+    Path("ruled_papers.py").write_text(RULED.format(extra="", more=""))
+    code, lines = examined("ruled_papers:catalog")
+    assert code == 0
+    said = [
+        "✓ Members of Admin or those whom authorId names may write Paper, Letter.",
+        "✓ Everyone may write Post.",
+        "✓ Nobody may write Rule.",
+    ]
+    assert lines["access"] == ["✓ Every entity says who may read and write it.", *said]
+    wall = "\n\nclass Wall(Entity, allow=anyone):\n    wall_id: Id[str]\n"
+    Path("papers_on_walls.py").write_text(RULED.format(extra=wall, more=", Wall"))
+    code, lines = examined("papers_on_walls:catalog")
+    assert code == 0
+    note, *others = lines["access"]
+    assert note == (
+        "· Whoever reaches the server may write Wall, since everybody may read that and nothing says who may write it. "
+        "Give write=, or write=anyone where that is meant."
+    )
+    assert others == said
+
+
+def test_a_server_that_only_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a server that only reads nobody is told who may write."""
+    monkeypatch.setenv("SHARDQL_READ_ONLY", "1")
+    Path("read_papers.py").write_text(RULED.format(extra="", more=""))
+    assert examined("read_papers:catalog")[1]["access"] == ["✓ Every entity says who may read it."]
+
+
 def test_who_may_read_what() -> None:
     """What carries no rule is told, and is no finding, since it may be meant so; where all say who, that is well."""
     code, lines = examined(USERS)
     assert code == 0
     (told,) = lines["access"]
-    assert told.startswith("· Whoever reaches the server may read User, Email, which carry no rule. Give allow=, ")
-    ruled = (
-        FLAGS.format(extra="").replace("Index\n", "Index, anyone\n", 1).replace("(Entity)", "(Entity, allow=anyone)")
+    assert told.startswith(
+        "· Whoever reaches the server may read and write User, Email, which carry no rule. Give allow=, "
     )
-    Path("ruled_flags.py").write_text(ruled)
-    assert examined("ruled_flags:catalog")[1]["access"] == ["✓ Every entity says who may read it."]
 
 
 def test_a_broken_catalog() -> None:

@@ -114,7 +114,8 @@ def test_what_may_be_declared() -> None:
         ("uniquePair", "unique_pair", ["left", "right"]),
     ]
     assert [(one.name, one.parent.name) for one in thing.foreign_keys] == [("ofParent", "parent"), ("ofPair", "pair")]
-    assert catalog.entity(Parent).children == catalog.entity(Pair).children == ("thing",)
+    for parent in (Parent, Pair):
+        assert [child.name for child in catalog.entity(parent).children] == ["thing"]
     assert [part.name for part in thing.counters] == ["num"]
     assert thing.properties["mail"].immutable
     assert (thing.writers, thing.allow) == ((group("Editor"),), (anyone,))
@@ -259,6 +260,7 @@ def test_rules_of_writers() -> None:
     assert _problems({"name": str}, head={"write": allow(anyone)}) == [
         "None: is for Allowed(rules=(Anyone(),)), which is no rule."
     ]
+    assert _problems({"name": str}, head={"write": "nobody"}) == ["None: is for 'nobody', which is no rule."]
 
 
 def test_inherited_constraints() -> None:

@@ -1,13 +1,11 @@
 """Counters: numbers in turn for each group, none twice, whoever takes them and whatever goes wrong."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, counter, derived
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, Conflict, ImmutableChanged, InvalidValue, StoreUnavailable
 from graphql_api.keys.hash_keys import parse_hash_key
@@ -17,6 +15,8 @@ from graphql_api.store.metered import MeteredStore
 from graphql_api.store.port import Store
 from graphql_api.store.values import Key, Put, TogetherWrite
 from tests.stores import WrappedStore
+from tests.unit.conftest import Opened
+from tests.unit.engines import on_both_engines
 
 
 def _label(num: int) -> str:
@@ -59,12 +59,11 @@ class Watched(WrappedStore):
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Watched]:
-    """A store on a file."""
-    inner = await open_sqlite(tmp_path / "counters.db")
+async def store(opened: Opened) -> Watched:
+    """An empty store."""
+    inner = await opened()
     await inner.ensure_table(CATALOG.table_definition())
-    yield Watched(inner)
-    await inner.close()
+    return Watched(inner)
 
 
 def key_of(board: str, column: int | None, tenant: str | None = None) -> Key:
@@ -77,6 +76,7 @@ async def take(store: Store, key: Key = KEY) -> int:
     return await counters_of(store).take(store, key, "The counter")
 
 
+@on_both_engines
 async def test_each_group_counts_from_one(store: Watched) -> None:
     """A group's numbers begin with 1 and follow one another; other groups and other tenants have their own."""
     for key in (key_of("b", 1), key_of("b", 2), key_of("b", None), key_of("b", 1, "acme")):
@@ -111,21 +111,16 @@ async def test_takers_through_meters(store: Watched) -> None:
     assert store.writes == 2
 
 
-async def test_processes_that_take_at_once(store: Watched, tmp_path: Path) -> None:
+@on_both_engines
+async def test_processes_that_take_at_once(store: Watched, opened: Opened) -> None:
     """Several processes never take the same number, and none is left out while nothing fails."""
-    others = [await open_sqlite(tmp_path / "counters.db") for _ in range(3)]
-    try:
-        ways: list[Store] = [store, *others]
-        counters = [(Counters(), one) for one in ways]
-        numbers = await asyncio.gather(
-            *(mine.take(own, KEY, "The counter") for _ in range(25) for mine, own in counters)
-        )
-        assert sorted(numbers) == [*range(1, 101)]
-    finally:
-        for other in others:
-            await other.close()
+    ways: list[Store] = [store, *[await opened() for _ in range(3)]]
+    counters = [(Counters(), one) for one in ways]
+    numbers = await asyncio.gather(*(mine.take(own, KEY, "The counter") for _ in range(25) for mine, own in counters))
+    assert sorted(numbers) == [*range(1, 101)]
 
 
+@on_both_engines
 async def test_a_counter_that_another_process_has_raised(store: Watched) -> None:
     """What a process remembers of a counter is never believed: it goes on behind what stands there."""
     here, there = Counters(), Counters()
@@ -163,6 +158,7 @@ async def test_one_who_waits_leaves(store: Watched) -> None:
     assert [number for number in numbers if isinstance(number, int)] == [1, 2, 3, 4]
 
 
+@on_both_engines
 async def test_answers_that_are_lost(store: Watched) -> None:
     """Half of all answers lost after the write: everybody has a number, and nobody another's."""
     lost = iter(range(1_000))
@@ -193,6 +189,7 @@ async def test_a_store_that_does_not_answer(store: Watched) -> None:
     assert await take(store) > 2
 
 
+@on_both_engines
 async def test_raising_a_counter(store: Watched) -> None:
     """A counter is raised above a number that was given, never lowered, and writes nothing where it is high enough."""
     mine = counters_of(store)
@@ -205,6 +202,7 @@ async def test_raising_a_counter(store: Watched) -> None:
     assert await take(store) == 43
 
 
+@on_both_engines
 async def test_the_numbers_of_a_record(store: Watched) -> None:
     """A record gets the numbers that it lacks, with what is derived of them; those that it has are not handed out."""
     first, second, third = (Ticket(ticket_id=name) for name in "abc")
@@ -217,6 +215,7 @@ async def test_the_numbers_of_a_record(store: Watched) -> None:
     assert (third.num, third.serial) == (10, 3)
 
 
+@on_both_engines
 async def test_the_last_number_of_a_type(store: Watched) -> None:
     """Behind the greatest number that a property can hold there is none: an error that names the property."""
     await counters_of(store).raise_to(store, key_of("b", None), 2**31 - 2, "The counter")
@@ -252,6 +251,7 @@ async def stored(db: Database, ticket_id: str) -> Ticket:
     return found
 
 
+@on_both_engines
 async def test_many_creators(db: Database, store: Watched) -> None:
     """Sixty-four creators at once get the numbers from 1 to 64, and need few writes more than records."""
     made = await asyncio.gather(*(db.create(Ticket, ticket_id=f"t{at}") for at in range(64)))
@@ -269,6 +269,7 @@ async def test_a_number_is_not_given_but_taken(db: Database) -> None:
     assert (await db.create(Ticket, ticket_id="a")).num == 1
 
 
+@on_both_engines
 async def test_a_number_never_changes(db: Database) -> None:
     """No update and no put changes it; a put without one keeps it, and deleting the record does not free it."""
     await db.create(Ticket, ticket_id="a")
@@ -285,6 +286,7 @@ async def test_a_number_never_changes(db: Database) -> None:
     assert (await db.create(Ticket, ticket_id="a")).num == 2
 
 
+@on_both_engines
 @pytest.mark.parametrize("restoring", [False, True])
 async def test_records_that_bring_their_numbers(db: Database, restoring: bool) -> None:
     """A record that is put or restored keeps its number, and nobody ever gets it again."""
@@ -306,6 +308,7 @@ async def test_restoring_another_number(db: Database) -> None:
     assert (await db.create(Ticket, ticket_id="b")).num == 10
 
 
+@on_both_engines
 async def test_records_from_before_the_counter(db: Database, store: Watched) -> None:
     """A record that was written before its entity had counters gets its numbers with the next write, once."""
     await db.create(Ticket, ticket_id="a")
@@ -321,6 +324,7 @@ async def test_records_from_before_the_counter(db: Database, store: Watched) -> 
     assert (await db.create(Ticket, ticket_id="e")).num == 10
 
 
+@on_both_engines
 async def test_a_record_that_changes_its_group(db: Database) -> None:
     """It takes its number along, and the new group's counter goes on above it."""
     for ticket_id in "abc":
@@ -331,6 +335,7 @@ async def test_a_record_that_changes_its_group(db: Database) -> None:
     assert (await db.create(Ticket, ticket_id="e", board="d")).num == 3
 
 
+@on_both_engines
 async def test_a_number_is_taken_once_however_often_it_is_tried(db: Database, store: Watched) -> None:
     """A write that meets others again and again keeps the number of its first try, also for a record that had none."""
     item = {"hashKey": "ticket!", "rangeKey": "ticketId#old", "ticketId": "old", "board": "b"}

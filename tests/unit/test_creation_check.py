@@ -45,7 +45,8 @@ class EmptyFirst(WrappedStore):
                 answers += await self.inner.read_ranges([read], want)
             else:
                 self.started.add(read.hash_key)
-                answers.append(RowPage([], Position(str(read.range.low), read.ordinal, Key("-", "-")), 0))
+                begin = read.range.high if read.descending else read.range.low
+                answers.append(RowPage([], Position(str(begin), read.ordinal, Key("-", "-")), 0))
         return answers
 
 

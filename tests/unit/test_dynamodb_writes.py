@@ -265,13 +265,39 @@ async def test_conflicts_have_a_patience_of_their_own(script: Script) -> None:
 
 
 @pytest.mark.parametrize("earlier", [DROPPED, Reply({}), error("TransactionInProgressException")])
-async def test_a_conflict_after_an_attempt_without_an_answer(script: Script, earlier: Reply) -> None:
+@pytest.mark.parametrize(
+    ("reason", "kind", "words"),
+    [("TransactionConflict", Conflict, "met other writes"), ("ThrottlingError", Throttled, "were throttled")],
+)
+async def test_an_attempt_without_an_answer(
+    script: Script, earlier: Reply, reason: str, kind: type[StoreError], words: str
+) -> None:
     """Where an earlier attempt may have been carried out, nobody is told that nothing was written."""
-    script.tell("TransactWriteItems", earlier, canceled("TransactionConflict", "None"))
-    with pytest.raises(StoreUnavailable) as caught:
+    script.tell("TransactWriteItems", earlier, canceled(reason, "None"))
+    with pytest.raises(StoreUnavailable, match=f"TransactWriteItems.*{words}") as caught:
         await together(script)
-    assert isinstance(caught.value.__cause__, Conflict)
-    assert "TransactWriteItems" in caught.value.message
+    assert isinstance(caught.value.__cause__, kind)
+    assert not caught.value.certain
+
+
+@pytest.mark.parametrize("reason", ["TransactionConflict", "ThrottlingError"])
+async def test_every_attempt_was_answered(script: Script, reason: str) -> None:
+    """What the store has refused each time it calls by its name: nothing was written."""
+    script.tell("TransactWriteItems", canceled(reason, "None"))
+    with pytest.raises(Conflict if reason == "TransactionConflict" else Throttled):
+        await together(script)
+
+
+async def test_a_store_that_cannot_be_reached(script: Script) -> None:
+    """Where no attempt has reached the store it is certain that nothing was written, and only there."""
+    script.tell("TransactWriteItems", DROPPED)
+    for breaker, certain in ((1, True), (100, False)):  # One that is left alone is not asked.
+        store = await script.open(attempts=1, breaker_failures=breaker)
+        for expected in (False, certain):
+            with pytest.raises(StoreUnavailable) as caught:
+                await store.write_together([Put(item())], "token")
+            assert caught.value.certain is expected
+        await store.close()
 
 
 async def test_all_failed_expectations(script: Script) -> None:

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.routing import Mount, Route
 
-from graphql_api.schema.tabs import Tab
+from graphql_api.schema.tab_text import Tab
 from graphql_api.web import graphiql
 from graphql_api.web.app import WebOptions, build_app
 from graphql_api.web.csrf import check_not_cross_site

@@ -36,9 +36,10 @@ from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
 from graphql_api.schema.context import Caller
 from graphql_api.schema.execution import Engine, Operation
-from graphql_api.schema.graph import build_schema
+from graphql_api.schema.graph import Graph, build_schema
 from graphql_api.schema.limits import Limits
-from graphql_api.schema.tabs import COMMENT_WIDTH, Tab, tabs_of, title_of
+from graphql_api.schema.tab_text import COMMENT_WIDTH, Tab
+from graphql_api.schema.tabs import tabs_of, title_of
 
 
 class State(Enum):
@@ -141,7 +142,7 @@ def test_tabs_are_valid(case: tuple[Catalog, Sequence[Entity]], known: bool) -> 
     """Every tab is a valid operation of the catalog's schema under its own title, and titles do not repeat."""
     catalog, records = case
     schema = build_schema(catalog)._schema
-    tabs = tabs_of(catalog, records if known else ())
+    tabs = tabs_of(Graph(catalog), records if known else ())
     assert tabs
     for tab in tabs:
         document = parse(tab.query)
@@ -157,7 +158,8 @@ def test_tabs_are_valid(case: tuple[Catalog, Sequence[Entity]], known: bool) -> 
 
 def test_comments_fit_beside_the_answer(case: tuple[Catalog, Sequence[Entity]]) -> None:
     """Comments stand at the left, where GraphiQL takes no title out of them, and are no wider than the editor."""
-    for tab in tabs_of(*case):
+    catalog, records = case
+    for tab in tabs_of(Graph(catalog), records):
         comments = [line for line in tab.query.splitlines() if "#" in line and '"' not in line]
         assert comments
         assert all(line.startswith("#") and len(line) <= COMMENT_WIDTH for line in comments)
@@ -181,7 +183,7 @@ async def answers(catalog: Catalog, records: Sequence[Entity], tabs: Sequence[Ta
 async def test_tabs_find_the_records_that_are_known(case: tuple[Catalog, Sequence[Entity]], tmp_path: Path) -> None:
     """With records of the store at hand each tab gives some of them, as it is."""
     catalog, records = case
-    tabs = tabs_of(catalog, records)
+    tabs = tabs_of(Graph(catalog), records, read_only=True)
     found = await answers(catalog, records, tabs, tmp_path / "data.db")
     assert [title for title, answer in found.items() if not answer.get("items", answer.get("edges", answer))] == []
     assert not any("Put a value" in tab.query for tab in tabs)
@@ -190,7 +192,7 @@ async def test_tabs_find_the_records_that_are_known(case: tuple[Catalog, Sequenc
 async def test_first_tab_shows_pages(tmp_path: Path) -> None:
     """The first tab runs with nothing known, takes a search by names, and has a page behind its first one."""
     records = [*sample(20)]
-    first, *others = tabs_of(users)
+    first, *others = tabs_of(Graph(users), read_only=True)
     found = await answers(users, records, [first], tmp_path / "data.db")
     assert first.title == "UserByFirstName"
     assert first.variables == '{\n  "nextToken": null\n}'
@@ -200,7 +202,9 @@ async def test_first_tab_shows_pages(tmp_path: Path) -> None:
 
 def test_gaps_are_named() -> None:
     """Where nothing is known the comment says which arguments want a value, and no other tab says so."""
-    asked = {tab.title: [line for line in tab.query.splitlines() if "Put a value" in line] for tab in tabs_of(users)}
+    asked = {
+        tab.title: [line for line in tab.query.splitlines() if "Put a value" in line] for tab in tabs_of(Graph(users))
+    }
     assert {title: lines for title, lines in asked.items() if lines} == {
         "User": ["# Put a value that is in your data for id."],
         "EmailByUser": ["# Put a value that is in your data for userId."],
@@ -209,7 +213,7 @@ def test_gaps_are_named() -> None:
 
 def test_a_record_shows_others() -> None:
     """The tab of one record has its `id`, and one join of each kind, with the beginning of what it shows."""
-    tab = next(tab for tab in tabs_of(orders, [*sample_orders(3)]) if tab.title == "Plugin_Order")
+    tab = next(tab for tab in tabs_of(Graph(orders), [*sample_orders(3)]) if tab.title == "Plugin_Order")
     selection = tab.query.partition('id: "order-123") {')[2].split()
     assert selection[0] == "id"
     assert " ".join(selection).endswith(
@@ -246,12 +250,12 @@ async def test_what_is_not_for_everybody(tmp_path: Path) -> None:
     """Tabs ask for what everybody may see; where there is nothing such they say that somebody has to be known."""
     note = Note(note_id="n", price=1, paper_id="p", text="t", day=date(2024, 5, 1))
     catalog = Catalog(Paper, Note)
-    tabs = tabs_of(catalog, [Paper(paper_id="p", created=1, title="t"), note])
+    tabs = tabs_of(Graph(catalog), [Paper(paper_id="p", created=1, title="t"), note], read_only=True)
     found = await answers(catalog, [note], tabs, tmp_path / "data.db")
     assert [title for title in found if title.startswith("Paper")] == []
     assert found["Note"]["same"]["items"] == [{"noteId": "n", "paperId": "p", "text": "t"}]
     assert not any("price" in tab.query or "paper {" in tab.query for tab in tabs)
-    assert all("# Not for everybody" in tab.query for tab in tabs_of(Catalog(Paper)))
+    assert all("# Not for everybody" in tab.query for tab in tabs_of(Graph(Catalog(Paper))))
 
 
 def test_titles_name_the_catalog() -> None:

@@ -1,18 +1,17 @@
 """Idempotency keys: a request is carried out once, and is given the first answer as often as it comes again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Int32, SubId, Timestamp, Ttl, Unique, Updated, Version, counter
-from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.catalog.plain import DEEPEST
 from graphql_api.database import Database
 from graphql_api.errors import (
     AlreadyExists,
@@ -33,6 +32,8 @@ from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Put, TogetherWrite
 from tests.stores import WrappedStore
+from tests.unit.conftest import Opened
+from tests.unit.engines import on_both_engines
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])
 KEY = "3c2ba3f0-8a32-4bb4-9d5d-6a1f6b6d3d6a"
@@ -116,12 +117,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def db(tmp_path: Path, clock: Clock) -> AsyncIterator[Database]:
-    """A database on a file, as somebody sees it."""
-    store = Spoiled(await open_sqlite(tmp_path / "notes.db"))
+async def db(opened: Opened, clock: Clock) -> Database:
+    """An empty database, as somebody sees it."""
+    store = Spoiled(await opened())
     await store.ensure_table(CATALOG.table_definition())
-    yield Database(CATALOG, store, SEAL, clock, tenant="acme", principal="ann")
-    await store.close()
+    return Database(CATALOG, store, SEAL, clock, tenant="acme", principal="ann")
 
 
 def spoiled(db: Database) -> Spoiled:
@@ -151,6 +151,7 @@ async def items(db: Database, head: str) -> list[Item]:
 # --- the first answer ------------------------------------------------------------------------------------------
 
 
+@on_both_engines
 async def test_a_creation_that_comes_again(db: Database, clock: Clock) -> None:
     """It makes one record, takes one number, and is given the very same answer, also when the record has changed."""
     first = await made(db, create(size=Decimal("1.50"), more={"a": [1, None, {"b": True}]}, raw=b"\x00\xff"))
@@ -171,6 +172,7 @@ async def test_an_id_that_is_made(db: Database) -> None:
     assert await db.apply(Create(PASSING, {"passing_id": "p"}, KEY)) == first
 
 
+@on_both_engines
 async def test_changes_that_come_again(db: Database) -> None:
     """An update, a put and a removal happen once: the version is raised once, and nothing of others is undone."""
     await made(db, create(key=None))
@@ -192,6 +194,7 @@ async def test_changes_that_come_again(db: Database) -> None:
     assert await db.get(Note, "n") is not None
 
 
+@on_both_engines
 async def test_nothing_to_remove(db: Database) -> None:
     """That there was nothing is an answer as well: what is created since stays."""
     remove = Remove(NOTE, ["n"], None, KEY)
@@ -201,6 +204,7 @@ async def test_nothing_to_remove(db: Database) -> None:
     assert await db.get(Note, "n") is not None
 
 
+@on_both_engines
 async def test_histories(db: Database) -> None:
     """A new entry is made once, and its current record follows once."""
     await db.apply(Create(ORDER, {"order_id": "o", "entry": "v1", "status": "new"}, "one"))
@@ -217,6 +221,7 @@ async def test_histories(db: Database) -> None:
     assert (await db.get(Order, "o")) == Order(order_id="o", entry="~current", status="found")
 
 
+@on_both_engines
 async def test_rows_of_a_batch(db: Database) -> None:
     """Each row has its key; rows with one key are one request, and a row of another request under it fails alone."""
     rows = [create("a", "one"), create("a", "one"), create("b", "two"), create("c", "two"), create("d", None)]
@@ -255,7 +260,7 @@ async def test_another_request_under_the_key(db: Database, other: Command) -> No
 
 
 async def test_keys_of_others(db: Database) -> None:
-    """A key belongs to its tenant and principal: others do not see its answer, nor that it was used."""
+    """A key belongs to its tenant and subject: others do not see its answer, nor that it was used."""
     assert (await made(db, create())).num == 1
     for number, principal in enumerate([None, "", "bob", "ann "], 2):
         other = db.scoped(tenant="acme", principal=principal)
@@ -266,6 +271,16 @@ async def test_keys_of_others(db: Database) -> None:
         elsewhere = db.scoped(tenant=tenant, principal="ann")
         assert await elsewhere.get(Note, "n") is None
         assert await made(elsewhere, create()) == await elsewhere.get(Note, "n")
+
+
+async def test_the_same_one_with_other_rights(db: Database) -> None:
+    """A key belongs to who it is, whatever they may do by now; where nobody says who it is, to the principal."""
+    first = await made(db, create())
+    renewed = db.scoped(tenant="acme", principal='["ann",["Admin"]]', subject="ann")
+    assert await made(renewed, create()) == first
+    other = db.scoped(tenant="acme", principal="ann", subject="bob")
+    with pytest.raises(AlreadyExists):
+        await other.apply(create())
 
 
 def test_what_tells_requests_apart() -> None:
@@ -320,6 +335,7 @@ async def test_a_value_that_cannot_be_stored(db: Database) -> None:
 # --- failures --------------------------------------------------------------------------------------------------
 
 
+@on_both_engines
 async def test_failures_are_not_kept(db: Database) -> None:
     """What could not be done is tried anew under the same key, and may succeed."""
     await made(db, create("m", None, slug="taken"))
@@ -347,6 +363,7 @@ async def test_true_duplicates_are_refused(db: Database) -> None:
             await db.apply(create(key=key))
 
 
+@on_both_engines
 async def test_two_at_once(db: Database) -> None:
     """Requests that come at the same time are carried out once, and all of them are given one answer."""
     for turn in range(5):
@@ -357,6 +374,7 @@ async def test_two_at_once(db: Database) -> None:
     assert len(await items(db, "note")) == 5
 
 
+@on_both_engines
 async def test_the_same_request_gets_in_between(db: Database) -> None:
     """Whatever a request finds that the very same one has done a moment before is no failure, but its own answer."""
     await made(db, create("m", None))
@@ -377,6 +395,7 @@ async def test_the_same_request_gets_in_between(db: Database) -> None:
     assert {item["noteId"] for item in await items(db, "note")} == {"n", "p"}
 
 
+@on_both_engines
 async def test_an_answer_that_is_lost(db: Database) -> None:
     """Where the store is silent about writes alone, the answer that was kept tells that it was carried out."""
 
@@ -437,6 +456,7 @@ async def test_who_may_have_the_answer(db: Database) -> None:
     assert seen == [(None, first), (second, second), (third, None)]
 
 
+@on_both_engines
 async def test_a_record_with_no_room_for_its_answer(db: Database) -> None:
     """A record that an engine can just keep may be too large for a write with a key: the error says so, and of what."""
     large = create(more={"x": "y" * (399 * 1024)})
@@ -446,10 +466,11 @@ async def test_a_record_with_no_room_for_its_answer(db: Database) -> None:
     assert (await made(db, replace(large, idempotency_key=None))).note_id == "n"
 
 
+@on_both_engines
 async def test_the_deepest_record(db: Database) -> None:
     """A record with lists as deep as any may be is kept as an answer too."""
     deepest: Any = []
-    for _ in range(29):
+    for _ in range(DEEPEST - 1):
         deepest = [deepest]
     first = await made(db, create(more={"x": deepest}))
     assert await made(db, create(more={"x": deepest})) == first
@@ -458,6 +479,7 @@ async def test_the_deepest_record(db: Database) -> None:
 # --- how long --------------------------------------------------------------------------------------------------
 
 
+@on_both_engines
 async def test_answers_are_kept_for_a_day(db: Database, clock: Clock) -> None:
     """A second before the end of 24 hours it is the same request, then another one."""
     first = await made(db, create())
@@ -477,7 +499,7 @@ async def test_when_the_engine_may_remove_it(db: Database) -> None:
     await made(db, create())
     (kept,) = await items(db, "shardql~once")
     assert kept["until"] == kept["_until"] == 1_800_000_000 + KEPT_SECONDS
-    without = once(db.store, create(), tenant=None, principal=None, now=0, ttl_attribute=None)
+    without = once(db.store, create(), tenant=None, subject=None, now=0, ttl_attribute=None)
     assert without is not None
     await without.kept()
     assert not without.put(None).item.keys() & {"until"}

@@ -210,6 +210,35 @@ async def test_what_fails_for_the_moment_is_tried_again() -> None:
         assert await db.get(Person, "a") is not None
 
 
+@pytest.mark.parametrize("plainly", [False, True], ids=["checked", "plainly"])
+async def test_nobody_overtakes_what_fails_for_the_moment(plainly: bool) -> None:
+    """Lines that may meet one that the store could not take for the moment wait for it, and find it there."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        failures = [StoreUnavailable("Not now: try again.")]
+
+        def spoiled(answers: Sequence[Any]) -> list[Any]:
+            return [failures.pop() if failures else answer for answer in answers]
+
+        async def apply_each(commands: Sequence[Command]) -> Sequence[Entity | ShardQLError | None]:
+            return spoiled([None]) if failures else await db.apply_each(commands)
+
+        async def restore_many(records: Sequence[Entity]) -> Sequence[ShardQLError | None]:
+            return spoiled([None]) if failures else await db.restore_many(records)
+
+        put_many = in_turns(restore_many, PERSON) if plainly else checked(apply_each, PERSON)
+        file = Path("people.jsonl")
+        lines = [
+            {"personId": "a", "email": "x@example.com", "bossId": "a"},
+            {"personId": "b", "email": "x@example.com"},
+            {"personId": "c", "bossId": "a"},
+        ]
+        file.write_text("".join(json.dumps({"created": 1, **line}) + "\n" for line in lines), encoding="utf-8")
+        await load_lines(put_many, PERSON, file)
+        assert [kept["line"] for kept in rejects_of(file)] == [2]
+        found = await db.get_many(Person, ["a", "b", "c"])
+        assert [one is not None for one in found] == [True, False, True]
+
+
 # --- what comes after what -------------------------------------------------------------------------------------
 
 

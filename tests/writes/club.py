@@ -76,14 +76,16 @@ def _grown(shards: Shards) -> type[Base]:
 
 MEMBERS = [_grown(shards) for shards in SHARDS]
 CATALOGS = [Catalog(Team, member) for member in MEMBERS]
+GROWN = CATALOGS[-1]
 
-INDEXES: dict[str, tuple[str | None, tuple[str, ...]]] = {
-    "by_nick": ("team_id", ("nick_canonical", "num", "member_id")),
-    "by_email": (None, ("email", "member_id")),
-    "by_num": ("team_id", ("num", "member_id")),
-    "by_updated": (None, ("updated", "member_id")),
+INDEXES: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
+    "by_name": ("team", None, ("name", "team_id")),
+    "by_nick": ("member", "team_id", ("nick_canonical", "num", "member_id")),
+    "by_email": ("member", None, ("email", "member_id")),
+    "by_num": ("member", "team_id", ("num", "member_id")),
+    "by_updated": ("member", None, ("updated", "member_id")),
 }
-"""of members: what they are hashed by, and what orders them"""
+"""of which kind they are, what they are hashed by, and what orders them"""
 
 KINDS = {
     "team": Kind("team", "team_id", {"name": None, "version": 0}, unique=(("name",),)),

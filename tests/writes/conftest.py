@@ -15,7 +15,7 @@ from tests.writes.servers import Mother, mother
 from tests.writes.world import CATALOG
 
 LOCAL = "dynamodb-local"
-PATIENT = "table_pause=0.05&read_seconds=20&deadline=60"
+PATIENT = "table_pause=0.05&connect_seconds=10&read_seconds=20&deadline=60"
 """of a store on a machine that is busy with other tests"""
 
 

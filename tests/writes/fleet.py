@@ -2,16 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
+from graphql_api.mutations.tries import MOST_SECONDS
 from tests.api.running import PATIENCE
-from tests.writes.servers import Mother, Server
+from tests.writes.servers import Coming, Mother, Server
 
 ADDRESS = "tests.writes.world:CATALOG"
 PATH = "/graphql"
@@ -32,8 +34,12 @@ class Place:
     url: str
     variables: Mapping[str, str] = field(default_factory=dict)
 
+    def new_key(self) -> str | None:
+        """An idempotency key where a client needs one: of a store behind a slow line nobody may hear in time."""
+        return str(uuid4()) if self.variables else None
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(eq=False)
 class Refused(Exception):
     """What a server answers instead of a record."""
 
@@ -48,8 +54,13 @@ class Fleet:
 
     servers: list[Server]
     clients: list[httpx.AsyncClient]
+    begin: Callable[[], Coming]
+    """has another server on the same table"""
     retries: Counter[str] = field(default_factory=Counter)
     """how often a server has asked to be asked again, and why"""
+    hasty: int = 0
+    """how many of these came before the server can have tried for long"""
+    answered: int = 0
 
     async def ask(self, at: int, query: str, variables: Mapping[str, Any]) -> Any:
         """The only field of an operation at one of the servers.
@@ -59,8 +70,10 @@ class Fleet:
         client = self.clients[at % len(self.clients)]
         async with asyncio.timeout(PATIENCE * 2):
             while True:
+                began = asyncio.get_running_loop().time()
                 reply = await client.post(PATH, json={"query": query, "variables": variables})
                 body = reply.json()
+                self.answered += 1
                 if "errors" not in body:
                     (found,) = body["data"].values()
                     return found
@@ -70,7 +83,16 @@ class Fleet:
                 if not extensions.get("retryable") or not certain:
                     raise Refused(extensions["code"], extensions.get("argument"), error["message"])
                 self.retries[extensions["code"]] += 1
+                self.hasty += asyncio.get_running_loop().time() - began < MOST_SECONDS / 2
                 await asyncio.sleep(_PAUSE)
+
+    async def kill(self, at: int) -> Server:
+        """Ends one of the servers as a power cut would, and has another one in its place; gives that."""
+        await asyncio.to_thread(self.servers[at].kill)
+        self.servers[at] = await asyncio.to_thread(self.begin().here)
+        await self.clients[at].aclose()
+        self.clients[at] = client_of(self.servers[at])
+        return self.servers[at]
 
     async def create(self, at: int, kind: str, values: Mapping[str, Any], want: str, key: str | None = None) -> Any:
         """Creates a record at one of the servers; gives what is wanted of it."""
@@ -85,15 +107,18 @@ class Fleet:
 async def fleet(mother: Mother, place: Place, count: int = PROCESSES, **troubles: float) -> AsyncIterator[Fleet]:
     """Starts servers on a table; `troubles` are those of their stores."""
     words = (ADDRESS, "--production", "--store", place.url)
-    coming = [
-        mother.begin(place.folder, *words, troubles=troubles, **SETTINGS, **place.variables) for _ in range(count)
-    ]
-    servers: Sequence[Server] = ()
+    coming: list[Coming] = []
     clients: list[httpx.AsyncClient] = []
+
+    def begin() -> Coming:
+        coming.append(mother.begin(place.folder, *words, troubles=troubles, **SETTINGS, **place.variables))
+        return coming[-1]
+
     try:
-        servers = [await asyncio.to_thread(one.here) for one in coming]
-        clients = [client_of(server) for server in servers]
-        yield Fleet([*servers], clients)
+        first = [begin() for _ in range(count)]
+        servers = [await asyncio.to_thread(one.here) for one in first]
+        clients += [client_of(server) for server in servers]
+        yield Fleet(servers, clients, begin)
     finally:
         for client in clients:
             await client.aclose()
@@ -102,6 +127,11 @@ async def fleet(mother: Mother, place: Place, count: int = PROCESSES, **troubles
 
 
 def client_of(server: Server) -> httpx.AsyncClient:
+    """A client of a server."""
+    return client_to(server.address)
+
+
+def client_to(address: str) -> httpx.AsyncClient:
     """A client that has as many connections as it takes."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    return httpx.AsyncClient(base_url=server.url.removesuffix(PATH), timeout=PATIENCE, limits=limits)
+    return httpx.AsyncClient(base_url=address, timeout=PATIENCE, limits=limits)

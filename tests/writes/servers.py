@@ -33,6 +33,12 @@ class Server:
     url: str
     log: Path
 
+    @property
+    def address(self) -> str:
+        """Of the server, without the path."""
+        scheme, _, rest = self.url.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
     def kill(self) -> None:
         """Ends it as a power cut would: it gets to do nothing more."""
         _kill(self.pid)
@@ -103,6 +109,15 @@ def mother(**variables: str) -> Iterator[Mother]:
         yield Mother(process)
     finally:
         process.communicate(timeout=PATIENCE)
+
+
+def seconds_in_line(pid: int) -> float:
+    """How long a process could have run and had to wait for others, since it began; 0 where the system says nothing."""
+    waited = 0
+    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):  # It has ended meanwhile.
+            waited += int(thread.read_text().split()[1])
+    return waited / 1e9
 
 
 def _kill(pid: int) -> None:

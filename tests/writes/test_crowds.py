@@ -13,7 +13,7 @@ import pytest
 from graphql_api.examples.issues import Issue, Project, Tenant
 from graphql_api.examples.users import Email
 from graphql_api.wiring import open_catalog
-from tests.depth import depth
+from tests.depth import depth, is_deep
 from tests.dynamodb_local import Server
 from tests.faults.faults import MeetsOthers
 from tests.faults.proxy import FaultProxy
@@ -69,11 +69,11 @@ async def want_one_email(servers: Fleet, place: Place, rounds: int) -> None:
 
         async def as_id(who: int, address: str = address) -> Any:
             values = {"email": address, "userId": f"u{who}", "created": 1_700_000_000 + who}
-            return await servers.create(who, "Email", values, "email userId created")
+            return await servers.create(who, "Email", values, "email userId created", place.new_key())
 
         async def as_unique(who: int, address: str = address) -> Any:
             values = {"accountId": f"{address}-{who}", "email": address}
-            return await servers.create(who, "Account", values, "accountId email")
+            return await servers.create(who, "Account", values, "accountId email", place.new_key())
 
         emails, accounts = await asyncio.gather(all_at_once(as_id), all_at_once(as_unique))
         (email,), (account,) = created(emails), created(accounts)
@@ -95,7 +95,8 @@ async def number_issues(servers: Fleet, place: Place, each: int) -> None:
         made = []
         for turn in range(each):
             values = {"issueId": str(uuid4()), "name": f"{who} {turn}", "projectId": str(project)}
-            made.append(await servers.create(who, "Issue", values, "issueId num name state"))
+            issue = await servers.create(who, "Issue", values, "issueId num name state", place.new_key())
+            made.append(issue)
         return made
 
     outcomes = await all_at_once(some)
@@ -117,6 +118,36 @@ async def number_issues(servers: Fleet, place: Place, each: int) -> None:
     assert stands == told
 
 
+async def end_projects_while_issues_come(servers: Fleet, place: Place, random: Random, rounds: int) -> set[bool]:
+    """Some remove a project into which others put issues: it is gone and none of them is there, or it stays."""
+    ended = set()
+    for _ in range(rounds):
+        project = await new_project(place)
+        late = random.uniform(0, 0.05)
+
+        async def open_or_end(who: int, project: UUID = project, late: float = late) -> Any:
+            if who % 4:
+                await asyncio.sleep(late * (who % 3))
+                values = {"name": f"{who}", "projectId": str(project)}
+                return await servers.create(who // 4, "Issue", values, "issueId", place.new_key())
+            query = "mutation ($id: ID!, $key: String) { deleteProject(id: $id, idempotencyKey: $key) { deletedId } }"
+            variables = {"id": str(project), "key": place.new_key()}
+            return (await servers.ask(who // 4, query, variables))["deletedId"]
+
+        outcomes = await all_at_once(open_or_end)
+        assert refusals(outcomes).keys() <= {("FOREIGN_KEY", "projectId"), ("FOREIGN_KEY", None)}
+        removals = [one for one in created(outcomes[::4]) if one is not None]
+        opened = {issue["issueId"] for at, issue in enumerate(outcomes) if at % 4 and not isinstance(issue, Refused)}
+        async with open_catalog(CATALOG, place.url) as db:
+            page = await db.search(Issue.by_num, project_id=project, limit=500)
+            assert {str(issue.issue_id) for issue in page.items} == opened
+            stays = await db.get(Project, project) is not None
+        assert len(removals) == (0 if stays else 1)
+        assert stays or not opened
+        ended.add(not stays)
+    return ended
+
+
 async def check_everything(place: Place) -> None:
     """What the table holds fits together."""
     async with open_catalog(CATALOG, place.url) as db:
@@ -135,6 +166,13 @@ async def test_no_number_twice(four: Fleet, place: Place) -> None:
     await check_everything(place)
 
 
+async def test_a_project_ends_while_issues_come(four: Fleet, place: Place, random: Random) -> None:
+    """Of clients at four servers some remove a project and others put issues into it: no issue is left without one."""
+    ended = await end_projects_while_issues_come(four, place, random, rounds=depth(2, 60))
+    assert ended == {True, False} or not is_deep(), "it always ended alike"
+    await check_everything(place)
+
+
 @pytest.fixture
 async def troubled(servers: Mother, place: Place) -> AsyncIterator[Fleet]:
     """Four servers whose transactions meet others that are not there."""
@@ -146,6 +184,7 @@ async def test_conflicts_cost_time_alone(troubled: Fleet, place: Place) -> None:
     """Where a third of all transactions meet others, the same holds: one e-mail, no number twice, nothing lost."""
     await want_one_email(troubled, place, rounds=depth(1, 10))
     await number_issues(troubled, place, each=depth(1, 10))
+    check_that_few_heard_of_it(troubled)
     await check_everything(place)
 
 
@@ -157,8 +196,14 @@ async def test_conflicts_as_dynamodb_tells_them(servers: Mother, local: Server, 
         async with fleet(servers, behind) as found:
             await want_one_email(found, on_dynamodb, rounds=depth(1, 10))
             await number_issues(found, on_dynamodb, each=depth(1, 10))
+            check_that_few_heard_of_it(found)
         assert len(proxy.spoiled) > CROWD / 10
     await check_everything(on_dynamodb)
+
+
+def check_that_few_heard_of_it(servers: Fleet) -> None:
+    """Servers try again by themselves; only where a machine is so busy that this takes too long a client has to."""
+    assert servers.hasty <= servers.answered / 20, servers.retries
 
 
 def is_transaction(request: Request) -> bool:

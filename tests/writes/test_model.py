@@ -5,7 +5,7 @@ over: keys, indexes, unique values, foreign keys, counters.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import count, permutations
@@ -29,6 +29,7 @@ from graphql_api.store.values import Delete
 from tests.depth import examples
 from tests.dynamodb_local import NoServer, dynamodb_local, running
 from tests.engines_report import RAN
+from tests.faults.test_kills import check_entries
 from tests.laws.search_world import new_tenant, seen
 from tests.laws.test_search import in_batches
 from tests.writes.audit import Table, all_items, check, sorted_out
@@ -49,7 +50,14 @@ NICKS = ["bob", "bobby"]
 CLASSES = [
     *("create", "update", "replace", "remove", "at once", "each", "again", "other request", "growth", "old and new"),
     *("ALREADY_EXISTS", "RECORD_NOT_FOUND", "NOT_UNIQUE", "FOREIGN_KEY", "IMMUTABLE", "VERSION_CONFLICT"),
-    *("IDEMPOTENCY_MISMATCH", "parent refused", "moved to another team", "number counted", "troubles"),
+    *(
+        "exists in another generation",
+        "IDEMPOTENCY_MISMATCH",
+        "parent refused",
+        "moved to another team",
+        "number counted",
+        "troubles",
+    ),
 ]
 
 
@@ -69,6 +77,8 @@ class Wish:
     expects: int | None
     """by how much the expected version is beside the present one"""
     keyed: bool
+    created: int | None = None
+    """when a member was created, if that is said and not yet to come"""
 
 
 @dataclass(frozen=True)
@@ -84,8 +94,6 @@ class Move:
     seconds: int
     troubles: Mapping[str, float]
     seed: int
-    index: str
-    team: str
 
 
 VALUES = {
@@ -113,6 +121,7 @@ def wishes_of(kind: str) -> st.SearchStrategy[Wish]:
         some=st.frozensets(st.sampled_from(["name", "team_id", "nick", "email", "mentor_id", "code"])),
         expects=st.sampled_from([None, None, None, None, 0, 0, 1]),
         keyed=st.booleans(),
+        created=st.sampled_from([None, None, 10, *SINCE]),
     )
 
 
@@ -123,11 +132,9 @@ MOVES = st.builds(
     wishes=st.lists(WISHES, min_size=2, max_size=3),
     twice=st.booleans(),
     pick=st.integers(0, 20),
-    seconds=st.sampled_from([1, 500]),
+    seconds=st.sampled_from([1, 500, 1_000]),
     troubles=st.sampled_from([{}, {}, {"conflicts": 0.2}, {"lost": 0.2}, {"conflicts": 0.1, "lost": 0.1}]),
     seed=st.integers(0, 10**6),
-    index=st.sampled_from(sorted(INDEXES)),
-    team=st.sampled_from(IDS["team"]),
 )
 
 
@@ -136,6 +143,8 @@ class Play:
     """Random writes to an empty tenant, and the same in the model."""
 
     store: Store
+    entries: Callable[[], None]
+    """looks over what the engine itself keeps for its indexes"""
     tenant: str = field(default_factory=new_tenant)
     now: float = 10.0
     stage: int = 0
@@ -144,6 +153,11 @@ class Play:
     done: list[Step] = field(default_factory=list)
     """what was carried out under idempotency keys"""
     keys: Iterator[int] = field(default_factory=count)
+    processes: Sequence[TroubledStore] = ()
+    """what two processes write through, each of which remembers what it has seen of counters"""
+
+    def __post_init__(self) -> None:
+        self.processes = [TroubledStore(self.store, Random(0)) for _ in range(2)]
 
     def db(self, stage: int | None = None, store: Store | None = None) -> Database:
         """The database as a process sees it, which may not know the last generation of shards yet."""
@@ -157,6 +171,8 @@ class Play:
         values = {} if wish.does == "remove" else dict(wish.values)
         if wish.does == "update":
             values = {name: value for name, value in values.items() if name in wish.some}
+        if wish.does == "create" and wish.kind == "member" and wish.created is not None and wish.created <= self.now:
+            values["created"] = wish.created
         old = self.model.records[wish.kind].get(wish.id)
         expected = None
         if wish.does != "create" and wish.expects is not None:
@@ -211,7 +227,7 @@ class Play:
         steps = [self.step(wish, move) for wish in move.wishes]
         seen["each"] += 1
         answers = await self.db().apply_each([self.command(step, self.stage) for step in steps])
-        await self.found(steps, [self.said(step, answer) for step, answer in zip(steps, answers, strict=True)], move)
+        await self.found(steps, [self.said(step, answer) for step, answer in zip(steps, answers, strict=True)])
 
     async def later(self, move: Move) -> None:
         """Time goes on, also beyond the beginning of a generation of shards."""
@@ -227,14 +243,15 @@ class Play:
 
     async def do(self, steps: Sequence[Step], move: Move) -> None:
         """Carries commands out, at once where there are several."""
-        store = TroubledStore(self.store, Random(move.seed), **move.troubles)
+        for number, process in enumerate(self.processes):
+            process.begin_anew(Random(f"{move.seed} {number}"), **move.troubles)
         # A process that does not know a generation is right until that begins.
         stages = [max(0, self.stage - 1) if self.now < SINCE[max(0, self.stage - 1)] else self.stage, self.stage]
         seen["old and new"] += len(steps) > 1 and stages[0] != stages[1]
 
         async def carry_out(at: int, step: Step) -> Said:
             stage = stages[at % 2] if len(steps) > 1 else self.stage
-            db = self.db(stage, store)
+            db = self.db(stage, self.processes[(at + move.pick) % 2])
             problems: list[str] = []
             for _ in range(MOST_TRIES):
                 try:
@@ -248,13 +265,14 @@ class Play:
             raise AssertionError(f"{step} finds no end: {problems}")
 
         said = await asyncio.gather(*(carry_out(at, step) for at, step in enumerate(steps)))
-        seen["troubles"] += store.met > 0
-        await self.found(steps, said, move)
+        seen["troubles"] += any(process.met for process in self.processes)
+        await self.found(steps, said)
 
     def said(self, step: Step, answer: Any) -> Said:
         if isinstance(answer, ShardQLError):
             seen[answer.code] += 1
             seen["parent refused"] += step.does == "remove" and answer.code == "FOREIGN_KEY"
+            seen["exists in another generation"] += answer.code == "ALREADY_EXISTS" and self.lies_elsewhere(step)
             return Said(code=answer.code)
         seen[step.does] += 1
         told = None if answer is None else told_by(answer)
@@ -263,7 +281,16 @@ class Play:
         seen["moved to another team"] += bool(old and told and told.get("team_id") != old.get("team_id"))
         return Said(told)
 
-    async def found(self, steps: Sequence[Step], said: Sequence[Said], move: Move) -> None:
+    def lies_elsewhere(self, step: Step) -> bool:
+        """Whether a record stands in another generation of shards than the one that a command would make."""
+        old = self.model.records[step.kind].get(step.id, {})
+        moments = [old.get("created"), step.values.get("created", self.now)]
+        generations = {
+            sum(since <= moment for since in SINCE[: self.stage]) for moment in moments if moment is not None
+        }
+        return len(generations) > 1
+
+    async def found(self, steps: Sequence[Step], said: Sequence[Said]) -> None:
         """Some order of what was done must explain every answer, and what stands now."""
         may_be: list[Model] = []
         for order in permutations(range(len(steps))):
@@ -276,10 +303,11 @@ class Play:
         assert right, f"before:\n{self.model.records}\n{told}\nafter:\n{stands}"
         self.model = right[0]
         self.done += [step for step in steps if step.key is not None and step.key in self.model.answers]
-        await self.search(stands["member"], move)
+        await self.search(stands)
 
     async def look(self) -> dict[str, dict[str, Values]]:
         """What stands, after a look at everything that binds it."""
+        self.entries()
         table: Table = sorted_out(await all_items(self.store), self.tenant)
         catalog = CATALOGS[self.stage]
         check(catalog, table, self.tenant)
@@ -291,21 +319,32 @@ class Play:
                 stands[name][getattr(record, kind.id)] = told_by(record)
         return stands
 
-    async def search(self, members: dict[str, Values], move: Move) -> None:
-        """One of the indexes has exactly the members that it should, in order."""
-        hashed, names = INDEXES[move.index]
-        records = [{**one, "nick_canonical": one["nick"]} for one in members.values()]
-        wanted = [one for one in records if one[names[0]] is not None and (hashed is None or one[hashed] == move.team)]
-        arguments = {} if hashed is None else {hashed: move.team}
-        model = MEMBERS[self.stage]
-        page = await self.db().search(getattr(model, move.index), limit=100, **arguments)
-        ids = [one["member_id"] for one in sorted(wanted, key=lambda one: tuple(one[name] for name in names))]
-        assert [one.member_id for one in page.items] == ids
+    async def search(self, stands: Mapping[str, Mapping[str, Values]]) -> None:
+        """Every index has exactly the records that it should, in order."""
+        db = self.db()
+
+        async def look(name: str, team: str | None) -> None:
+            kind, hashed, order = INDEXES[name]
+            records = [{**one, "nick_canonical": one.get("nick")} for one in stands[kind].values()]
+            wanted = [one for one in records if one[order[0]] is not None and (hashed is None or one[hashed] == team)]
+            index = getattr(Team if kind == "team" else MEMBERS[self.stage], name)
+            page = await db.search(index, limit=100, **({} if hashed is None else {hashed: team}))
+            ids = [one[order[-1]] for one in sorted(wanted, key=lambda one: tuple(one[part] for part in order))]
+            assert [getattr(one, order[-1]) for one in page.items] == ids, f"{name} of {team}"
+
+        asked = [
+            (name, team) for name, (_, hashed, _) in INDEXES.items() for team in (IDS["team"] if hashed else [None])
+        ]
+        await asyncio.gather(*(look(name, team) for name, team in asked))
 
 
-async def play(moves: Sequence[Move], store: Store) -> None:
+def not_to_be_seen() -> None:
+    """An engine whose entries nobody sees but by searches."""
+
+
+async def play(moves: Sequence[Move], store: Store, entries: Callable[[], None] = not_to_be_seen) -> None:
     """Writes, and a look at everything after each of them."""
-    game = Play(store)
+    game = Play(store, entries)
     try:
         for move in moves:
             await getattr(game, move.what)(move)
@@ -322,7 +361,7 @@ def some(least: int, most: int) -> st.SearchStrategy[list[Move]]:
         Wish("create", "member", "m", {**member, "team_id": "a", "email": "x"}, frozenset(), None, keyed=True),
         Wish("create", "member", "n", {**member, "team_id": "a", "nick": "bob"}, frozenset(), None, keyed=True),
     ]
-    first = [Move("one", [wish], False, 0, 1, {}, 0, "by_nick", "a") for wish in begun]
+    first = [Move("one", [wish], False, 0, 1, {}, 0) for wish in begun]
     return st.lists(MOVES, min_size=least, max_size=most).map(lambda moves: [*first, *moves])
 
 
@@ -336,7 +375,7 @@ def test_writes_come_to_what_dictionaries_say(tmp_path_factory: pytest.TempPathF
         @examples(10)
         @given(moves=some(5, 20))
         def law(moves: list[Move]) -> None:
-            runner.run(play(moves, store))
+            runner.run(play(moves, store, lambda: check_entries(folder / "club.db")))
 
         try:
             seen.clear()

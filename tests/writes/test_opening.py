@@ -1,4 +1,4 @@
-"""A server that starts on a new table while others do: that their transactions meet costs it time alone."""
+"""A server that starts on a new table: that transactions meet, or that a reply is lost, costs it time alone."""
 
 from pathlib import Path
 from random import Random
@@ -15,6 +15,17 @@ async def test_a_table_is_opened_among_conflicts(tmp_path: Path) -> None:
     try:
         await admit_table(store, CATALOG, 1.0)
         assert store.met == 1
+        assert (await store.get_many([META_KEY], True))[0] is not None
+    finally:
+        await store.close()
+
+
+async def test_a_table_is_opened_although_a_reply_is_lost(tmp_path: Path) -> None:
+    """Whoever does not hear that the table was recorded asks again, and opens it."""
+    store = TroubledStore(await open_sqlite(tmp_path / "new.db"), Random(9), lost=0.5)
+    try:
+        await admit_table(store, CATALOG, 1.0)
+        assert store.met
         assert (await store.get_many([META_KEY], True))[0] is not None
     finally:
         await store.close()

@@ -14,6 +14,10 @@ class TroubledStore(WrappedStore):
 
     def __init__(self, inner: Store, random: Random, *, conflicts: float = 0.0, lost: float = 0.0) -> None:
         super().__init__(inner)
+        self.begin_anew(random, conflicts=conflicts, lost=lost)
+
+    def begin_anew(self, random: Random, *, conflicts: float = 0.0, lost: float = 0.0) -> None:
+        """Has these troubles from now on, and counts those that come."""
         self.random = random
         self.conflicts = conflicts
         """share of transactions that are refused, with nothing done"""

@@ -1,7 +1,7 @@
 """One request: its places, its attempts with pauses between them, its deadline."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from graphql_api.adapters.dynamodb.problems import NOTICED, Failure, InconsistentAnswer, judge
 from graphql_api.adapters.dynamodb.settings import DynamoSettings
 from graphql_api.adapters.dynamodb.traffic import RetryBudget, Traffic
-from graphql_api.errors import Conflict, StoreError, StoreUnavailable
+from graphql_api.errors import Conflict, StoreError, StoreUnavailable, Throttled
 from graphql_api.store.bill import present_bill
 from graphql_api.store.tally import count_retry
 
@@ -140,14 +140,23 @@ class Calls:
 
 
 def _as_far_as_known(call: Call, error: StoreError) -> StoreError:
-    """The error of the last attempt; a conflict says that nothing was written only where that is true of all."""
-    if not (call.unheard and isinstance(error, Conflict)):
+    """The error of the last attempt; it says that nothing was written only where that is true of all."""
+    if isinstance(error, StoreUnavailable):
+        error.certain = not call.unheard
+    late = _SAY_THAT_NOTHING_WAS_WRITTEN.get(type(error)) if call.operation in _WRITES else None
+    if late is None or not call.unheard:
         return error
-    unknown = StoreUnavailable(
-        f"{call.where}: one attempt brought no answer, and later ones met other writes of the same record. Try again."
-    )
+    unknown = StoreUnavailable(f"{call.where}: one attempt brought no answer, and later ones {late}. Try again.")
     unknown.__cause__ = error
     return unknown
+
+
+_WRITES = frozenset({"TransactWriteItems", "BatchWriteItem", "PutItem", "DeleteItem"})
+_SAY_THAT_NOTHING_WAS_WRITTEN: Mapping[type[StoreError], str] = {
+    Conflict: "met other writes of the same record",
+    Throttled: "were throttled",
+}
+"""and what the attempts behind one that brought no answer came to"""
 
 
 def _charged(answer: Answer) -> float | None:

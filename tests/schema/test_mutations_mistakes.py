@@ -1,0 +1,283 @@
+"""One mistake of each kind: the error says what is wrong, where, and what to do, in the words of the schema."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    ForeignKey,
+    Id,
+    Immutable,
+    Int32,
+    Shards,
+    SubId,
+    Timestamp,
+    Unique,
+    Updated,
+    Version,
+    canonical,
+    counter,
+    derived,
+    generated,
+)
+from graphql_api.schema.execution import Engine
+from graphql_api.schema.graph import Graph
+from tests.schema.asking import LIMITS, Asked, asked
+
+
+class Size(Enum):
+    """How large it is."""
+
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Shop(Entity, shards=Shards(1).then(4, since=2_000_000_000)):
+    """Where things are sold."""
+
+    shop_id: Id[str] = generated()
+    created: Created[Timestamp]
+    updated: Updated[Timestamp]
+    version: Version[Int32]
+    shop_name: str
+    canonical_name: Unique[str] = derived(canonical, "shop_name")
+
+
+class Article(Entity):
+    """What is sold."""
+
+    article_id: Id[str]
+    shop_id: Immutable[str]
+    num: Int32 = counter("shop_id")
+    size: Size = Size.SMALL
+    in_stock: Int32 = Field(default=0, ge=0)
+
+    of_shop = ForeignKey("Shop", by="shop_id")
+
+
+class Price(Entity, shards=Shards(1).then(4, since=2_000_000_000), current="~current"):
+    """What it cost, and costs."""
+
+    article_id: Id[str]
+    at: SubId[str]
+    since: Created[Timestamp]
+    cents: Int32
+
+
+class Till(Entity):
+    """There is one."""
+
+    cents: Int32 = 0
+
+
+CATALOG = Catalog(Shop, Article, Price, Till)
+
+
+@pytest.fixture
+async def shops(tmp_path: Path) -> AsyncIterator[Asked]:
+    """A shop with an article, and its price."""
+    async with asked(CATALOG, tmp_path) as ask:
+        await ask.db.create(Shop, shop_id="s", shop_name="O'", created=5)
+        await ask.db.create(Article, article_id="a", shop_id="s")
+        await ask.db.create(Price, article_id="a", at="v1", since=7, cents=100)
+        yield ask
+
+
+NO_SUCH_FIELD = [
+    ("createArticle", 'articleId: "b", shopId: "s", num: 7', "num", ": the server counts it; leave it out."),
+    ("updateArticle", 'id: "a", shopId: "t"', "shopId", ": it never changes; leave it out."),
+    (
+        "updateArticle",
+        'id: "a", articleId: "b"',
+        "articleId",
+        ": it is part of the id, which never changes; say by id which record is meant.",
+    ),
+    ("putArticle", 'id: "a", articleId: "a", shopId: "s"', "id", ": it is made from articleId; give that."),
+    ("updateShop", 'id: "s", created: 6', "created", ": it never changes; leave it out."),
+    ("updateShop", 'id: "s", updated: 6', "updated", ": the server sets it at every write; leave it out."),
+    (
+        "updateShop",
+        'id: "s", version: 6',
+        "version",
+        ": the server counts it at every write; the one that you have seen goes into expectedVersion.",
+    ),
+    ("updateShop", 'id: "s", canonicalName: "x"', "canonicalName", ": it is derived from shopName; give that."),
+    ("updateShop", 'id: "s", shopNam: "x"', "shopNam", ". Did you mean 'shopName'?"),
+]
+
+
+@pytest.mark.parametrize(("mutation", "given", "field", "reason"), NO_SUCH_FIELD)
+async def test_what_no_input_takes(shops: Asked, mutation: str, given: str, field: str, reason: str) -> None:
+    """It is refused before anything runs, with the reason where the record has it nevertheless."""
+    error = await shops.error(f"mutation {{ {mutation}(input: {{ {given} }}) {{ __typename }} }}")
+    input_type = f"{mutation[0].upper()}{mutation[1:]}Input"
+    what = f"Expected value of type '{input_type}' not to include unknown field '{field}'"
+    assert error["message"] == f"{what}{reason} Found: {{ {given} }}."
+    assert error["extensions"] == {"code": "GRAPHQL_VALIDATION_FAILED"}
+
+
+WRONG_VALUES = [
+    ("createShop(input: {shopName: null})", "Expected value of non-null type 'String!' not to be null."),
+    (
+        "createShop(input: {created: 5})",
+        "Expected value of type 'CreateShopInput' to include required field 'shopName', found: { created: 5 }.",
+    ),
+    ("createShop(input: {shopName: 5})", "String cannot represent a non string value: 5"),
+    (
+        'createArticle(input: {articleId: "b", shopId: "s", size: LAGRE})',
+        "Value 'LAGRE' does not exist in 'Size' enum. Did you mean the enum value 'LARGE'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("mutation", "message"), WRONG_VALUES)
+async def test_what_no_type_admits(shops: Asked, mutation: str, message: str) -> None:
+    """A missing field, a null, a value of another type and an unknown member are refused before anything runs."""
+    error = await shops.error(f"mutation {{ {mutation} {{ __typename }} }}")
+    assert (error["extensions"], error["message"]) == ({"code": "GRAPHQL_VALIDATION_FAILED"}, message)
+
+
+async def test_the_reason_in_variables(shops: Asked) -> None:
+    """In variables the error says the place, and the reason too."""
+    update = "mutation ($rows: [UpdateArticleInput!]!) { updateArticles(inputs: $rows) { results { error { code } } } }"
+    error = await shops.error(update, {"rows": [{"id": "a"}, {"id": "b", "num": 3}]})
+    assert error["extensions"] == {"code": "BAD_USER_INPUT"}
+    assert error["message"] == (
+        "Variable '$rows' has invalid value at [1]: Expected value of type 'UpdateArticleInput' not to include unknown "
+        "field 'num': the server counts it; leave it out. Found: {'id': 'b', 'num': 3}."
+    )
+
+
+async def test_where_nothing_is_written(shops: Asked) -> None:
+    """A server that only reads says so to whoever sends a mutation."""
+    reading = replace(shops, engine=Engine(Graph(CATALOG).read_only_schema, LIMITS))
+    error = await reading.error("mutation { createTill(input: {}) { till { cents } } }")
+    assert error["extensions"] == {"code": "GRAPHQL_VALIDATION_FAILED"}
+    assert error["message"] == "Nothing can be written here: the server is read-only, or its catalog lets nobody write."
+
+
+async def test_what_a_record_has_is_kept_to_itself(tmp_path: Path) -> None:
+    """Where nothing is suggested, the reason does not tell what a record has either."""
+    async with asked(CATALOG, tmp_path, suggestions=False) as ask:
+        error = await ask.error('mutation { updateShop(input: {id: "s", created: 6}) { shop { shopName } } }')
+    assert error["message"] == (
+        "Expected value of type 'UpdateShopInput' not to include unknown field 'created', found: "
+        '{ id: "s", created: 6 }.'
+    )
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    (
+        'updateShop(input: {id: "s", shopName: null}) { shop { created } }',
+        {
+            "code": "INVALID_RECORD",
+            "argument": "shopName",
+            "fields": [{"field": "shopName", "message": "Input should be a valid string, and not null"}],
+        },
+        "Shop.shopName: Input should be a valid string, and not null.",
+    ),
+    (
+        'updateArticle(input: {id: "a", inStock: -1}) { article { num } }',
+        {
+            "code": "INVALID_RECORD",
+            "argument": "inStock",
+            "fields": [{"field": "inStock", "message": "Input should be greater than or equal to 0"}],
+        },
+        "Article.inStock: Input should be greater than or equal to 0.",
+    ),
+    (
+        'createShop(input: {shopName: "Ö"}) { shop { created } }',
+        {"code": "NOT_UNIQUE", "argument": "shopName"},
+        "Shop.canonicalName (from shopName): another Shop has 'o' already. Give another value, or change that record.",
+    ),
+    (
+        'createArticle(input: {articleId: "a", shopId: "s"}) { article { num } }',
+        {"code": "ALREADY_EXISTS", "argument": "articleId"},
+        "Article a exists already: change it by an update, or put it, or create one with another id.",
+    ),
+    (
+        'createArticle(input: {articleId: "b", shopId: "t"}) { article { num } }',
+        {"code": "FOREIGN_KEY", "argument": "shopId"},
+        "Article.shopId names Shop t, which is not there. Create that first, or name another one.",
+    ),
+    (
+        'deleteShop(id: "s") { deletedId }',
+        {"code": "FOREIGN_KEY"},
+        "Shop s cannot be removed: article a names it by ofShop. Remove that first, or let it name another one.",
+    ),
+    (
+        'putArticle(input: {articleId: "a", shopId: "t"}) { article { num } }',
+        {"code": "IMMUTABLE", "argument": "shopId"},
+        "Article.shopId never changes, and Article a has another value there. Leave it as it is.",
+    ),
+    (
+        'putShop(input: {shopId: "s", shopName: "Z", created: 6}) { shop { created } }',
+        {"code": "CREATION_CHANGED", "argument": "created"},
+        "Shop s was created at 5, which decides where it lives, and cannot become 6: keep created as it is.",
+    ),
+    (
+        'createPrice(input: {articleId: "a", at: "v2", since: 8, cents: 1}) { price { cents } }',
+        {"code": "CREATION_CHANGED", "argument": "since"},
+        "Price a was created at 7, which decides where it lives, and cannot become 8: keep since as it is.",
+    ),
+    (
+        'updateShop(input: {id: "s"}, expectedVersion: 4) { shop { created } }',
+        {"code": "VERSION_CONFLICT", "argument": "expectedVersion", "version": 1},
+        "Shop s has the version 1, and version 4 was expected: read it again and decide anew.",
+    ),
+    (
+        'updateShop(input: {id: "t"}) { shop { created } }',
+        {"code": "RECORD_NOT_FOUND"},
+        "There is no Shop t to change: write it by put, or look at its id.",
+    ),
+    (
+        "updateTill(input: {cents: 1}) { till { cents } }",
+        {"code": "RECORD_NOT_FOUND"},
+        "There is no Till to change: write it by put.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("mutation", "extensions", "message"), REFUSED)
+async def test_what_the_store_refuses(shops: Asked, mutation: str, extensions: dict[str, Any], message: str) -> None:
+    """What cannot be written is an error of its field, which names the record, the property and the way out."""
+    error = await shops.error(f"mutation {{ {mutation} }}")
+    assert (error["extensions"], error["message"]) == (extensions, message)
+
+
+async def test_a_singleton_that_is_there(shops: Asked) -> None:
+    """There is no other id to create it under, and none is spoken of."""
+    create = "mutation { createTill(input: {cents: 1}) { till { cents } } }"
+    await shops.data(create)
+    assert (await shops.error(create))["message"] == "Till exists already: change it by an update, or put it."
+
+
+async def test_a_further_entry_says_nothing_of_the_beginning(shops: Asked) -> None:
+    """A further entry that is created or put without a creation value has that of its history."""
+    written = await shops.data(
+        """mutation {
+          createPrice(input: { articleId: "a", at: "v2", cents: 90 }) { price { since } }
+          putPrice(input: { articleId: "a", at: "v3", cents: 80 }) { price { since } }
+          putPrices(inputs: [{ articleId: "a", at: "v2", cents: 95 }]) { results { price { since } } }
+        }"""
+    )
+    assert written == {
+        "createPrice": {"price": {"since": 7}},
+        "putPrice": {"price": {"since": 7}},
+        "putPrices": {"results": [{"price": {"since": 7}}]},
+    }
+    found = await shops.data('{ priceById(id: "a") { items { at cents } } }')
+    assert found["priceById"]["items"] == [
+        {"at": "v1", "cents": 100},
+        {"at": "v2", "cents": 95},
+        {"at": "v3", "cents": 80},
+        {"at": "~current", "cents": 80},
+    ]

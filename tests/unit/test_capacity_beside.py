@@ -1,0 +1,252 @@
+"""What stands beside records, and what transactions cost with it: by hand, and as DynamoDB Local counts it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    ForeignKey,
+    Id,
+    Immutable,
+    Index,
+    Int32,
+    Shards,
+    SubId,
+    Timestamp,
+    Ttl,
+    Unique,
+    UniqueTogether,
+    counter,
+)
+from graphql_api.adapters.dynamodb import DynamoStore
+from graphql_api.database import Database
+from graphql_api.mutations.commands import Command, Create, Remove, Update
+from graphql_api.search.seal import Seal
+from graphql_api.upkeep.beside import BesideCapacity, TransactionUnits
+from graphql_api.upkeep.capacity import EntityCapacity, entity_capacity
+from tests.dynamodb_local import Server
+
+WRITE = 2 + 16
+"""`_w` with the name of a write"""
+
+
+class Town(Entity):
+    """What people live in."""
+
+    town_id: Id[str]
+    text: str = ""
+
+
+class Person(Entity):
+    """Who has one of everything that stands beside a record."""
+
+    person_id: Id[str]
+    mail: Unique[str]
+    town_id: str
+    num: Int32 = counter("town_id")
+    code: Immutable[str] = "-"
+
+    by_town = Index(hash="town_id", sort="num")
+    by_mail = Index(hash="mail", projection="KEYS_ONLY")
+    unique_num = UniqueTogether("town_id", "num")
+    unique_code = UniqueTogether("code", "person_id")
+    in_town = ForeignKey("Town", by="town_id")
+
+
+class Order(Entity, shards=Shards(1).then(4, since=1_000), current="~current"):
+    """A history with its current record, over two generations of shards."""
+
+    order_id: Id[str]
+    step: SubId[str]
+    created: Created[Timestamp]
+    card: Unique[str | None] = None
+    text: str = ""
+
+    by_card = Index(hash="card", sort="step")
+
+
+class Ticket(Entity):
+    """What expires."""
+
+    ticket_id: Id[str]
+    door: Unique[str]
+    until: Ttl[Timestamp]
+
+
+class Plain(Entity):
+    """Nothing stands beside it."""
+
+    plain_id: Id[str]
+    text: str = ""
+
+
+CATALOG = Catalog(Town, Person, Order, Ticket, Plain)
+ANN = Person(person_id="p1", mail="a@b.c", town_id="ulm", num=7, code="x")
+
+
+def measured(kind: type[Entity], *records: Entity, **more: Any) -> EntityCapacity:
+    """What these records cost."""
+    return entity_capacity(CATALOG, CATALOG.entity(kind), records, "a test", **more)
+
+
+def of_kind(found: EntityCapacity) -> dict[tuple[str, str], BesideCapacity]:
+    """What stands beside records, by what it is."""
+    return {(one.kind, one.name): one for one in found.beside}
+
+
+# --- by hand ---------------------------------------------------------------------------------------------------
+
+
+def test_items_beside_a_record() -> None:
+    """Each constraint and counter is an item of its own, whose bytes are those of its keys and of its owner's."""
+    found = of_kind(measured(Person, ANN))
+    owner = 6 + 3 + (1 + len("person!")) + (1 + len("personId#p1"))
+    keys = 7 + 8
+    unique = len("person~unique!|")
+    assert {key: one.bytes for key, one in found.items()} == {
+        ("unique value", "mail"): keys + unique + len("mail#a@b.c") + len("mail") + owner + WRITE,
+        ("unique value", "unique_num"): keys + unique + 10 + 1 + (4 + 20) + len("uniqueNum") + owner + WRITE,
+        ("unique value", "unique_code"): keys + unique + 6 + 1 + 11 + len("uniqueCode") + owner + WRITE,
+        ("foreign key", "inTown"): keys + len("town~refs!|townId#ulm") + len("person.inTown") + 2 + 11 + owner + WRITE,
+        ("counter", "num"): keys + len("person~counter!|townId#ulm") + len("counter#num") + (5 + 2) + WRITE,
+        ("kept answer", ""): keys + len("shardql~once!0") + (8 + 64) + (8 + 32) + 7 + 3 + 43 + 2 * 6 + 5 + 6 + WRITE,
+    }
+    assert all(one.write_units == 2 for one in found.values())
+    assert [one.share for one in found.values()] == [1, 1, 1, 1, 1, None]
+
+
+def test_units_of_transactions() -> None:
+    """A transaction costs twice all that is in it: a record, its entries, its items, and a look at whom it names."""
+    # A record, an entry that carries all and one of keys; three values, a reference, a look at the town; a counter.
+    create, update = (1 + 1 + 1) + 3 + (1 + 1) + 1, 1 + 1
+    # Both entries move, and two of the values; the reference does; another group may count.
+    move, remove = (1 + 2 * 2) + 2 * 2 + (2 + 1) + 1, (1 + 1 + 1) + 3 + 1
+    assert measured(Person, ANN).transaction == TransactionUnits(2 * create, 2 * update, 2 * move, 2 * remove, key=2)
+    large = measured(Person, ANN, parent_bytes={"town": 3_000.0}).transaction
+    assert (large.create, large.move) == (2 * (create + 2), 2 * (move + 2))
+    assert measured(Town, Town(town_id="ulm")).transaction == TransactionUnits(2, 2, 2, 2 + 2, key=2)
+    assert measured(Plain, Plain(plain_id="p", text="x" * 1_500)).transaction == TransactionUnits(4, 4, 4, 4, key=4)
+
+
+def test_current_records() -> None:
+    """A history has a current record for each id, with entries of its own; its other generations are looked at."""
+    first, second = (Order(order_id="o", step=step, created=2_000, card="c") for step in "12")
+    one, two = measured(Order, first), measured(Order, first, second)
+    entry, current, value, look = 1 + 1, 1 + 1, 1, 1
+    assert one.transaction == TransactionUnits(
+        create=2 * (entry + current + value + look),
+        update=2 * (entry + current),
+        move=2 * ((1 + 2) + (1 + 2) + 2 * value),
+        remove=2 * (entry + current + value + look),
+        key=2,
+    )
+    found = of_kind(two)["current record", "~current"]
+    assert found.share == of_kind(two)["unique value", "card"].share == 0.5
+    # Another sub id, in the property, the range key and that of the index; and which entry it is equal to.
+    longer = 3 * (len("~current") - len("1")) + len("_of") + len("2")
+    assert found.bytes == two.bytes + longer
+    (index,) = two.indexes
+    assert found.stored_bytes == found.bytes + 100 + (index.bytes + longer) + 100
+    value_bytes = of_kind(two)["unique value", "card"].bytes
+    assert two.storage.all_bytes == pytest.approx(
+        two.bytes + 100 + index.bytes + 100 + (found.stored_bytes + value_bytes + 100) / 2
+    )
+    planned = measured(Order, first, second, records=80_000_000, design_bytes=500)
+    assert planned.shards_needed == 6  # 120 million records lie there with their current ones, 20 million in each.
+
+
+def test_what_expires_is_renewed() -> None:
+    """An item whose owner expires is written with every write of that; what nobody has costs nothing."""
+    door = Ticket(ticket_id="p", door="d", until=2_000_000_000)
+    assert measured(Ticket, door).transaction == TransactionUnits(4, 4, 6, 4, key=2)
+    bare = measured(Order, Order(order_id="o", step="1", created=2_000))
+    assert ("unique value", "card") not in of_kind(bare)
+    assert bare.transaction.create == 2 * (1 + 1 + 1)
+
+
+def test_who_is_put_plainly() -> None:
+    """Only what nothing else depends on is put outside of transactions."""
+    samples = (Town(town_id="t"), ANN, Order(order_id="o", step="1", created=1), Plain(plain_id="p"))
+    found = [measured(type(one), one).is_put_plainly for one in samples]
+    assert found == [True, False, False, True]
+
+
+# --- as the engine counts it -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def counted(dynamodb: Server) -> AsyncIterator[tuple[Database, Callable[[], float]]]:
+    """A table on DynamoDB Local, and what transactions have consumed since that was last asked."""
+    store = await dynamodb.open(f"t-{uuid4().hex}")
+    await store.ensure_table(CATALOG.table_definition())
+    consumed: list[float] = []
+    told_by(store, consumed)
+
+    def since() -> float:
+        total = sum(consumed)
+        consumed.clear()
+        return total
+
+    yield Database(CATALOG, store, Seal([b"a secret of thirty-two bytes only"])), since
+    await store.close()
+
+
+def told_by(store: DynamoStore, consumed: list[float]) -> None:
+    """Notes what each transaction has consumed.
+
+    Its parts are sent one by one: of parts that cost the same DynamoDB Local counts only one.
+    """
+    methods: dict[str, Callable[..., Awaitable[Any]]] = store._calls._methods
+    send = methods["TransactWriteItems"]
+
+    async def noted(**request: Any) -> Any:
+        answer: Any = None
+        for part in request["TransactItems"]:
+            answer = await send(TransactItems=[part], ReturnConsumedCapacity="TOTAL")
+            consumed.extend(each["CapacityUnits"] for each in answer["ConsumedCapacity"])
+        return answer
+
+    methods["TransactWriteItems"] = noted
+
+
+@pytest.mark.parametrize(
+    ("record", "changed", "moved"),
+    [
+        (ANN, {"person_id": "p1"}, {"mail": "b@b.c", "town_id": "bonn"}),
+        (Town(town_id="rom", text="x" * 1_100), {"text": "y" * 1_100}, None),
+        (Order(order_id="o", step="1", created=2_000, card="c"), {"text": ""}, {"card": "d"}),
+        (Ticket(ticket_id="p", door="d", until=2_000_000_000), {"until": 2_000_000_000}, {"door": "e"}),
+        (Plain(plain_id="p", text="x" * 3_000), {"text": "y" * 3_000}, None),
+    ],
+)
+async def test_units_are_those_that_the_engine_counts(
+    counted: tuple[Database, Callable[[], float]], record: Entity, changed: dict[str, Any], moved: dict[str, Any] | None
+) -> None:
+    """Creating, changing, moving and removing a record consumes what is said, and under a key what is said of that."""
+    db, since = counted
+    for name in ("ulm", "bonn"):
+        await db.create(Town(town_id=name))
+    spec = CATALOG.entity(type(record))
+    values = {part.name: getattr(record, part.name) for part in spec.properties.values() if part.counts is None}
+    key = [values[part.name] for part in spec.primary]
+    said = measured(type(record), record).transaction
+    since()
+    found = []
+    writes: list[Command] = [
+        Create(spec, values),
+        Update(spec, key, changed),
+        *([Update(spec, key, moved)] if moved else []),
+    ]
+    for command in (*writes, Remove(spec, key)):
+        await db.apply(command)
+        found.append(since())
+    assert found == [said.create, said.update, *([said.move] if moved else []), said.remove]
+    await db.apply(Create(spec, values))
+    since()
+    await db.apply(Update(spec, key, changed, idempotency_key="k"))
+    assert since() == said.update + said.key

@@ -1,0 +1,73 @@
+"""Writes of which no answer was heard: what may be sent again, and what nobody knows."""
+
+import pytest
+
+from graphql_api.errors import (
+    AlreadyExists,
+    NotUnique,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+    Throttled,
+    VersionConflict,
+)
+from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.mutations.transaction import MOST_ASKED
+from tests.unit.shelf import CATALOG, Author, Diary, Shelf
+from tests.unit.test_writes import Losing
+
+AUTHOR, DIARY = CATALOG.entity(Author), CATALOG.entity(Diary)
+
+
+@pytest.mark.parametrize(
+    ("command", "may_repeat"),
+    [
+        (Create(AUTHOR, {"author_id": "b", "name": "Bea"}), False),
+        (Create(AUTHOR, {"author_id": "b", "name": "Bea"}, "k"), True),
+        (Update(AUTHOR, ["a"], {"name": "Bea"}), True),
+        (Update(AUTHOR, ["a"], {"name": "Bea"}, 1), False),
+        (Update(AUTHOR, ["a"], {"name": "Bea"}, 1, "k"), True),
+        (Replace(AUTHOR, {"author_id": "a", "name": "Bea"}), True),
+        (Replace(AUTHOR, {"author_id": "a", "name": "Bea"}, 1), False),
+        (Replace(AUTHOR, {"name": "Bea"}), False),
+        (Remove(DIARY, ["d", 1]), True),
+        (Remove(DIARY, ["d", 1], 1), True),
+    ],
+)
+async def test_what_may_be_sent_again(on_file: Shelf, command: Command, may_repeat: bool) -> None:
+    """Where nobody knows, what comes to the same by being carried out twice may be sent again, and then succeeds."""
+    await on_file.db.create(Author, author_id="a", name="Ada")
+    await on_file.db.create(Diary, diary_id="d", at=1)
+    was_done = command.idempotency_key is None  # Else the answer that is kept would tell.
+    store = Losing(on_file.store, [(StoreUnavailable("No answer."), was_done)] * MOST_ASKED)
+    with pytest.raises(StoreUnavailable, match="Nobody knows whether the write was carried out: No answer") as unknown:
+        await on_file.through(store).apply(command)
+    assert store.problems == []
+    assert type(unknown.value) is (StoreUnavailable if may_repeat else OutcomeUnknown)
+    assert unknown.value.retryable is may_repeat
+    if may_repeat:
+        await on_file.db.apply(command)
+    else:
+        with pytest.raises((AlreadyExists, NotUnique, VersionConflict)):  # It has not failed, and is told so.
+            await on_file.db.apply(command)
+    await on_file.check()
+
+
+def without_trace() -> StoreUnavailable:
+    """What a store says that was not even reached."""
+    problem = StoreUnavailable("No connection.")
+    problem.certain = True
+    return problem
+
+
+@pytest.mark.parametrize("problem", [Throttled("Patience."), without_trace()])
+async def test_nothing_was_written(on_file: Shelf, problem: StoreError) -> None:
+    """Where the store has certainly written nothing, everything may be sent again; one doubt is enough to say so."""
+    store = Losing(on_file.store, [(problem, False)] * MOST_ASKED)
+    with pytest.raises(type(problem), match=problem.message) as told:
+        await on_file.through(store).create(Author, author_id="a", name="Ada")
+    assert told.value.retryable
+    lost = [(StoreUnavailable("No answer."), False), *[(problem, False)] * (MOST_ASKED - 1)]
+    with pytest.raises(OutcomeUnknown):
+        await on_file.through(Losing(on_file.store, lost)).create(Author, author_id="a", name="Ada")
+    assert await on_file.db.get(Author, "a") is None
