@@ -42,7 +42,7 @@ CALM = DynamoSettings(
 """takes no busy machine for a fault"""
 HASTY = replace(CALM, deadline=1.7, connect_seconds=0.3, read_seconds=0.5)
 """for faults that only a clock can notice: it gives up on an answer, and then on the whole call"""
-STEADY = replace(HASTY, deadline=CALM.deadline)
+STEADY = replace(HASTY, deadline=CALM.deadline, attempts=8)
 """for the same where they pass: there is time for another attempt"""
 
 

@@ -261,7 +261,7 @@ async def test_one_match_in_a_hundred_takes_few_rounds_and_stays_within_the_budg
     filled = await fill(sqlite, shards, random)
     read_by_read = RememberedStore(sqlite)
     await read_by_read.remember()
-    costs = await costs_of_walks(filled, read_by_read, index, depth(7, 50))
+    costs = await costs_of_walks(filled, read_by_read, index, depth(8, 50))
     assert len(costs) >= 100
     costs += await costs_of_walks(filled, sqlite, index, depth(1, 10))
     assert max(cost.records_read for cost in costs) <= READ_BUDGET

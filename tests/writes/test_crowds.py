@@ -121,13 +121,14 @@ async def number_issues(servers: Fleet, place: Place, each: int) -> None:
 async def end_projects_while_issues_come(servers: Fleet, place: Place, random: Random, rounds: int) -> set[bool]:
     """Some remove a project into which others put issues: it is gone and none of them is there, or it stays."""
     ended = set()
-    for _ in range(rounds):
+    for turn in range(rounds):
         project = await new_project(place)
-        late = random.uniform(0, 0.05)
+        late = random.uniform(0, 0.1)
 
-        async def open_or_end(who: int, project: UUID = project, late: float = late) -> Any:
-            if who % 4:
+        async def open_or_end(who: int, project: UUID = project, late: float = late, turn: int = turn) -> Any:
+            if bool(who % 4) == bool(turn % 2):
                 await asyncio.sleep(late * (who % 3))
+            if who % 4:
                 values = {"name": f"{who}", "projectId": str(project)}
                 return await servers.create(who // 4, "Issue", values, "issueId", place.new_key())
             query = "mutation ($id: ID!, $key: String) { deleteProject(id: $id, idempotencyKey: $key) { deletedId } }"
