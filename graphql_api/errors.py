@@ -5,9 +5,10 @@ The list is closed and documented in `docs/errors.md`. Codes are part of the int
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 
 class ShardQLError(Exception):
@@ -36,6 +37,9 @@ class ShardQLError(Exception):
         return parts
 
 
+E = TypeVar("E", bound=ShardQLError)
+
+
 @contextmanager
 def about(argument: str | None) -> Iterator[None]:
     """Adds to an error from within which argument it is about, unless it knows."""
@@ -47,6 +51,13 @@ def about(argument: str | None) -> Iterator[None]:
             problem.message = f"{argument}: {problem.message}"
             problem.args = (problem.message,)
         raise
+
+
+def for_one_of_several(problem: E) -> E:
+    """The same error for one of those whom it concerns: each raises their own, as what handles it may add to it."""
+    own = copy(problem)
+    own.__cause__ = problem
+    return own
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:

@@ -89,7 +89,7 @@ def _names(model: type[BaseModel]) -> dict[str, str]:
 
 def from_plain(stored: AttributeValue, annotations: Iterable[Any]) -> Any:
     """What pydantic can validate as one of these annotations."""
-    kinds = [kind for annotation in annotations for kind in _kinds(annotation)]
+    kinds = [kind for annotation in annotations for kind in kinds_of(annotation)]
     if isinstance(stored, Mapping):
         return _from_map(stored, kinds)
     if isinstance(stored, list | tuple | AbstractSet):
@@ -101,12 +101,12 @@ def from_plain(stored: AttributeValue, annotations: Iterable[Any]) -> Any:
     return stored
 
 
-def _kinds(annotation: Any) -> list[Any]:
+def kinds_of(annotation: Any) -> list[Any]:
     """The plain types that an annotation allows, those behind root models included."""
     found: list[Any] = []
     for kind in read_annotation(annotation).types:
         if isinstance(kind, type) and issubclass(kind, RootModel):
-            found += _kinds(kind.model_fields["root"].annotation)
+            found += kinds_of(kind.model_fields["root"].annotation)
         else:
             found.append(kind)
     return found

@@ -49,6 +49,11 @@ class PropertySpec:
         return Column(self.stored, self.codec)
 
     @property
+    def given_by(self) -> tuple[str, ...]:
+        """Python names of what says its value: what it is computed from, or itself."""
+        return self.sources or (self.name,)
+
+    @property
     def searched(self) -> Callable[[Any], Any] | None:
         """What is applied to a search argument, as it was to the stored value."""
         return self.function if len(self.sources) == 1 else None

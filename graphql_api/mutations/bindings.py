@@ -94,7 +94,7 @@ def parent_keys(foreign_key: ForeignKeySpec, values: Sequence[Any], tenant: str 
 
 def _held_key(entity: EntitySpec, unique: UniqueSpec, values: Sequence[Any], tenant: str | None) -> Key:
     first = unique.parts[0]
-    with about((first.sources or (first.name,))[0]):
+    with about(first.given_by[0]):
         return Key(hash_key(f"{entity.name}~unique", "", _pairs(unique.parts, values), tenant), unique.name)
 
 

@@ -139,7 +139,7 @@ class _Binding:
             raise NotUnique(
                 f"{self.entity.type_name}.{parts}: another {self.entity.type_name} has {values} already. Give another "
                 "value, or change that record.",
-                argument=(first.sources or (first.name,))[0],
+                argument=first.given_by[0],
             )
         # Its owner has expired, or went away without it by the hand of somebody who knows nothing of this constraint.
         self.writes.append(Check(owner, unchanged(other)))

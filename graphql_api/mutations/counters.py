@@ -15,7 +15,7 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.read_entity import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
-from graphql_api.errors import ConditionFailed, InvalidValue, ShardQLError, about
+from graphql_api.errors import ConditionFailed, InvalidValue, ShardQLError, about, for_one_of_several
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.segments import segment
 from graphql_api.mutations.item_keys import WRITE_ID
@@ -171,9 +171,8 @@ class Counters:
         try:
             last = await self._advance(store, key, lambda last: last + len(served), of)
         except ShardQLError as problem:
-            for turn in served:  # Each raises its own: what handles it may add to it.
-                turn.problem = type(problem)(problem.message, argument=problem.argument, shard=problem.shard)
-                turn.problem.__cause__ = problem
+            for turn in served:
+                turn.problem = for_one_of_several(problem)
         except BaseException:
             line.waiting = [*served, *line.waiting]
             raise

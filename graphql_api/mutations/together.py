@@ -8,13 +8,12 @@ itself: all of its writes or none, once.
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from secrets import token_urlsafe
 from types import TracebackType
 from typing import Any, Self
 
-from graphql_api.errors import ConditionFailed, Conflict, StoreError
+from graphql_api.errors import ConditionFailed, Conflict, StoreError, for_one_of_several
 from graphql_api.mutations.item_keys import key_of
 from graphql_api.mutations.transaction import is_certain
 from graphql_api.store.checks import MOST_TOGETHER
@@ -184,7 +183,7 @@ class Together:
             return await asyncio.shield(group.asking)
         except StoreError as problem:
             self._unheard[token] = group
-            raise _own(problem) from problem
+            raise for_one_of_several(problem) from problem
 
     async def _ask(self, group: _Group) -> bool:
         try:
@@ -252,13 +251,6 @@ def _has_failed(task: asyncio.Task[bool]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-def _own(problem: StoreError) -> StoreError:
-    """The same error for one of several: what handles it may add to it."""
-    own = copy(problem)
-    own.__cause__ = problem
-    return own
-
-
 def _settle(answer: asyncio.Future[Any], problem: StoreError | None, result: Any) -> None:
     """Answers who still waits."""
     if answer.done():
@@ -266,4 +258,4 @@ def _settle(answer: asyncio.Future[Any], problem: StoreError | None, result: Any
     if problem is None:
         answer.set_result(result)
     else:
-        answer.set_exception(_own(problem))
+        answer.set_exception(for_one_of_several(problem))

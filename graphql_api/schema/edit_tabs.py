@@ -58,7 +58,7 @@ class EditTabs:
         for entity in self.catalog.entities.values():
             if entity.writers != () and self.names.edit("create", entity) in _mutations(self.schema):
                 order = main.index.sort if main is not None and main.entity is entity else ()
-                first = [name for part in order for name in part.property.sources or (part.property.name,)]
+                first = [name for part in order for name in part.property.given_by]
                 example = example_of(entity, self.known, first)
                 if example is not None:
                     yield example

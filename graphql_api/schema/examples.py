@@ -84,7 +84,7 @@ class _Making:
         self.fresh: set[str] = set()
         self.gaps: list[str] = []
         self._unique = [
-            {name for part in unique.parts for name in part.sources or (part.name,)}
+            {name for part in unique.parts for name in part.given_by}
             for unique in entity.unique
             if not any(part.counts is not None for part in unique.parts)
         ]

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args, get_origin
 
 import strawberry
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from strawberry.types.base import get_object_definition
 
 from graphql_api.catalog.annotations import read_annotation
-from graphql_api.catalog.plain import DEEPEST
+from graphql_api.catalog.plain import DEEPEST, kinds_of
 from graphql_api.errors import InvalidValue
 
 
@@ -27,7 +27,7 @@ def as_python(value: Any, annotations: Iterable[Any], depth: int = 0) -> Any:
     """What pydantic can validate as one of these annotations; bytes are a text in base64 wherever JSON holds them."""
     if depth > DEEPEST:
         raise InvalidValue(f"Lists and maps lie more than {DEEPEST} levels inside one another: flatten them.")
-    kinds = [kind for annotation in annotations for kind in _kinds(annotation)]
+    kinds = [kind for annotation in annotations for kind in kinds_of(annotation)]
     if isinstance(value, list):
         inside = [inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis]
         return [as_python(item, inside, depth + 1) for item in value]
@@ -66,7 +66,7 @@ def _from_map(given: Mapping[str, Any], kinds: Iterable[Any], depth: int) -> dic
 
 def inside_of(annotations: Iterable[Any], place: str) -> tuple[bool, list[Any]]:
     """What lies at a place within a value, and whether a model gives that place its name."""
-    kinds = [kind for annotation in annotations for kind in _kinds(annotation)]
+    kinds = [kind for annotation in annotations for kind in kinds_of(annotation)]
     fields = _fields(kinds)
     if place in fields:
         return True, [fields[place].annotation]
@@ -81,17 +81,6 @@ def _fields(kinds: Iterable[Any]) -> dict[str, FieldInfo]:
         if isinstance(kind, type) and issubclass(kind, BaseModel)
         for name, field in kind.model_fields.items()
     }
-
-
-def _kinds(annotation: Any) -> list[Any]:
-    """The plain types that an annotation allows, those behind root models included."""
-    found: list[Any] = []
-    for kind in read_annotation(annotation).types:
-        if isinstance(kind, type) and issubclass(kind, RootModel):
-            found += _kinds(kind.model_fields["root"].annotation)
-        else:
-            found.append(kind)
-    return found
 
 
 def _decoded(text: str) -> bytes:

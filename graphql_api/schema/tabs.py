@@ -257,7 +257,7 @@ class _Writer:
     def _fields(self, entity: EntitySpec, way: Way | None) -> list[str]:
         """The key, what the order is made from, then others as declared."""
         ordered = [sort.property for sort in way.index.sort] if way else []
-        sources = [entity.properties[name] for part in ordered for name in part.sources or (part.name,)]
+        sources = [entity.properties[name] for part in ordered for name in part.given_by]
         plain = [
             part
             for part in entity.properties.values()

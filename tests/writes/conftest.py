@@ -8,13 +8,11 @@ from uuid import uuid4
 import pytest
 
 from graphql_api.wiring import open_catalog
-from tests.dynamodb_local import CREDENTIALS, REGION, NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import CREDENTIALS, REGION, Server
 from tests.writes.fleet import Fleet, Place, fleet
 from tests.writes.servers import Mother, mother
 from tests.writes.world import CATALOG
 
-LOCAL = "dynamodb-local"
 PATIENT = "table_pause=0.05&connect_seconds=10&read_seconds=20&deadline=60"
 """of a store on a machine that is busy with other tests"""
 
@@ -26,24 +24,6 @@ def servers() -> Iterator[Mother]:
         yield process
 
 
-@pytest.fixture(scope="session")
-def started() -> Iterator[Server | NoServer]:
-    """DynamoDB Local, or why there is none."""
-    try:
-        with dynamodb_local() as server:
-            yield server
-    except NoServer as problem:
-        yield problem
-
-
-@pytest.fixture
-def local(started: Server | NoServer, request: pytest.FixtureRequest) -> Server:
-    """DynamoDB Local; without it only continuous integration fails."""
-    found = running(started, LOCAL, request)
-    request.node.user_properties.append((RAN, LOCAL))
-    return found
-
-
 @pytest.fixture
 def on_file(tmp_path: Path) -> Place:
     """A SQLite file."""
@@ -51,11 +31,11 @@ def on_file(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-async def on_dynamodb(local: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+async def on_dynamodb(dynamodb: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A table of DynamoDB Local."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    url = f"dynamodb://written-{uuid4().hex}?region={REGION}&endpoint={local.endpoint}&{PATIENT}"
+    url = f"dynamodb://written-{uuid4().hex}?region={REGION}&endpoint={dynamodb.endpoint}&{PATIENT}"
     async with open_catalog(CATALOG, url, create_table=True):
         pass
     return Place(tmp_path, url, CREDENTIALS)

@@ -189,11 +189,11 @@ async def test_conflicts_cost_time_alone(troubled: Fleet, place: Place) -> None:
     await check_everything(place)
 
 
-async def test_conflicts_as_dynamodb_tells_them(servers: Mother, local: Server, on_dynamodb: Place) -> None:
+async def test_conflicts_as_dynamodb_tells_them(servers: Mother, dynamodb: Server, on_dynamodb: Place) -> None:
     """The same where it is DynamoDB that says of a fifth of all transactions that they have met others."""
-    async with FaultProxy(int(local.endpoint.rpartition(":")[2])) as proxy:
+    async with FaultProxy(int(dynamodb.endpoint.rpartition(":")[2])) as proxy:
         proxy.rule = now_and_then(0.2, Random(7), MeetsOthers(), which=is_transaction)
-        behind = replace(on_dynamodb, url=on_dynamodb.url.replace(local.endpoint, proxy.endpoint))
+        behind = replace(on_dynamodb, url=on_dynamodb.url.replace(dynamodb.endpoint, proxy.endpoint))
         async with fleet(servers, behind) as found:
             await want_one_email(found, on_dynamodb, rounds=depth(1, 10))
             await number_issues(found, on_dynamodb, each=depth(1, 10))

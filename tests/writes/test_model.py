@@ -6,7 +6,6 @@ over: keys, indexes, unique values, foreign keys, counters.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import count, permutations
 from pathlib import Path
@@ -26,8 +25,7 @@ from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.store.values import Delete
 from tests.depth import examples
-from tests.dynamodb_local import NoServer, dynamodb_local, running
-from tests.engines_report import RAN
+from tests.dynamodb_local import Server
 from tests.faults.test_kills import check_entries
 from tests.laws.search_world import new_tenant, seen
 from tests.laws.test_search import in_batches
@@ -37,7 +35,6 @@ from tests.writes.model import Model, Said, Step, Values
 from tests.writes.moves import IDS, Move, Wish, some
 from tests.writes.troubles import TroubledStore
 
-LOCAL = "dynamodb-local"
 SEAL = Seal([b"a secret of thirty-two bytes only"])
 MOST_TRIES = 20
 """of a client that is told to try again"""
@@ -290,25 +287,18 @@ def test_writes_come_to_what_dictionaries_say(tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def local(request: pytest.FixtureRequest) -> Iterator[tuple[asyncio.Runner, Store]]:
+def on_a_loop(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
     """DynamoDB Local on an event loop of its own."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(dynamodb_local())
-        except NoServer as problem:
-            running(problem, LOCAL, request)
-            return
-        request.node.user_properties.append((RAN, LOCAL))
-        runner = stack.enter_context(asyncio.Runner())
-        store = runner.run(server.open("write-laws"))
+    with asyncio.Runner() as runner:
+        store = runner.run(dynamodb.open("write-laws"))
         runner.run(store.ensure_table(CATALOGS[0].table_definition()))
         yield runner, store
         runner.run(store.close())
 
 
-def test_the_same_on_dynamodb(local: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
+def test_the_same_on_dynamodb(on_a_loop: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
     """DynamoDB Local comes to the same."""
-    runner, store = local
+    runner, store = on_a_loop
 
     @examples(3, deep=150)
     @given(moves=some(2, 8))
