@@ -66,7 +66,8 @@ class ReadByRead(WrappedStore):
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
         answers: list[ReadAnswer] = []
         for read in reads:
-            all_of_it = replace(read, filter=None)
+            # A filter may test attributes that are not asked for.
+            all_of_it = read if read.filter is None else replace(read, filter=None, attributes=None)
             (answer,) = await self.inner.read_ranges([all_of_it], min(read.limit, self.most))
             answers.append(_looked_at(read, answer) if isinstance(answer, RowPage) else answer)
         return answers
