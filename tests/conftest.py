@@ -10,6 +10,10 @@ from tests.depth import DEEP_EXAMPLES, QUICK_EXAMPLES
 from tests.dynamodb_local import ENGINE, NoServer, Server, dynamodb_local, running
 from tests.engines_report import RAN, report_engines
 
+# Assertions of helpers tell what they have met, too.
+for room in ("clients", "faults", "histories", "laws", "same_pages", "schema", "store_contract", "unit", "writes"):
+    pytest.register_assert_rewrite(f"tests.{room}")
+
 SEED_OPTION = "--hypothesis-seed"
 
 settings.register_profile("quick", max_examples=QUICK_EXAMPLES, deadline=None, print_blob=True)

@@ -20,7 +20,7 @@ from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.segments import segment
 from graphql_api.mutations.item_keys import WRITE_ID
 from graphql_api.mutations.together import Together
-from graphql_api.mutations.transaction import commit
+from graphql_api.mutations.transaction import commit_alone
 from graphql_api.mutations.tries import in_some_tries, new_write_id, unchanged
 from graphql_api.store.metered import MeteredStore
 from graphql_api.store.port import Store
@@ -195,7 +195,7 @@ class Counters:
                 return last
             item = {HASH_ATTRIBUTE: key.hash, RANGE_ATTRIBUTE: key.range, LAST: last, WRITE_ID: new_write_id()}
             try:
-                await commit(store, [Put(item, unchanged(stored))])
+                await commit_alone(store, Put(item, unchanged(stored)))
             except ConditionFailed as problem:
                 if problem.old is not None:
                     self._remember(key, problem.old)

@@ -1,12 +1,12 @@
 """Sends a transaction until its fate is known: an answer that is lost may have been a success."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from secrets import SystemRandom, token_urlsafe
 
 from graphql_api.errors import ConditionFailed, Conflict, OutcomeUnknown, StoreError, StoreUnavailable, Throttled
-from graphql_api.mutations.item_keys import key_of
+from graphql_api.mutations.item_keys import WRITE_ID, key_of
 from graphql_api.store.port import Store
 from graphql_api.store.records import same
 from graphql_api.store.values import Check, Expect, Key, Put, TogetherWrite
@@ -28,12 +28,32 @@ async def commit(store: Store, writes: Sequence[TogetherWrite], *, may_repeat: b
     """
     writes = of_each_record(writes)
     token = token_urlsafe(18)
+    await _until_known(lambda: store.write_together(writes, token), may_repeat=may_repeat)
+
+
+async def commit_alone(store: Store, write: Put) -> None:
+    """Makes one write that has a write id, by which it is known again; it costs half of what a transaction does.
+
+    If an answer is lost and somebody else writes before it is sent again, it is `ConditionFailed`, although it was
+    carried out for a moment.
+    """
+
+    async def send() -> None:
+        (problem,) = await store.write([write])
+        old = problem.old if isinstance(problem, ConditionFailed) else None
+        if problem is not None and (old is None or old.get(WRITE_ID) != write.item[WRITE_ID]):
+            raise problem
+
+    await _until_known(send, may_repeat=True)
+
+
+async def _until_known(send: Callable[[], Awaitable[None]], *, may_repeat: bool) -> None:
     now = asyncio.get_running_loop().time
     ends = now() + MOST_SECONDS
     asked, unknown = 0, False
     while True:
         try:
-            return await store.write_together(writes, token)
+            return await send()
         except ConditionFailed:
             raise
         except Conflict as problem:

@@ -42,7 +42,7 @@ class BesideCapacity:
     bytes: float
     """of one"""
     write_units: float
-    """of one write of one in a transaction, with the entries that it has in indexes"""
+    """of one write of one, with the entries that it has in indexes; in a transaction, but for a counter"""
     stored_bytes: float
     """of one, with what storage counts on top of it and of its entries"""
 
@@ -106,7 +106,7 @@ def beside(measured: Measured) -> tuple[tuple[BesideCapacity, ...], TransactionU
     for part in entity.counters:
         told = _counter(measured, part)
         found.append(told)
-        create += told.write_units / TWICE
+        create += told.write_units / TWICE  # It is raised before the transaction, by itself.
         if _may_change(entity, [entity.properties[name] for name in part.counts or ()]):
             move += told.write_units / TWICE
     if entity.children:
@@ -210,7 +210,7 @@ def _counter(measured: Measured, part: PropertySpec) -> BesideCapacity:
         for key, last in groups.items()
     ]
     size, share = mean_size(items), measured.per_record(len(items))
-    return BesideCapacity("counter", part.name, share, size, TWICE * mean_units(items), stored_bytes(size, ()))
+    return BesideCapacity("counter", part.name, share, size, mean_units(items), stored_bytes(size, ()))
 
 
 def _answer(measured: Measured) -> BesideCapacity:

@@ -66,6 +66,8 @@ class Program:
     """what the records must be, by their primary keys"""
     tokens: dict[int, list[Tokens]] = field(default_factory=dict)
     """what was handed out, by the number of the search"""
+    ends: set[Tokens] = field(default_factory=set)
+    """those of them at which a page ended, on one of the engines behind its last record"""
     may_tie: bool = True
     least_created: int = 0
 
@@ -143,7 +145,11 @@ class Program:
     async def page(self, *, backward: bool) -> None:
         """A page from any place that is known, with any size, either way."""
         number = self.choose("search", *range(len(self.searches)))
-        tokens = self.choose("from", (None, None), *self.tokens.get(number, ()))
+        known = self.tokens.get(number, [])
+        if backward and (self.ties(self.searches[number]) or self.filters[number] is not None):
+            # Engines show other records that do not count: on one of them the last record may precede its page's end.
+            known = [tokens for tokens in known if tokens not in self.ends]
+        tokens = self.choose("from", (None, None), *known)
         names = ("last", "before") if backward else self.choose("style", ("limit", "next_token"), ("first", "after"))
         await self.ask(number, tokens, self.choose("limit", *LIMITS), names, reverse=self.reverse(number))
 
@@ -170,8 +176,10 @@ class Program:
             one, other = found
             kept = self.tokens.setdefault(number, [])
             kept += zip(one.cursors, other.cursors, strict=True)
-            if one.next_token is not None:
-                kept.append((one.next_token, other.next_token))
+            end = one.next_token, other.next_token
+            if one.next_token is not None and end not in kept:
+                self.ends.add(end)
+                kept.append(end)
             expired = (record["expires"] for record in self.stored.values())
             seen["page among expired"] += any(at is not None and at <= self.twins.clock() for at in expired)
             seen["page with ties"] += ties and bool(one.items)

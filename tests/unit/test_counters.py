@@ -1,19 +1,20 @@
 """Counters: numbers in turn for each group, none twice, whoever takes them and whatever goes wrong."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, counter, derived
 from graphql_api.database import Database
-from graphql_api.errors import AlreadyExists, Conflict, ImmutableChanged, InvalidValue, StoreUnavailable
+from graphql_api.errors import AlreadyExists, Conflict, ImmutableChanged, InvalidValue, StoreError, StoreUnavailable
 from graphql_api.keys.hash_keys import parse_hash_key
 from graphql_api.mutations.counters import Counters, counter_key, counters_of, give_numbers
 from graphql_api.search.seal import Seal
 from graphql_api.store.metered import MeteredStore
 from graphql_api.store.port import Store
-from graphql_api.store.values import Key, Put, TogetherWrite
+from graphql_api.store.values import Key, Put, TogetherWrite, Write
 from tests.stores import WrappedStore
 from tests.unit.conftest import Opened
 from tests.unit.engines import on_both_engines
@@ -40,7 +41,7 @@ KEY = Key("ticket~counter!|board#b", "counter#num")
 
 
 class Watched(WrappedStore):
-    """Counts transactions, and may do something before or after the next ones."""
+    """Counts writes, and may do something before or after the next ones."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -48,12 +49,21 @@ class Watched(WrappedStore):
         self.before: Callable[[Sequence[TogetherWrite]], Awaitable[None]] | None = None
         self.after: Callable[[], None] | None = None
 
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        async with self._watched(writes):
+            return await super().write(writes)
+
     async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        async with self._watched(writes):
+            await super().write_together(writes, token)
+
+    @asynccontextmanager
+    async def _watched(self, writes: Sequence[TogetherWrite]) -> AsyncIterator[None]:
         self.writes += 1
         await asyncio.sleep(0)
         if self.before is not None:
             await self.before(writes)
-        await super().write_together(writes, token)
+        yield
         if self.after is not None:
             self.after()
 

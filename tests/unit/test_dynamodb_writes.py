@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from socket import socket
 from typing import Any
 
 import pytest
@@ -16,7 +18,8 @@ from graphql_api.errors import (
     Throttled,
 )
 from graphql_api.store.values import Check, Delete, Expect, Key, Put, Write
-from tests.unit.dynamo_script import DROPPED, Reply, Script, error, playing
+from tests.dynamodb_local import Server
+from tests.unit.dynamo_script import DROPPED, QUICK, Reply, Script, error, playing
 
 KEY = Key("h!", "r")
 DONE = Reply({"ConsumedCapacity": {"TableName": "script", "CapacityUnits": 1.0}})
@@ -298,6 +301,17 @@ async def test_a_store_that_cannot_be_reached(script: Script) -> None:
                 await store.write_together([Put(item())], "token")
             assert caught.value.certain is expected
         await store.close()
+
+
+async def test_a_refused_connection(script: Script) -> None:
+    """Where nobody listens it is certain that nothing was written, and that the write may be sent again."""
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # And nobody listens there.
+        store = await Server(f"http://127.0.0.1:{taken.getsockname()[1]}").open("script", replace(QUICK, attempts=2))
+        with pytest.raises(StoreUnavailable, match="no connection") as caught:
+            await store.write_together([Put(item())], "token")
+        await store.close()
+    assert caught.value.certain
 
 
 async def test_all_failed_expectations(script: Script) -> None:

@@ -20,7 +20,7 @@ class TroubledStore(WrappedStore):
         """Has these troubles from now on, and counts those that come."""
         self.random = random
         self.conflicts = conflicts
-        """share of transactions that are refused, with nothing done"""
+        """share of transactions and of other conditional writes that are refused, with nothing done"""
         self.lost = lost
         """share of writes that are done, and of which nobody is told"""
         self.met = 0
@@ -33,10 +33,12 @@ class TroubledStore(WrappedStore):
             raise StoreUnavailable("The reply is lost, by order: try again.")
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
-        answers = await super().write(writes)
+        refused = {at for at, write in enumerate(writes) if write.expect is not None and self._comes(self.conflicts)}
+        rest = iter(await super().write([write for at, write in enumerate(writes) if at not in refused]))
         if self._comes(self.lost):
             raise StoreUnavailable("The reply is lost, by order: try again.")
-        return answers
+        conflict = Conflict("A transaction is under way, by order: try again.")
+        return [conflict if at in refused else next(rest) for at in range(len(writes))]
 
     def _comes(self, share: float) -> bool:
         comes = self.random.random() < share
