@@ -183,6 +183,25 @@ async def test_answers_that_are_lost(store: Watched) -> None:
     assert numbers == [*range(1, 41)]
 
 
+@on_both_engines
+async def test_an_answer_that_is_lost_while_another_process_takes(store: Watched) -> None:
+    """A number that was taken without an answer is left out where somebody went on behind it, and nobody gets it."""
+    theirs: list[int] = []
+
+    async def before(_: Sequence[TogetherWrite]) -> None:
+        if store.writes == 2:
+            theirs.append(await Counters().take(store.inner, KEY, "The counter"))
+
+    def after() -> None:
+        if store.writes == 1:
+            raise StoreUnavailable("The answer is lost.")
+
+    store.before, store.after = before, after
+    assert await take(store) == 3
+    assert theirs == [2]
+    assert store.writes == 3
+
+
 async def test_a_store_that_does_not_answer(store: Watched) -> None:
     """All who wait learn of it, each by an error of its own that may be retried; then numbers go on, none twice."""
 

@@ -108,7 +108,7 @@ def _judge(problem: BaseException, where: str, table: str) -> Failure:
             return Failure(StoreDenied(f"{where}: no credentials: {problem}. {_DENIAL_REMEDY}"))
         case driver.ConnectTimeoutError():
             return Failure(StoreUnavailable(f"{where}: no connection. Try again."), retry=True)
-        case driver.EndpointConnectionError() if isinstance(problem.kwargs["error"], aiohttp.ClientConnectorError):
+        case driver.EndpointConnectionError() if isinstance(problem.kwargs.get("error"), aiohttp.ClientConnectorError):
             return Failure(StoreUnavailable(f"{where}: no connection: {problem}. Try again."), retry=True)
         case driver.ReadTimeoutError() | asyncio.TimeoutError():
             return Failure(StoreUnavailable(f"{where}: no answer in time. Try again."), retry=True, unheard=True)
