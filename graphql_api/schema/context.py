@@ -58,6 +58,8 @@ class Context:
     """it is a mutation's"""
     begun_once: list[str] = field(default_factory=list)
     """mutations that have begun to write what must not be written twice, by their names"""
+    done_once: list[str] = field(default_factory=list)
+    """those of them that have written it, or of which nobody knows"""
     tell: Callable[[ShardQLError], Mapping[str, Any]] = _told
     """an error as clients are told of it, where it stands in an answer"""
     reads: Reads = field(init=False)

@@ -44,7 +44,7 @@ from graphql_api.errors import (
 )
 from graphql_api.schema.context import Caller, Context
 from graphql_api.schema.cost import cost_of
-from graphql_api.schema.lateness import too_late
+from graphql_api.schema.lateness import may_come_again, too_late
 from graphql_api.schema.limits import FieldsThatMerge, Limits, check_shape
 from graphql_api.schema.mistakes import told_of_mistake
 from graphql_api.schema.problems import shortened, told, told_all, without_hints
@@ -285,6 +285,7 @@ class Engine:
     async def _executed(
         self, document: _Document, chosen: OperationDefinitionNode, operation: Operation, context: Context
     ) -> Answer:
+        mutations = self.schema._schema.mutation_type  # noqa: SLF001 - its only way
         try:
             async with asyncio.timeout(self.limits.deadline):
                 result = execute(
@@ -300,10 +301,12 @@ class Engine:
                 if optimized_is_awaitable(result):
                     result = await cast(Awaitable[ExecutionResult], result)
         except TimeoutError:
-            mutations = self.schema._schema.mutation_type  # noqa: SLF001 - its only way
             raise too_late(chosen, document.fragments, mutations, context.begun_once, self.limits.deadline) from None
         result = cast(ExecutionResult, result)
-        errors = told_all(result.errors or (), context.caller.correlation_id, details=self._details)
+        problems = result.errors or ()
+        failed = {problem.path[0] for problem in problems if problem.path and len(problem.path) == 1}
+        again = may_come_again(chosen, document.fragments, mutations, context.done_once, failed)
+        errors = told_all(problems, context.caller.correlation_id, details=self._details, again=again)
         body: dict[str, Any] = {"errors": errors} if errors else {}
         explained = tuple(sorted(context.explained, key=_place))
         if context.caller.explain:

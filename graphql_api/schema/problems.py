@@ -28,37 +28,43 @@ def shortened(message: str) -> str:
     return message if len(message) <= MOST_MESSAGE else f"{message[:half]} … {message[-half:]}"
 
 
-def told(problem: ShardQLError, correlation_id: str, *, details: bool) -> dict[str, Any]:
+def told(problem: ShardQLError, correlation_id: str, *, details: bool, again: bool = True) -> dict[str, Any]:
     """An error of ours, in the shape of GraphQL's own.
 
-    Without `details` a client does not learn where the store is and how its tables are called: the log does.
+    Without `details` a client does not learn where the store is and how its tables are called: the log does. Without
+    `again` it stands beside what must not be done twice, and so does not say that all of it may be sent again.
     """
+    extensions = {name: value for name, value in problem.extensions.items() if again or name != "retryable"}
     if not isinstance(problem, StoreError) or problem.status < 500:
-        return {"message": problem.message, "extensions": problem.extensions}
+        return {"message": problem.message, "extensions": extensions}
     log.warning("%s", problem.message, extra={"correlation_id": correlation_id})
     if details:
-        return {"message": problem.message, "extensions": problem.extensions}
-    hint = " Try again after a moment." if problem.retryable else ""
+        return {"message": problem.message, "extensions": extensions}
+    hint = " Try again after a moment." if "retryable" in extensions else ""
     if isinstance(problem, OutcomeUnknown):
         hint = " Look at what stands there before you send it again."
-    extensions = {name: value for name, value in problem.extensions.items() if name != "shard"}
+    extensions.pop("shard", None)
     return {
         "message": f"{type(problem).__doc__}{hint} The log tells more under {correlation_id}.",
         "extensions": extensions,
     }
 
 
-def told_all(problems: Iterable[GraphQLError], correlation_id: str, *, details: bool) -> list[dict[str, Any]]:
+def told_all(
+    problems: Iterable[GraphQLError], correlation_id: str, *, details: bool, again: bool = True
+) -> list[dict[str, Any]]:
     """The errors of fields; one that nobody foresaw is masked, and the log has it once."""
     seen: set[int] = set()
-    return [_told_of_field(problem, correlation_id, seen, details=details) for problem in problems]
+    return [_told_of_field(problem, correlation_id, seen, details=details, again=again) for problem in problems]
 
 
-def _told_of_field(problem: GraphQLError, correlation_id: str, seen: set[int], *, details: bool) -> dict[str, Any]:
+def _told_of_field(
+    problem: GraphQLError, correlation_id: str, seen: set[int], *, details: bool, again: bool
+) -> dict[str, Any]:
     cause = _cause(problem)
     formatted: dict[str, Any] = dict(problem.formatted)
     if isinstance(cause, ShardQLError):
-        formatted |= told(cause, correlation_id, details=details)
+        formatted |= told(cause, correlation_id, details=details, again=again)
     elif cause is None or isinstance(cause, GraphQLError):
         formatted["extensions"] = {"code": BadUserInput.code, **(problem.extensions or {})}
     else:

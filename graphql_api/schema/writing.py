@@ -9,7 +9,7 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import FieldProblem as Problem
-from graphql_api.errors import InvalidRecord, RecordNotFound, ShardQLError
+from graphql_api.errors import InvalidRecord, OutcomeUnknown, RecordNotFound, ShardQLError
 from graphql_api.fanout.index_reading import Work
 from graphql_api.mutations.commands import Command, Remove, may_repeat
 from graphql_api.schema.access import place_of
@@ -36,6 +36,8 @@ async def apply(info: Info, entity: EntitySpec, commands: Sequence[Command]) -> 
         context.begun_once.append(at.name)
     with itemised() as bill:
         answers = await database.apply_each(commands) if commands else []
+    if any(_is_done_once(*both) for both in zip(commands, answers, strict=True)):
+        context.done_once.append(at.name)
     if context.explains:
         work = Work(
             rounds=sum(call.name in _READS for call in calls),
@@ -56,6 +58,12 @@ async def apply(info: Info, entity: EntitySpec, commands: Sequence[Command]) -> 
             },
         )
     return [_as_refused(info, entity, *both) for both in zip(commands, answers, strict=True)]
+
+
+def _is_done_once(command: Command, answer: Applied) -> bool:
+    """Whether something was written, as far as anybody knows, that must not be written twice."""
+    is_refused = isinstance(answer, ShardQLError) and not isinstance(answer, OutcomeUnknown)
+    return not (is_refused or may_repeat(command))
 
 
 _READS = frozenset({"read_ranges", "get_many"})

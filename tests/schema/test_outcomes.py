@@ -9,13 +9,19 @@ from typing import Any
 import pytest
 import strawberry
 
-from graphql_api import Catalog, Entity, Id, Int32, Version, generated
+from graphql_api import Catalog, Entity, Id, Int32, Ref, Version, generated
 from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.errors import StoreUnavailable
+from graphql_api.errors import StoreUnavailable, Throttled
 from graphql_api.schema.graph import Graph
-from graphql_api.store.values import Put, TogetherWrite
+from graphql_api.store.values import Delete, Item, Key, Put, TogetherWrite
 from tests.schema.asking import LIMITS, Asked, asking, opened
 from tests.stores import WrappedStore
+
+
+class Door(Entity):
+    """What a badge opens."""
+
+    door_id: Id[str]
 
 
 class Badge(Entity):
@@ -24,9 +30,12 @@ class Badge(Entity):
     badge_id: Id[str] = generated()
     level: Int32 = 0
     version: Version[Int32]
+    door_id: str | None = None
+
+    door = Ref("Door", by="door_id")
 
 
-CATALOG = Catalog(Badge)
+CATALOG = Catalog(Badge, Door)
 GRAPH = Graph(CATALOG)
 
 
@@ -41,14 +50,30 @@ class Own:
         await asyncio.sleep(3_600)
         return True
 
+    @strawberry.mutation
+    async def beep(self, fails: bool = False) -> bool:
+        """Is heard by everybody, or says by itself that it was not."""
+        if fails:
+            raise Throttled("Not so loud.")
+        return True
+
 
 class Late(WrappedStore):
     """Carries out transactions of badges, and never says so, or says that it does not know."""
 
     is_silent = False
     is_lost = False
+    is_closed = False
+    """doors are not to be read, and badges not to be removed"""
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        if self.is_closed and any(key.hash.startswith("door!") for key in keys):
+            raise StoreUnavailable("The doors do not answer.")
+        return await super().get_many(keys, consistent)
 
     async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        if self.is_closed and any(isinstance(one, Delete) for one in writes):
+            raise Throttled("Not so fast.")
         await super().write_together(writes, token)
         if any(isinstance(one, Put) and one.item.get("level") == 9 for one in writes):
             return
@@ -150,3 +175,44 @@ async def test_what_the_store_does_not_say(tmp_path: Path, details: bool) -> Non
         update = 'mutation { updateBadge(input: {id: "b", level: 1}) { badge { level } } }'
         again: Any = await ask.error(update)
         assert again["extensions"] == {"code": "STORE_UNAVAILABLE", "retryable": True}
+
+
+# --- a part of an operation fails ------------------------------------------------------------------------------
+
+BESIDE = 'deleteBadge(id: "b") { deletedId }'
+DOOR = "{ badge { door { doorId } } }"
+IN_PART = [
+    (f'createBadge(input: {{doorId: "d"}}) {DOOR}', False),
+    (f'createBadge(input: {{doorId: "d"}}, idempotencyKey: "k") {DOOR}', True),
+    (f'createBadges(inputs: [{{doorId: "d"}}, {{}}]) {{ results {DOOR} }}', False),
+    (f'createBadges(inputs: [{{doorId: "d"}}, {{}}], idempotencyKey: "k") {{ results {DOOR} }}', True),
+    (f'updateBadge(input: {{id: "b", doorId: "d"}}) {DOOR}', True),
+    (f'updateBadge(input: {{id: "b", doorId: "d"}}, expectedVersion: 1) {DOOR}', False),
+    (f'createBadge(input: {{badgeId: "c"}}) {{ badge {{ level }} }} {BESIDE}', False),
+    (f'{BESIDE} createBadge(input: {{badgeId: "c"}}) {{ badge {{ level }} }}', False),
+    (f'createBadge(input: {{badgeId: "c"}}, idempotencyKey: "k") {{ badge {{ level }} }} {BESIDE}', True),
+    (f'createBadge(input: {{badgeId: "b"}}) {{ badge {{ level }} }} {BESIDE}', True),
+    (f"{BESIDE} own: beep", False),
+    (f"{BESIDE} own: beep(fails: true)", True),
+    ("own: beep(fails: true)", True),
+    (f"... on Mutation {{ beep }} {BESIDE}", False),
+]
+
+
+@pytest.mark.parametrize("details", [True, False])
+@pytest.mark.parametrize(("fields", "retryable"), IN_PART)
+async def test_a_part_that_fails(tmp_path: Path, fields: str, details: bool, retryable: bool) -> None:
+    """An error says that the operation may be sent again only where nothing of it was done that must be done once."""
+    late = Late(await open_sqlite(tmp_path / "x.db"))
+    async with opened(CATALOG, late, Badge(badge_id="b", version=1)) as db:
+        late.is_closed = True
+        errors = await asking(db, graph=GRAPH, details=details).errors(f"mutation {{ {fields} }}")
+        passing = [error for error in errors if error["extensions"]["code"] in ("STORE_UNAVAILABLE", "THROTTLED")]
+        assert passing
+        for error in passing:
+            assert error["extensions"].get("retryable", False) is retryable
+            assert retryable or details or "Try again" not in error["message"]
+        late.is_lost = True
+        create = "createBadge(input: {level: 1}) { badge { level } }"
+        unknown, beside = await asking(db, graph=GRAPH, details=details).errors(f"mutation {{ {create} {BESIDE} }}")
+        assert [one["extensions"] for one in (unknown, beside)] == [{"code": "OUTCOME_UNKNOWN"}, {"code": "THROTTLED"}]
