@@ -107,16 +107,20 @@ class Once:
         """What the request is answered: as before, if it was carried out before; else by carrying it out.
 
         `carry_out` puts the answer in its transaction. Where it fails, the reason may be this very request, which
-        somebody has carried out since it was looked for, or of which nobody has heard that it was carried out.
+        somebody has carried out since it was looked for, or of which nobody has heard that it was carried out. So a
+        refusal counts only where that can be looked for.
         """
         kept = await self.kept()
         if kept is not None:
             return await self._again(kept)
         try:
             answer = await carry_out()
-        except ShardQLError:
-            with suppress(StoreError):
+        except ShardQLError as problem:
+            try:
                 kept = await self.kept()
+            except StoreError:
+                if not isinstance(problem, StoreError):
+                    raise
             if kept is None:
                 raise
             answer = await self._again(kept)

@@ -78,6 +78,8 @@ class Together:
         self._writings: list[_Writing] = []
         self._unheard: dict[str, _Group] = {}
         """by the token of each of its members: what was sent, and nobody knows what became of it"""
+        self._sent_alone = set[str]()
+        """tokens of what must not go on under another one: it may have been carried out, and would be once more"""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
@@ -107,12 +109,13 @@ class Together:
         done = False
         if unheard is not None:
             done = await self._heard_of(unheard, token)
-        elif len(named) == len(writes):  # Otherwise the inner store says what is wrong.
+        elif token not in self._sent_alone and len(named) == len(writes):  # Else the inner store says what is wrong.
             one = _Writing(named, token, asyncio.get_running_loop().create_future())
             self._wake()
             self._writings.append(one)
             done = await one.answer
         if not done:
+            self._sent_alone.add(token)
             await self.inner.write_together(writes, token)
 
     # --- waiting for the others --------------------------------------------------------------------------------

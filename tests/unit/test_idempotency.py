@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from graphql_api.errors import (
     RecordNotFound,
     ShardQLError,
     StoreUnavailable,
+    Throttled,
     VersionConflict,
 )
 from graphql_api.keys.hash_keys import parse_hash_key
@@ -30,7 +32,7 @@ from graphql_api.mutations.commands import Command, Create, Remove, Replace, Upd
 from graphql_api.mutations.idempotency import KEPT_SECONDS, SWEEP_GRACE, digest_of, once
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Put, TogetherWrite
+from graphql_api.store.values import Item, Key, Put, TogetherWrite
 from tests.stores import WrappedStore
 from tests.unit.conftest import Opened
 from tests.unit.engines import on_both_engines
@@ -393,6 +395,43 @@ async def test_the_same_request_gets_in_between(db: Database) -> None:
         spoiled(db).before = first
         assert await db.apply(command) == answers[0]
     assert {item["noteId"] for item in await items(db, "note")} == {"n", "p"}
+
+
+@on_both_engines
+async def test_a_refusal_that_may_be_its_own_doing(db: Database) -> None:
+    """Where the very same request got in between and nobody can say so, it is no refusal, but may be sent again."""
+    await made(db, create("m", None))
+    commands: list[Command] = [
+        Update(NOTE, ["m"], {"kind": Kind.loud}, 1, "update"),
+        Replace(NOTE, {"note_id": "m", "slug": "m"}, 2, "put"),
+        Create(ORDER, {"order_id": "o", "entry": "v1", "status": "new"}, "create"),
+    ]
+    for command in commands:
+        store = Unheard(db.store, partial(db.apply, command))
+        with pytest.raises(Throttled) as caught:
+            await replace(db, store=store).apply(command)
+        assert caught.value.retryable
+        assert await db.apply(command) == store.answer
+
+
+class Unheard(WrappedStore):
+    """Has something done after the first look for a kept answer, and does not answer the second one."""
+
+    def __init__(self, inner: Store, action: Callable[[], Awaitable[Entity | None]]) -> None:
+        super().__init__(inner)
+        self.action = action
+        self.looks = 0
+        self.answer: Entity | None = None
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        found = await super().get_many(keys, consistent)
+        if any("once!" in key.hash for key in keys):
+            self.looks += 1
+            if self.looks == 1:
+                self.answer = await self.action()
+            else:
+                raise Throttled("Not so fast.")
+        return found
 
 
 @on_both_engines

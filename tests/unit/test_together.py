@@ -296,6 +296,18 @@ async def test_a_lost_reply_before_a_failed_condition(store: Watched) -> None:
     assert await written(store, *"ab") == ["1", "before"]
 
 
+async def test_who_heard_nothing_alone_is_sent_alone_again(store: Watched) -> None:
+    """What may have been carried out goes on under its own token, and is not done once more along with others."""
+    store.once(Trouble(StoreUnavailable("Nothing was heard."), is_applied=True))
+    async with Together(store) as many:
+        with pytest.raises(StoreUnavailable):
+            await many.write_together([new("a", 1)], "one")
+        assert await store.write([Delete(key("a"))]) == [None]  # by somebody else
+        again = [many.write_together([new("a", 1)], "one"), many.write_together([new("b", 2)], "two")]
+        assert await asyncio.gather(*again) == [None, None]
+    assert await written(store, *"ab") == [None, "2"]
+
+
 async def test_patience_is_asked_of_everybody(store: Watched) -> None:
     """Where the store asks for patience, it is not asked by each alone instead."""
     store.once(Trouble(Throttled("Not so fast.")))
