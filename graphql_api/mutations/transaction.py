@@ -61,14 +61,16 @@ async def _until_known(send: Callable[[], Awaitable[None]], *, may_repeat: bool)
                 raise
             last: StoreError = problem  # This time nothing was written; what was sent before may still arrive.
         except StoreError as problem:
-            if not problem.retryable:
+            if not (problem.retryable or unknown):
                 raise
             last = problem
             unknown |= not is_certain(problem)
         asked += 1
-        if asked == MOST_ASKED or now() >= ends:
-            raise _unknown(last, may_repeat=may_repeat) if unknown else last
-        await asyncio.sleep(_RANDOM.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**asked)))
+        if last.retryable and asked < MOST_ASKED and now() < ends:
+            await asyncio.sleep(_RANDOM.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**asked)))
+            if now() < ends:  # Else the process stood still: by now the engine may have forgotten the token.
+                continue
+        raise _unknown(last, may_repeat=may_repeat) if unknown else last
 
 
 def is_certain(problem: StoreError) -> bool:

@@ -12,6 +12,7 @@ from graphql_api.errors import (
     ConditionFailed,
     Conflict,
     ItemTooLarge,
+    StoreDenied,
     StoreError,
     StoreRefused,
     StoreUnavailable,
@@ -281,6 +282,17 @@ async def test_an_attempt_without_an_answer(
         await together(script)
     assert isinstance(caught.value.__cause__, kind)
     assert not caught.value.certain
+
+
+async def test_an_attempt_without_an_answer_before_a_denial(script: Script) -> None:
+    """That credentials have run out meanwhile says nothing of a write that may have been carried out before."""
+    script.tell("TransactWriteItems", DROPPED, error("ExpiredTokenException"))
+    with pytest.raises(StoreUnavailable, match="were not allowed") as caught:
+        await together(script)
+    assert isinstance(caught.value.__cause__, StoreDenied)
+    assert not caught.value.certain
+    with pytest.raises(StoreDenied):
+        await together(script)
 
 
 @pytest.mark.parametrize("reason", ["TransactionConflict", "ThrottlingError"])

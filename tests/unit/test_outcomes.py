@@ -6,11 +6,14 @@ from graphql_api.errors import (
     AlreadyExists,
     NotUnique,
     OutcomeUnknown,
+    StoreDenied,
     StoreError,
+    StoreRefused,
     StoreUnavailable,
     Throttled,
     VersionConflict,
 )
+from graphql_api.mutations import transaction
 from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
 from graphql_api.mutations.transaction import MOST_ASKED
 from tests.unit.shelf import CATALOG, Author, Diary, Shelf
@@ -51,6 +54,33 @@ async def test_what_may_be_sent_again(on_file: Shelf, command: Command, may_repe
         with pytest.raises((AlreadyExists, NotUnique, VersionConflict)):  # It has not failed, and is told so.
             await on_file.db.apply(command)
     await on_file.check()
+
+
+async def test_a_denial_behind_silence(on_file: Shelf) -> None:
+    """Who is let in no more, or finds the store closed, does not know what became of what was sent before."""
+    for problem in (StoreDenied("Not any more."), StoreRefused("Closed.")):
+        store = Losing(on_file.store, [(StoreUnavailable("No answer."), True), (problem, False)])
+        with pytest.raises(OutcomeUnknown, match=problem.message):
+            await on_file.through(store).create(Author, author_id=problem.code, name=problem.code)
+        assert store.problems == []
+        with pytest.raises(type(problem)):
+            await on_file.through(Losing(on_file.store, [(problem, False)])).create(Author, author_id="a", name="Ada")
+
+
+async def test_a_process_that_stood_still(on_file: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes back after a long while does not ask again: the store may have forgotten what it was asked."""
+
+    class Long:
+        @staticmethod
+        def uniform(*_: float) -> float:
+            return 0.1
+
+    monkeypatch.setattr(transaction, "_RANDOM", Long)
+    monkeypatch.setattr(transaction, "MOST_SECONDS", 0.05)
+    store = Losing(on_file.store, [(StoreUnavailable("No answer."), True)])
+    with pytest.raises(OutcomeUnknown):
+        await on_file.through(store).create(Author, author_id="a", name="Ada")
+    assert len(store.tokens) == 1
 
 
 def without_trace() -> StoreUnavailable:

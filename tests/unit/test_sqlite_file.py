@@ -244,11 +244,12 @@ async def test_locked_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     await store.close()
 
 
-class _FailingCommit:
-    """A connection whose next COMMIT fails as on a full disk."""
+class _Failing:
+    """A connection that fails at the next statement of these words, as on a full disk."""
 
-    def __init__(self, inner: sqlite3.Connection) -> None:
+    def __init__(self, inner: sqlite3.Connection, statement: str) -> None:
         self.inner = inner
+        self.statement = statement
         self.failures = 1
 
     def __getattr__(self, name: str) -> object:
@@ -256,7 +257,7 @@ class _FailingCommit:
 
     def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         """Passes everything on but that one statement."""
-        if statement == "COMMIT" and self.failures:
+        if statement == self.statement and self.failures:
             self.failures -= 1
             raise sqlite3.OperationalError("database or disk is full")
         return self.inner.execute(statement, *values)  # type: ignore[arg-type]
@@ -264,7 +265,7 @@ class _FailingCommit:
 
 async def test_failed_commit(store: SqliteStore) -> None:
     """If the commit fails, every caller of it is told and nothing of it is seen; the next commit works."""
-    store._writer._sql = _FailingCommit(store._writer._sql)  # type: ignore[assignment]
+    store._writer._sql = _Failing(store._writer._sql, "COMMIT")  # type: ignore[assignment]
     answers = await asyncio.gather(
         *(store.write([put(place), put(place + 100)]) for place in range(3)), return_exceptions=True
     )
@@ -275,14 +276,27 @@ async def test_failed_commit(store: SqliteStore) -> None:
     assert "00500" in await texts(store, "")
 
 
-async def test_a_mistake_of_ours_is_told_to_its_caller(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("statement", "certain"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
+async def test_what_a_failure_says(store: SqliteStore, statement: str, certain: bool) -> None:
+    """Where a transaction could not even begin it is certain that nothing was written; behind its end it is not."""
+    store._writer._sql = _Failing(store._writer._sql, statement)  # type: ignore[assignment]
+    with pytest.raises(StoreUnavailable) as caught:
+        await store.write_together([put(0)], "token")
+    assert caught.value.certain is certain
+
+
+@pytest.mark.parametrize("place", ["changes.Transaction.put_all", "jobs.prepare"])
+async def test_a_mistake_of_ours_is_told_to_its_caller(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     """An unforeseen error reaches the caller whose write met it, and the writer lives on."""
+    assert await store.write([put(2)]) == [None]
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("graphql_api.adapters.sqlite.changes.Transaction.put_all", broken)
+        patch.setattr(f"graphql_api.adapters.sqlite.{place}", broken)
         with pytest.raises(ZeroDivisionError):
             await store.write([put(0)])
     assert await store.write([put(1)]) == [None]

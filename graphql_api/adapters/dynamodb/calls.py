@@ -9,7 +9,7 @@ from typing import Any
 from graphql_api.adapters.dynamodb.problems import NOTICED, Failure, InconsistentAnswer, judge
 from graphql_api.adapters.dynamodb.settings import DynamoSettings
 from graphql_api.adapters.dynamodb.traffic import RetryBudget, Traffic
-from graphql_api.errors import Conflict, StoreError, StoreUnavailable, Throttled
+from graphql_api.errors import Conflict, StoreDenied, StoreError, StoreUnavailable, Throttled
 from graphql_api.store.bill import present_bill
 from graphql_api.store.tally import count_retry
 
@@ -155,6 +155,7 @@ _WRITES = frozenset({"TransactWriteItems", "BatchWriteItem", "PutItem", "DeleteI
 _SAY_THAT_NOTHING_WAS_WRITTEN: Mapping[type[StoreError], str] = {
     Conflict: "met other writes of the same record",
     Throttled: "were throttled",
+    StoreDenied: "were not allowed",
 }
 """and what the attempts behind one that brought no answer came to"""
 

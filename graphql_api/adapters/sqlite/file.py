@@ -45,7 +45,9 @@ def unavailable(path: Path, problem: sqlite3.Error) -> StoreUnavailable:
 def not_begun(path: Path, problem: sqlite3.Error) -> StoreError:
     """What a caller learns whose transaction could not begin."""
     if not _is_busy(problem):
-        return unavailable(path, problem)
+        error = unavailable(path, problem)
+        error.certain = True
+        return error
     return Conflict(
         f"{path}: other writes have kept the file locked for {BUSY_SECONDS:g} seconds, and nothing is written. Try "
         "again; look for a process that holds it open if it goes on."

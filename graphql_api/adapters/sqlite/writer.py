@@ -12,7 +12,6 @@ from graphql_api.adapters.sqlite.changes import Transaction
 from graphql_api.adapters.sqlite.file import connect_writer, not_begun, unavailable
 from graphql_api.adapters.sqlite.jobs import Job
 from graphql_api.adapters.sqlite.layout import Layout, layout_version, load_layout
-from graphql_api.errors import StoreError
 
 MOST_IN_A_COMMIT = 10_000
 
@@ -89,7 +88,7 @@ class Writer:
         if self._layout is not None:
             try:
                 job.prepare(self._layout)
-            except StoreError:
+            except Exception:  # noqa: BLE001 - a mistake of ours, too: the thread lives on
                 job.prepared_for = None
 
     def _apply_all(self, jobs: list[Job]) -> list[Answer]:
