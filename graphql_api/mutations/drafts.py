@@ -85,8 +85,12 @@ def validated(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
             )
             for one in wrong.errors(include_url=False, include_context=False)
         ]
-        told = "; ".join(f"{entity.type_name}.{one.field}: {one.message}" for one in fields)
-        raise InvalidRecord(f"{told}.", argument=fields[0].field, fields=fields) from wrong
+        raise InvalidRecord(all_wrong(entity, fields), argument=fields[0].field, fields=fields) from wrong
+
+
+def all_wrong(entity: EntitySpec, fields: Iterable[FieldProblem]) -> str:
+    """In one sentence what is wrong with a record."""
+    return f"{'; '.join(f'{entity.type_name}.{one.field}: {one.message}' for one in fields)}."
 
 
 def moment(part: PropertySpec, now: float) -> Any:

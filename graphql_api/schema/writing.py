@@ -4,17 +4,19 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum
+from typing import Any
 
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.naming import camel_case
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import FieldProblem as Problem
 from graphql_api.errors import InvalidRecord, OutcomeUnknown, RecordNotFound, ShardQLError
 from graphql_api.fanout.index_reading import Work
 from graphql_api.mutations.commands import Command, Remove, may_repeat
+from graphql_api.mutations.drafts import all_wrong
 from graphql_api.schema.access import place_of
 from graphql_api.schema.arguments import Info
-from graphql_api.schema.given import inside_of
+from graphql_api.schema.given import called
 from graphql_api.schema.inputs import EXPECTED_VERSION, IDEMPOTENCY_KEY, input_name
 from graphql_api.schema.payloads import FieldProblem, WriteError
 from graphql_api.store.bill import itemised
@@ -90,22 +92,35 @@ def told_to_clients(entity: EntitySpec, problem: ShardQLError) -> ShardQLError:
     own = {name: called for name, called in names.items() if "_" in name}
     dotted = re.compile(rf"(?<=\b{re.escape(entity.type_name)}\.)\w+|\b(?:{'|'.join(map(re.escape, own))})\b")
     problem.message = dotted.sub(lambda found: names.get(found.group(), found.group()), problem.message)
-    problem.args = (problem.message,)
     if isinstance(problem, InvalidRecord):
         problem.fields = tuple(_field(entity, one) for one in problem.fields)
+        if problem.fields:
+            problem.argument = problem.fields[0].field
+            problem.message = all_wrong(entity, problem.fields)
+    problem.args = (problem.message,)
     return problem
 
 
 def _field(entity: EntitySpec, problem: Problem) -> Problem:
-    """The place within a record, by the names that the schema has for what is in it."""
+    """What is wrong at a place within a record, by the names that the schema has for what is in it."""
     first, *others = problem.field.split(".")
     if first not in entity.properties:
         return problem
-    called, annotations = [input_name(first)], [entity.model.model_fields[first].annotation]
-    for one in others:
-        named, annotations = inside_of(annotations, one)
-        called.append(camel_case(one) if named else one)
-    return Problem(".".join(called), problem.message)
+    names, kinds = called(entity.model.model_fields[first].annotation, others)
+    return Problem(".".join([input_name(first), *names]), _said_of(kinds, problem.message))
+
+
+def _said_of(kinds: Sequence[Any], message: str) -> str:
+    """A message of pydantic's, where it lists the values of an enum with the names that the schema has instead."""
+    (kind,) = kinds if len(kinds) == 1 else (None,)
+    if not (isinstance(kind, type) and issubclass(kind, Enum) and message.startswith(_SHOULD_BE)):
+        return message
+    *names, last = (member.name for member in kind)
+    also = _NOT_NULL if message.endswith(_NOT_NULL) else ""
+    return f"{_SHOULD_BE}{' or '.join(filter(None, [', '.join(names), last]))}{also}"
+
+
+_SHOULD_BE, _NOT_NULL = "Input should be ", ", and not null"
 
 
 def row_error(info: Info, problem: ShardQLError) -> WriteError:
