@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphql_api.catalog.items import has_expired
-from graphql_api.catalog.specs import EntitySpec
-from graphql_api.errors import ForeignKeyBroken, StoreError
+from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.errors import ForeignKeyBroken, InvalidValue, StoreError
 from graphql_api.keys.ranges import KeyRange
-from graphql_api.keys.segments import SEP, dec, split
+from graphql_api.keys.segments import SEP
 from graphql_api.mutations.bindings import bound_keys, owner_of, references_key
 from graphql_api.mutations.item_keys import key_of
+from graphql_api.mutations.naming import record_name
 from graphql_api.mutations.pairs import touched
 from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import unchanged
@@ -82,7 +83,7 @@ async def refuse_named(store: Store, parent: EntitySpec, values: Sequence[Any], 
                 left_behind = Check(owner_of(item), unchanged(owner))
                 await commit(store, [Delete(key_of(item), unchanged(item)), left_behind])
             elif not has_expired(by[0], owner, now):
-                raise _named(parent, values, by[1], owner)
+                raise _named(parent, values, *by, owner)
         read = None if page.scanned_to is None else behind(read, page.scanned_to, may_tie=False)
 
 
@@ -101,12 +102,25 @@ def _named_by(
     return next(((child, key) for key in keys), None)
 
 
-def _named(parent: EntitySpec, values: Sequence[Any], reference: Key, owner: Item) -> ForeignKeyBroken:
+def _named(
+    parent: EntitySpec, values: Sequence[Any], child: EntitySpec, reference: Key, owner: Item
+) -> ForeignKeyBroken:
     """What is told of one record that is in the way: whoever is told knows it by the values of its key."""
     named_by, _, _ = reference.range.partition(SEP)
-    entity, _, foreign_key = named_by.partition(".")
-    key = "/".join(str(owner.get(name, dec(value or ""))) for name, value in split(key_of(owner).range))
+    _, _, name = named_by.partition(".")
+    foreign_key = next(one for one in child.foreign_keys if one.name == name)
+    key = [_loaded(part, owner) for part in child.primary]
+    parts = " and ".join(f"{child.type_name}.{part.name}" for part in foreign_key.by)
     return ForeignKeyBroken(
-        f"{parent.type_name} {'/'.join(map(str, values))} cannot be removed: {f'{entity} {key}'.strip()} names it by "
-        f"{foreign_key}. Remove that first, or let it name another one."
+        f"{record_name(parent, values)} cannot be removed: {record_name(child, key)} names it by {parts}. Remove that "
+        "first, or let it name another one."
     )
+
+
+def _loaded(part: PropertySpec, item: Item) -> Any:
+    """A part of a record's key, as it stands if somebody else wrote it."""
+    stored = item.get(part.stored)
+    try:
+        return part.column.codec.load(stored)
+    except InvalidValue:
+        return stored

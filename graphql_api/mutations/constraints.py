@@ -13,10 +13,10 @@ from graphql_api.catalog.items import has_expired
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec, ForeignKeySpec
 from graphql_api.errors import ForeignKeyBroken, NotUnique
-from graphql_api.keys.codec import shown
 from graphql_api.mutations.bindings import UNTIL, Held, bound_keys, held_by, owner_of, parent_keys, references_of
 from graphql_api.mutations.closing import CLOSING, closed_at, is_abandoned, opened
 from graphql_api.mutations.item_keys import key_of
+from graphql_api.mutations.naming import record_name, value_told
 from graphql_api.mutations.tries import StillBusy, unchanged
 from graphql_api.store.port import Store
 from graphql_api.store.values import Check, Delete, Expect, Item, Key, Put, TogetherWrite
@@ -87,10 +87,11 @@ async def _read(store: Store, keys: Iterable[Key], known: Known) -> Known:
 
 
 def _no_parent(entity: EntitySpec, foreign_key: ForeignKeySpec, values: Sequence[Any]) -> ForeignKeyBroken:
-    names = " and ".join(part.name for part in foreign_key.by)
+    names = " and ".join(f"{entity.type_name}.{part.name}" for part in foreign_key.by)
+    verb = "names" if len(foreign_key.by) == 1 else "name"
     return ForeignKeyBroken(
-        f"{entity.type_name}.{names} names {foreign_key.parent.type_name} {'/'.join(map(str, values))}, which is not "
-        "there. Create that first, or name another one.",
+        f"{names} {verb} {record_name(foreign_key.parent, values)}, which is not there. Create that first, or name "
+        "another one.",
         argument=foreign_key.by[0].name,
     )
 
@@ -135,7 +136,7 @@ class _Binding:
                 for part in held.unique.parts
             )
             first = held.unique.parts[0]
-            values = ", ".join(shown(value) for value in held.values)
+            values = ", ".join(map(value_told, held.unique.parts, held.values))
             raise NotUnique(
                 f"{self.entity.type_name}.{parts}: another {self.entity.type_name} has {values} already. Give another "
                 "value, or change that record.",
@@ -174,6 +175,5 @@ class _Binding:
             self.writes.append(Put(opened(parent), unchanged(parent)))
         else:
             raise StillBusy(
-                f"{foreign_key.parent.type_name} {'/'.join(map(str, values))} is just being removed. Try again a "
-                "little later."
+                f"{record_name(foreign_key.parent, values)} is just being removed. Try again a little later."
             )

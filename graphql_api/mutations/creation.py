@@ -13,6 +13,7 @@ from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.segments import segment
 from graphql_api.mutations.heads import last_entry
 from graphql_api.mutations.item_keys import WRITE_ID, encoded_id, key_of, keys_of
+from graphql_api.mutations.naming import record_name, value_told
 from graphql_api.mutations.tries import new_write_id, unchanged
 from graphql_api.store.port import Store
 from graphql_api.store.values import Check, Item, Key, Put, TogetherWrite
@@ -22,8 +23,8 @@ def creation_changed(entity: EntitySpec, id_values: Sequence[Any], stored: Any, 
     """What is told of a record that would get another creation value than its id has."""
     assert entity.created is not None, "a creation value was read"
     return CreationChanged(
-        f"{entity.type_name} {'/'.join(map(str, id_values))} was created at {stored}, which decides where it lives, "
-        f"and cannot become {given}: keep {entity.created.name} as it is.",
+        f"{record_name(entity, id_values)} was created at {value_told(entity.created, stored)}, which decides where it "
+        f"lives, and cannot become {value_told(entity.created, given)}: keep {entity.created.name} as it is.",
         argument=entity.created.name,
     )
 

@@ -15,7 +15,8 @@ from graphql_api.mutations.constraints import binding_writes
 from graphql_api.mutations.drafts import renewed
 from graphql_api.mutations.heads import Currents, Head, head_of, read_currents
 from graphql_api.mutations.item_keys import encoded_id, item_of, keys_of
-from graphql_api.mutations.pairs import current_after, current_writes, history_name, moved, refuse_current
+from graphql_api.mutations.naming import record_name
+from graphql_api.mutations.pairs import current_after, current_writes, moved, refuse_current
 from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import in_some_tries, new_write_id
 from graphql_api.store.port import Store
@@ -141,7 +142,7 @@ class _Batch:
         outcome: dict[int, ShardQLError] = {}
         problem: ShardQLError | None = None
         try:
-            name = history_name(self.entity, history.values)
+            name = record_name(self.entity, history.values)
             outcome = await in_some_tries(partial(self._attempt, history, entries), name)
         except ShardQLError as met:
             problem = met

@@ -85,14 +85,14 @@ def _check_plain_key(entity: EntitySpec, index: IndexSpec, attributes: Mapping[s
         raise EmptyKey(
             f"{entity.type_name}.{part.name} is empty, and {index.attribute} keeps it as a plain key, which no engine "
             "accepts: leave it null.",
-            argument=part.name,
+            argument=part.given_by[0],
         )
     size = len(plain.encode()) if isinstance(plain, str) else 0
     if size > MOST_KEY_BYTES:
         raise KeyTooLong(
             f"{entity.type_name}.{part.name} has {size:,} bytes, and {index.attribute} keeps it as a plain key, where "
             f"at most {MOST_KEY_BYTES:,} fit: shorten it.",
-            argument=part.name,
+            argument=part.given_by[0],
         )
 
 
@@ -101,9 +101,9 @@ def _in_index(entity: EntitySpec, index: IndexSpec, problem: KeyTooLong, argumen
 
 
 def _longest(parts: Sequence[PropertySpec], values: Sequence[Any]) -> str | None:
-    """The property to blame for a key that is too long."""
+    """The property to blame for a key that is too long; of a derived one, what it is derived from."""
     sizes = [len(str(value).encode()) for value in values]
-    return parts[sizes.index(max(sizes))].name if sizes else None
+    return parts[sizes.index(max(sizes))].given_by[0] if sizes else None
 
 
 def encoded_id(entity: EntitySpec, values: Sequence[Any]) -> str:

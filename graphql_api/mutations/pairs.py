@@ -66,8 +66,3 @@ def moved(entity: EntitySpec, state: Item | None, values: Sequence[Any], record:
         return None
     stored, given = created.column.codec.load(state[created.stored]), value_of(record, created.name)
     return None if stored == given else creation_changed(entity, values, stored, given)
-
-
-def history_name(entity: EntitySpec, values: Sequence[Any]) -> str:
-    """An id as errors speak of it."""
-    return f"{entity.type_name} {'/'.join(map(str, values))}".strip()

@@ -12,6 +12,7 @@ from graphql_api.clock import Clock
 from graphql_api.errors import (
     AlreadyExists,
     InvalidRecord,
+    ItemTooLarge,
     RecordNotFound,
     ShardQLError,
     StoreUnavailable,
@@ -25,12 +26,14 @@ from graphql_api.mutations.drafts import draft, given_values, validated
 from graphql_api.mutations.heads import Head, last_entry, read_head
 from graphql_api.mutations.idempotency import Once, once
 from graphql_api.mutations.item_keys import current_item, item_of, key_of, keys_of
-from graphql_api.mutations.pairs import current_after, current_writes, history_name, moved, touched
+from graphql_api.mutations.naming import record_name
+from graphql_api.mutations.pairs import current_after, current_writes, moved, touched
 from graphql_api.mutations.refusals import check_command, check_immutable, check_version
 from graphql_api.mutations.standing import Reading, in_place
 from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import in_some_tries, new_write_id, unchanged
 from graphql_api.store.port import Store
+from graphql_api.store.records import refuse_large
 from graphql_api.store.values import Delete, Item, Key, Put, TogetherWrite
 
 
@@ -93,7 +96,7 @@ class _Writing:
             parts = [self.command.values.get(part.name, "") for part in self.entity.primary]
         else:
             parts = [*self.command.key]
-        return history_name(self.entity, parts)
+        return record_name(self.entity, parts)
 
     async def attempt(self) -> Entity | None:
         """Carries it out as things stand, unless that was done before under the same idempotency key."""
@@ -124,7 +127,7 @@ class _Writing:
         found = await self._read(self._key_of(record), may_presume=True)
         if found.living is not None:
             raise AlreadyExists(
-                f"{history_name(self.entity, self._key_of(record))} exists already: change it by an update, or put it"
+                f"{record_name(self.entity, self._key_of(record))} exists already: change it by an update, or put it"
                 f"{', or create one with another id' if self.entity.primary else ''}.",
                 argument=self.entity.primary[0].name if self.entity.primary else None,
             )
@@ -135,7 +138,7 @@ class _Writing:
         found = await self._read(command.key)
         old = None if found.base is None else from_item(self.entity, found.base)
         if old is None:
-            name = history_name(self.entity, self._ids(command.key) if self.entity.sub_ids else command.key)
+            name = record_name(self.entity, self._ids(command.key) if self.entity.sub_ids else command.key)
             look = ", or look at its id" if self.entity.primary else ""
             raise RecordNotFound(f"There is no {name} to change: write it by put{look}.")
         await self._guard(old, None)  # Who may not change it is not told what is wrong with the change.
@@ -363,8 +366,15 @@ class _Writing:
     async def _commit(self, writes: Sequence[TogetherWrite], answer: Entity | None) -> None:
         self.has_looked = True
         together = [*writes] if self.answers is None else [*writes, self.answers.put(answer)]
-        if together:
+        if not together:
+            return
+        try:
             await commit(self.store, together, may_repeat=may_repeat(self.command))
+        except ItemTooLarge:
+            for write in together:
+                if isinstance(write, Put):
+                    refuse_large(write.item, self.name)
+            raise
 
     # --- keys --------------------------------------------------------------------------------------------------
 

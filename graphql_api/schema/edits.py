@@ -79,7 +79,7 @@ class Edits:
             left = dict(given)
             key = left.pop(IDEMPOTENCY_KEY, None)
             row = said(left.pop("input")) if takes_input else {}
-            with in_words_of_clients(entity):
+            with in_words_of_clients(entity, self._dialect):
                 command = rows.command(info, {**row, **rows.read(left, row)}, key)
                 (answer,) = await apply(info, entity, [command])
                 if isinstance(answer, ShardQLError):
@@ -110,7 +110,7 @@ class Edits:
                     argument="inputs",
                 )
             rows.admit(info, (RESULTS,) if verb != "delete" else None)
-            with in_words_of_clients(entity):
+            with in_words_of_clients(entity, self._dialect):
                 keys = _keys_of_rows(given.get(IDEMPOTENCY_KEY), len(inputs))
             return Batch(await rows.written(info, inputs, keys))
 
@@ -167,7 +167,7 @@ class _Rows:
 
     def _result(self, info: Info, answer: Applied) -> Written:
         if isinstance(answer, ShardQLError):
-            return Written(error=row_error(info, told_to_clients(self.entity, answer)))
+            return Written(error=row_error(info, told_to_clients(self.entity, self.dialect, answer)))
         return Written(answer)
 
     # --- one row -----------------------------------------------------------------------------------------------

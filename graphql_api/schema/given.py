@@ -67,7 +67,7 @@ def _from_map(given: Mapping[str, Any], kinds: Iterable[Any], depth: int) -> dic
     return found
 
 
-def called(annotation: Any, places: Sequence[str]) -> tuple[list[str], list[Any]]:
+def names_inside(annotation: Any, places: Sequence[str]) -> tuple[list[str], list[Any]]:
     """What clients call the places on a way into a value, and the types there; none where JSON begins.
 
     What has a type of its own has fields in camelCase; in JSON a model has the keys that stand there.

@@ -16,9 +16,10 @@ from graphql_api.mutations.commands import Command, Remove, may_repeat
 from graphql_api.mutations.drafts import all_wrong
 from graphql_api.schema.access import place_of
 from graphql_api.schema.arguments import Info
-from graphql_api.schema.given import called
+from graphql_api.schema.given import names_inside
 from graphql_api.schema.inputs import EXPECTED_VERSION, IDEMPOTENCY_KEY, input_name
 from graphql_api.schema.payloads import FieldProblem, WriteError
+from graphql_api.search.dialect import Dialect
 from graphql_api.store.bill import itemised
 from graphql_api.store.metered import MeteredStore, StoreCall
 
@@ -83,22 +84,40 @@ def _as_refused(info: Info, entity: EntitySpec, command: Command, answer: Applie
 # --- errors ----------------------------------------------------------------------------------------------------
 
 
-def told_to_clients(entity: EntitySpec, problem: ShardQLError) -> ShardQLError:
-    """The same error in the words of the schema: in Python properties have other names."""
+def told_to_clients(entity: EntitySpec, dialect: Dialect, problem: ShardQLError) -> ShardQLError:
+    """The same error in the words of the schema: in Python properties and searches have other names."""
     names = {name: input_name(name) for name in entity.properties} | _ARGUMENTS
     if problem.argument is not None:
         first, dot, rest = problem.argument.partition(".")
         problem.argument = f"{names[first]}{dot}{rest}" if first in names else problem.argument
-    own = {name: called for name, called in names.items() if "_" in name}
-    dotted = re.compile(rf"(?<=\b{re.escape(entity.type_name)}\.)\w+|\b(?:{'|'.join(map(re.escape, own))})\b")
-    problem.message = dotted.sub(lambda found: names.get(found.group(), found.group()), problem.message)
-    if isinstance(problem, InvalidRecord):
+    problem.message = _in_words(entity, dialect, problem.message)
+    if isinstance(problem, InvalidRecord) and problem.fields:
         problem.fields = tuple(_field(entity, one) for one in problem.fields)
-        if problem.fields:
-            problem.argument = problem.fields[0].field
-            problem.message = all_wrong(entity, problem.fields)
+        problem.argument = problem.fields[0].field
+        problem.message = all_wrong(entity, problem.fields)
     problem.args = (problem.message,)
     return problem
+
+
+def _in_words(entity: EntitySpec, dialect: Dialect, message: str) -> str:
+    """A message with the schema's names; values, which stand between quotes or behind a type, stay as they are."""
+    searches = {index.attribute: dialect.index(entity, index) for index in entity.indexes.values()}
+    own = {name: input_name(name) for name in entity.properties if "_" in name} | _ARGUMENTS | searches
+    of = {one.type_name: one.properties for one in (entity, *entity.children)}
+    types = "|".join(map(re.escape, {*of, *(key.parent.type_name for key in entity.foreign_keys)}))
+    said = re.compile(
+        rf"""(?<!\w)'[^']*'|"[^"]*"|\b(?:{types}) \S+|\b(?P<type>{types})\.(?P<part>\w+)|\b(?P<own>{"|".join(own)})\b"""
+    )
+
+    def called(found: re.Match[str]) -> str:
+        name, type_name = found["part"], found["type"]
+        if found["own"] is not None:
+            return own[found["own"]]
+        if type_name == entity.type_name and name in searches:
+            return searches[name]
+        return f"{type_name}.{input_name(name)}" if name in of.get(type_name, ()) else found.group()
+
+    return said.sub(called, message)
 
 
 def _field(entity: EntitySpec, problem: Problem) -> Problem:
@@ -106,7 +125,7 @@ def _field(entity: EntitySpec, problem: Problem) -> Problem:
     first, *others = problem.field.split(".")
     if first not in entity.properties:
         return problem
-    names, kinds = called(entity.model.model_fields[first].annotation, others)
+    names, kinds = names_inside(entity.model.model_fields[first].annotation, others)
     return Problem(".".join([input_name(first), *names]), _said_of(kinds, problem.message))
 
 
@@ -138,10 +157,10 @@ def row_error(info: Info, problem: ShardQLError) -> WriteError:
 
 
 @contextmanager
-def in_words_of_clients(entity: EntitySpec) -> Iterator[None]:
+def in_words_of_clients(entity: EntitySpec, dialect: Dialect) -> Iterator[None]:
     """Puts errors from within into the words of the schema."""
     try:
         yield
     except ShardQLError as problem:
-        told_to_clients(entity, problem)
+        told_to_clients(entity, dialect, problem)
         raise

@@ -35,11 +35,11 @@ def number_problem(value: int | Decimal) -> str | None:
     return f"has {digits} digits, at most {MOST_DIGITS} can be kept" if digits > MOST_DIGITS else None
 
 
-def refuse_large(item: Item) -> None:
+def refuse_large(item: Item, name: str = "A record") -> None:
     """Refuses a record that is larger than any engine keeps."""
     size = record_size(item)
     if size > MOST_RECORD_BYTES:
-        raise ItemTooLarge(f"A record has {size:,} bytes, at most {MOST_RECORD_BYTES:,} are allowed. Make it smaller.")
+        raise ItemTooLarge(f"{name} has {size:,} bytes, at most {MOST_RECORD_BYTES:,} are allowed. Make it smaller.")
 
 
 def same(one: Any, other: Any) -> bool:

@@ -211,7 +211,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         'deleteShop(id: "s") { deletedId }',
         {"code": "FOREIGN_KEY"},
-        "Shop s cannot be removed: article a names it by ofShop. Remove that first, or let it name another one.",
+        (
+            "Shop s cannot be removed: Article a names it by Article.shopId. Remove that first, or let it name another "
+            "one."
+        ),
     ),
     (
         'putArticle(input: {articleId: "a", shopId: "t"}) { article { num } }',

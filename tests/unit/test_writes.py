@@ -257,11 +257,11 @@ async def test_a_record_that_is_named(shelf: Shelf) -> None:
     await shelf.db.create(Author, author_id="b", name="Bob")
     await shelf.db.create(Book, book_id="one", author_id="a", editor_id="a")
     before = await shelf.db.get(Author, "a")
-    with pytest.raises(ForeignKeyBroken, match=r"Author a cannot be removed: book one names it by of"):
+    with pytest.raises(ForeignKeyBroken, match=r"Author a cannot be removed: Book one names it by Book\.author_id"):
         await shelf.db.delete(Author, "a")
     assert await shelf.db.get(Author, "a") == before
     await shelf.db.update(Book, "one", author_id="b")
-    with pytest.raises(ForeignKeyBroken, match="ofEditor"):
+    with pytest.raises(ForeignKeyBroken, match=r"Book\.editor_id"):
         await shelf.db.delete(Author, "a")
     await shelf.db.update(Book, "one", editor_id=None)
     await shelf.db.delete(Author, "a")
@@ -380,7 +380,7 @@ async def test_a_history_holds_by_its_current_record(shelf: Shelf) -> None:
         await shelf.db.create(Loan, loan_id="y", at="1", card="red")
     with pytest.raises(AlreadyExists):
         await shelf.db.create(Loan, loan_id="x", at="2", card="red")
-    with pytest.raises(ForeignKeyBroken, match="loan x/~current names it by ofAuthor"):
+    with pytest.raises(ForeignKeyBroken, match=r"Loan x/~current names it by Loan\.author_id"):
         await shelf.db.delete(Author, "a")
     await shelf.db.update(Loan, "x", at="3", card="blue", author_id=None)
     await shelf.db.put(Loan(loan_id="y", at="1", card="red", author_id="a"))

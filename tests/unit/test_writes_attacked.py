@@ -101,12 +101,12 @@ async def test_a_foreign_key_that_is_declared_no_more(goods: Goods) -> None:
     for shop_id in "abc":
         await before.create(Shop, shop_id=shop_id)
     await before.create(older, good_id="g", shop_id="a", maker_id="b")
-    with pytest.raises(ForeignKeyBroken, match="good g names it by inShop"):
+    with pytest.raises(ForeignKeyBroken, match=r"Good g names it by Good\.shop_id"):
         await after.delete(Shop, "a")
     await after.update(newer, "g", shop_id="c")
     await after.delete(Shop, "a")
     await after.delete(Shop, "b")
-    with pytest.raises(ForeignKeyBroken, match="good g names it by inShop"):
+    with pytest.raises(ForeignKeyBroken, match=r"Good g names it by Good\.shop_id"):
         await after.delete(Shop, "c")
 
 
@@ -122,7 +122,7 @@ async def test_records_that_expire_no_more(goods: Goods, shelf: Shelf) -> None:
         if item["_owner"][1] == "goodId#g" and "ofShop" not in item["rangeKey"]:
             assert not item.keys() & {"_until", "until"}
     await after.delete(newer, "g")
-    with pytest.raises(ForeignKeyBroken, match="good h names it"):
+    with pytest.raises(ForeignKeyBroken, match="Good h names it"):
         await after.delete(Shop, "a")
     with pytest.raises(NotUnique):
         await after.create(newer, good_id="i", shop_id="a", code="y")
@@ -254,7 +254,7 @@ async def test_records_from_before_that_are_too_long_for_it(shelf: Shelf) -> Non
 async def test_names_that_nobody_can_have(shelf: Shelf, value: str) -> None:
     """What no record can be called is not there, and the error is about the property that says so."""
     await shelf.db.create(Author, author_id="a", name="Ada")
-    with pytest.raises(ForeignKeyBroken, match=r"Book\.editor_id names Author .*, which is not there") as refused:
+    with pytest.raises(ForeignKeyBroken, match=r"Book\.editor_id names Author.*, which is not there") as refused:
         await shelf.db.create(Book, book_id="b", author_id="a", editor_id=value)
     assert refused.value.argument == "editor_id"
     with pytest.raises(ForeignKeyBroken):
@@ -358,8 +358,8 @@ async def test_a_creation_value_that_is_written_otherwise(shelf: Shelf) -> None:
     await shelf.db.create(Author, author_id="a", name="Ada", created=1_500)
     for created in (1_500.0, "1500", Decimal(1_500)):
         assert (await shelf.db.update(Author, "a", created=created)).created == 1_500
-    for other in (1_501, None):
-        with pytest.raises(CreationChanged, match=f"cannot become {other}"):
+    for other, told in ((1_501, "1501"), (None, "null")):
+        with pytest.raises(CreationChanged, match=f"cannot become {told}"):
             await shelf.db.update(Author, "a", created=other)
 
 
