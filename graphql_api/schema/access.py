@@ -116,7 +116,7 @@ class Gate:
             name
             for part in map(entity.properties.__getitem__, shown)
             if self._standing(part.allow) is None
-            for name in _naming(part.allow)
+            for name in naming(part.allow)
         ]
         return replace(request, select=frozenset({*request.select, *needed})) if needed else request
 
@@ -140,7 +140,7 @@ class Gate:
         self._check_shown(entity, shown)
         if standing or await self._owns(rules, known, at):
             return await read()
-        if _naming(rules) <= known.keys():
+        if naming(rules) <= known.keys():
             raise self._refusal(at.name, rules)
         record = await read()
         if record is None or not await self._owns(rules, _values(record), at):
@@ -176,18 +176,19 @@ class Gate:
                 raise self._refusal(f"{at.name} with {entity.type_name} in its answer", entity.allow)
             self._check_shown(entity, shown)
 
-    def guard(self, entity: EntitySpec, written: Collection[str], at: Place) -> Guard | None:
+    def guard(self, entity: EntitySpec, written: Collection[str], at: Place, *, whole: bool = False) -> Guard | None:
         """What has to hold of the record before and after a write of these properties; None where nothing has to.
 
-        `Forbidden` names a property that the caller may never see, and so may not write. A record that is not there is
-        refused in the words for that of somebody else.
+        `whole`: they are written whether they are given or not. `Forbidden` names a property that the caller may never
+        see, and so may not write. A record that is not there is refused in the words for that of somebody else.
         """
         parts = [entity.properties[name] for name in sorted(written)]
+        instead = f"{at.name} writes it in any case, so change the record by an update" if whole else None
         for part in parts:
             if self._standing(part.allow) is False:
-                raise self._refusal(_called(entity, part), part.allow)
-        named = [(at.name, entity.writers), *((_called(entity, part), part.allow) for part in parts)]
-        asked = [(what, rules) for what, rules in named if not self._standing(rules)]
+                raise self._refusal(_called(entity, part), part.allow, instead=instead)
+        named = [(at.name, entity.writers, None), *((_called(entity, part), part.allow, instead) for part in parts)]
+        asked = [one for one in named if not self._standing(one[1])]
         if not asked:
             return None
 
@@ -197,9 +198,9 @@ class Gate:
             for record in (old, new):
                 if record is None or any(record is known for known in let_in):
                     continue
-                for what, rules in asked:
+                for what, rules, remedy in asked:
                     if not await self._owns(rules, _values(record), at):
-                        raise self._refusal(what, rules)
+                        raise self._refusal(what, rules, instead=remedy)
                 let_in.append(record)
 
         return guard
@@ -214,7 +215,7 @@ class Gate:
         """Whether the rules let the caller in; None where it depends on the record."""
         if rules is None or self.trusted or any(self._is_met(rule) for rule in rules):
             return True
-        return None if self.subject and _naming(rules) else False
+        return None if self.subject and naming(rules) else False
 
     def _is_met(self, rule: object) -> bool:
         match rule:
@@ -252,24 +253,33 @@ class Gate:
             return False
         return found is not None and bool(value_of(found, rule.owner) == self.subject)
 
-    def _refusal(self, what: str, rules: Rules | None, known: Mapping[str, Any] | None = None) -> Forbidden:
-        """`known`: of a search, what it asks for: it may be let in where it asks for more."""
+    def _refusal(
+        self,
+        what: str,
+        rules: Rules | None,
+        known: Mapping[str, Any] | None = None,
+        *,
+        instead: str | None = None,
+    ) -> Forbidden:
+        """`known`: of a search, what it asks for: it may be let in where it asks for more. `instead`: what to do."""
         whom = dict.fromkeys(map(in_words, rules or ()))
         if not whom:
-            return Forbidden(f"{what} is for nobody: leave it out.")
+            return Forbidden(f"{what} is for nobody: {instead or 'leave it out'}.")
         lacking = [rule.of for rule in rules or () if isinstance(rule, OwnerThrough)]
         if not self.subject:
             remedy = "sign in"
+        elif instead is not None:
+            remedy = instead
         elif known is not None and lacking and lacking[0] not in known:
             remedy = f"ask for one {property_name(lacking[0])} that is yours"
-        elif _naming(rules):
+        elif naming(rules):
             remedy = "ask for what is yours"
         else:
             remedy = "leave it out, or have yourself made one of them"
         return Forbidden(f"{what} is for {' or '.join(whom)}: {remedy}.")
 
 
-def _naming(rules: Rules | None) -> frozenset[str]:
+def naming(rules: Rules | None) -> frozenset[str]:
     """The properties of a record that tell who owns it."""
     owners = {rule.property for rule in rules or () if isinstance(rule, Owner)}
     return frozenset(owners | {rule.of for rule in rules or () if isinstance(rule, OwnerThrough)})

@@ -12,7 +12,7 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.schema.examples import Example, example_of
-from graphql_api.schema.inputs import EXPECTED_VERSION, input_name
+from graphql_api.schema.inputs import EXPECTED_VERSION, ID, input_name
 from graphql_api.schema.literals import NotInDocument, input_literal
 from graphql_api.schema.names import Names, with_article
 from graphql_api.schema.payloads import own_name
@@ -114,6 +114,7 @@ class _Writer:
                 "Searches find it where it belongs now.",
             ),
             comment(*further),
+            self._id_comment(),
         ]
         changes = _said(takes, {input_name(part.name): value})
         arguments = _input([*self._key(takes), *changes])
@@ -124,9 +125,12 @@ class _Writer:
         """It goes."""
         key = self._key(_mutations(self.schema)[self._name("delete")].args)
         words = "deletedId says what is gone, and null that there was nothing."
-        said = comment(f"Removes what {_title('create')} has written, and nothing else.", words)
+        comments = [
+            comment(f"Removes what {_title('create')} has written, and nothing else.", words),
+            self._id_comment(),
+        ]
         open_to_all = is_open(self.example.entity.writers)
-        return self._tab("delete", [said], key, ["deletedId"], open_to_all=open_to_all)
+        return self._tab("delete", comments, key, ["deletedId"], open_to_all=open_to_all)
 
     # --- its parts ---------------------------------------------------------------------------------------------
 
@@ -159,6 +163,10 @@ class _Writer:
         made = [part for part in (*changed, *entity.counters, entity.version) if part is not None]
         shown = dict.fromkeys([*self.fields, *(self.names.dialect.property(part.name) for part in made)])
         return braced(own_name(entity), [*shown])
+
+    def _id_comment(self) -> str:
+        """Where only somebody else knows the id under which the record was created."""
+        return gap_comment([ID] if any(part.name in self.example.gaps for part in self.example.entity.ids) else [])
 
     def _key(self, takes: Takes) -> list[str]:
         """What names the record: its id as clients have it, and sub ids."""

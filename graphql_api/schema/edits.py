@@ -198,7 +198,7 @@ class _Rows:
             case "put":
                 # What is left out goes, so that all of it is written.
                 own = [part.name for part in entity.properties.values() if part.function is None]
-                return Replace(entity, values, version, key, gate.guard(entity, own, place))
+                return Replace(entity, values, version, key, gate.guard(entity, own, place, whole=True))
         return Remove(entity, primary, version, key, gate.guard(entity, (), place))
 
     def _values(self, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from graphql_api.catalog.access import Owner, is_open
+from graphql_api.catalog.access import is_open
 from graphql_api.catalog.annotations import read_annotation
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.markers import value_of
@@ -22,6 +22,7 @@ from graphql_api.errors import ShardQLError
 from graphql_api.keys import scalars
 from graphql_api.keys.codec import Codec
 from graphql_api.mutations.drafts import draft
+from graphql_api.schema.access import naming
 from graphql_api.schema.inputs import changeable, may_be_left_out, writable
 from graphql_api.schema.literals import YEAR
 
@@ -95,7 +96,7 @@ class _Making:
                 ids = (value_of(parents[0], part.name) for part in key.parent.ids)
                 self._parents |= zip((part.name for part in key.by), ids, strict=True)
         self._foreign = {part.name for key in entity.foreign_keys for part in key.by}
-        self._owners = {rule.property for rule in entity.writers or () if isinstance(rule, Owner)}
+        self._owners = naming(entity.writers)
 
     def value(self, part: PropertySpec) -> Any:
         """What goes with the store, else with what a known record has, else with the property's type."""
@@ -133,7 +134,7 @@ def _changes(
     """What can be changed without a thought for other records, and into what."""
     bound = {part.name for key in entity.foreign_keys for part in key.by}
     bound |= {name for unique in entity.unique for part in unique.parts for name in (part.name, *part.sources)}
-    bound |= {rule.property for rule in entity.writers or () if isinstance(rule, Owner)}
+    bound |= naming(entity.writers)
     free = [
         part
         for part in changeable(entity)

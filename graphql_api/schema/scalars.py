@@ -11,7 +11,15 @@ from typing import Any, NewType, Optional
 from uuid import UUID
 
 import strawberry
-from graphql import BooleanValueNode, FloatValueNode, IntValueNode, StringValueNode, ValueNode
+from graphql import (
+    BooleanValueNode,
+    FloatValueNode,
+    IntValueNode,
+    StringValueNode,
+    Undefined,
+    ValueNode,
+    value_from_ast_untyped,
+)
 from pydantic_core import to_jsonable_python
 from strawberry.types.enum import EnumValue, StrawberryEnumDefinition
 from strawberry.types.scalar import ScalarDefinition
@@ -91,6 +99,19 @@ def _json_out(value: Any) -> Any:
     return to_jsonable_python(value, bytes_mode="base64")
 
 
+def _json_literal(node: ValueNode, variables: Mapping[str, Any] | None = None) -> Any:
+    return _known(value_from_ast_untyped(node, dict(variables or {})))
+
+
+def _known(value: Any) -> Any:
+    """What a literal of JSON says, without the variables in it that have no value."""
+    if isinstance(value, dict):
+        return {name: _known(item) for name, item in value.items() if item is not Undefined}
+    if isinstance(value, list):
+        return [None if item is Undefined else _known(item) for item in value]
+    return value
+
+
 def _bytes_in(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
@@ -130,6 +151,7 @@ SCALARS: Mapping[object, ScalarDefinition] = MappingProxyType(
             description="Any JSON value.",
             serialize=_json_out,
             parse_value=lambda value: value,
+            parse_literal=_json_literal,
         ),
         Bytes: strawberry.scalar(
             name="Bytes",

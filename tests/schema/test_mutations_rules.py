@@ -140,7 +140,11 @@ async def refused(ask: Asked, field: str, caller: Caller) -> str:
         # What may not be read may not be written, by whoever else.
         (ANN, 'updatePaper(input: {id: "a", fee: 1}) { __typename }', "Paper.fee is for members of Payroll"),
         (ANN, 'createPaper(input: {paperId: "p", author: "ann", fee: 0}) { __typename }', "Paper.fee is for members"),
-        (ANN, 'putPaper(input: {paperId: "a", author: "ann"}) { __typename }', "Paper.fee is for members of Payroll"),
+        (
+            ANN,
+            'putPaper(input: {paperId: "a", author: "ann"}) { __typename }',
+            "Paper.fee is for members of Payroll: putPaper writes it in any case, so change the record by an update.",
+        ),
         (ADMIN, 'updatePaper(input: {id: "a", fee: null}) { __typename }', "Paper.fee is for members of Payroll"),
         # Nor is it shown what may not be read.
         (

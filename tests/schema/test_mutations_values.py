@@ -230,6 +230,17 @@ async def test_bytes_in_json(tmp_path: Path) -> None:
         assert error["extensions"] == {"code": "INVALID_VALUE", "argument": "chunks"}
 
 
+async def test_variables_inside_of_json(tmp_path: Path) -> None:
+    """A variable without a value leaves its key of a map out, as it does elsewhere, and is null in a list."""
+    put = """mutation ($a: JSON, $b: JSON) {
+      putShelf(input: {shelfId: "s", deep: {a: $a, b: $b, c: [$a, $b, {b: $b}], d: null}}) { shelf { deep } } }"""
+    async with asked(SHELVES, tmp_path) as ask:
+        made = await ask.data(put, {"a": {"x": 1}})
+        found = await ask.data('{ shelf(id: "s") { deep } }')
+    deep = {"a": {"x": 1}, "c": [{"x": 1}, None, {}], "d": None}
+    assert made["putShelf"]["shelf"] == found["shelf"] == {"deep": deep}
+
+
 async def test_json_that_is_too_deep(tmp_path: Path) -> None:
     """JSON that no engine holds is refused, however deep it is."""
     async with asked(SHELVES, tmp_path) as ask:

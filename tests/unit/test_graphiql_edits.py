@@ -40,6 +40,7 @@ from graphql_api import (
     group,
     open_catalog,
     owner,
+    owner_through,
     signed_in,
 )
 from graphql_api.database import Database
@@ -429,6 +430,39 @@ def test_gaps() -> None:
     create, *_ = edits(closed)
     assert "createChild(" in create.query
     assert "# Put a value that is in your data for clubId." in create.query
+
+
+class Share(Entity, allow=[]):
+    """Who shares a folder."""
+
+    folder_id: Id[str]
+    holder: SubId[str]
+
+
+SHARED = owner_through("Share", of="folder_id", owner="holder")
+
+
+def test_what_belongs_to_others() -> None:
+    """What decides who may write a record is for them to say, and stays; where it is the id, in each of the tabs."""
+
+    class Sheet(Entity, allow=SHARED):
+        sheet_id: Id[str]
+        folder_id: str
+        text: str = ""
+
+    class Page(Entity, allow=SHARED):
+        folder_id: Id[str]
+        number: SubId[int]
+        text: str = ""
+
+    create, update, delete = edits(Catalog(Share, Sheet))
+    assert "# Put a value that is in your data for folderId." in create.query
+    assert "text:" in update.query
+    assert not any("folderId:" in tab.query or "Put a value" in tab.query for tab in (update, delete))
+    create, update, delete = edits(Catalog(Share, Page))
+    assert "# Put a value that is in your data for folderId." in create.query
+    assert all("# Put a value that is in your data for id." in tab.query for tab in (update, delete))
+    assert fields(Catalog(Share, Page, Wish)) == ["createWish", "updateWish", "deleteWish"]
 
 
 class Labelled(Entity):
