@@ -22,11 +22,12 @@ ApplyEach = Callable[[Sequence[Command]], Awaitable[Sequence[Answer]]]
 
 def in_turns(put_many: PutMany, entity: EntitySpec) -> PutMany:
     """What writes records as `put_many` does, but those that may meet one after the other."""
-    if entity.current is not None or not (entity.unique or entity.foreign_keys):
+    if not (entity.unique or entity.foreign_keys):
         return put_many
 
     async def put_some(records: Sequence[Entity]) -> list[ShardQLError | None]:
-        return await _one_after_the_other(turns(entity, records), lambda turn: put_many([records[at] for at in turn]))
+        in_order = turns(entity, records, whole_histories=entity.current is not None)
+        return await _one_after_the_other(in_order, lambda turn: put_many([records[at] for at in turn]))
 
     return put_some
 
@@ -106,17 +107,23 @@ class _Row:
         return not left_out and not set_anew and bool(value_of(old, part.name) != given)
 
 
-def turns(entity: EntitySpec, records: Sequence[Entity]) -> list[list[int]]:
-    """The places of the records, in as few turns as it takes: what may meet comes one after the other."""
+def turns(entity: EntitySpec, records: Sequence[Entity], *, whole_histories: bool = False) -> list[list[int]]:
+    """The places of the records, in as few turns as it takes: what may meet comes one after the other.
+
+    `whole_histories`: those of one id do not meet, since they are written together.
+    """
     found: list[list[int]] = []
-    last_taken: dict[Hashable, int] = {}
+    last_taken: dict[Hashable, tuple[int, Hashable]] = {}
+    """the turn, and who takes it there"""
     last_named: dict[Hashable, int] = {}
     for at, record in enumerate(records):
         taken, named = [*_taken(entity, record)], [*_named(entity, record)]
-        behind = [last_taken[one] for one in (*taken, *named) if one in last_taken]
-        behind += [last_named[one] for one in taken if one in last_named]
-        turn = 1 + max(behind, default=-1)
-        last_taken |= dict.fromkeys(taken, turn)
+        who = taken[0] if whole_histories else at
+        met = [last_taken[one] for one in (*taken, *named) if one in last_taken]
+        behind = [before if other == who else before + 1 for before, other in met]
+        behind += [last_named[one] + 1 for one in taken if one in last_named]
+        turn = max(behind, default=0)
+        last_taken |= dict.fromkeys(taken, (turn, who))
         last_named |= {one: max(turn, last_named.get(one, turn)) for one in named}
         if turn == len(found):
             found.append([])

@@ -67,8 +67,16 @@ class Note(Entity):
     text: str = ""
 
 
-PEOPLE = Catalog(Person, Note)
-PERSON, NOTE = PEOPLE.entity(Person), PEOPLE.entity(Note)
+class Member(Entity, current="~current"):
+    """A member through time, with an address of their own."""
+
+    member_id: Id[str]
+    since: SubId[str]
+    email: Unique[str] | None = None
+
+
+PEOPLE = Catalog(Person, Note, Member)
+PERSON, NOTE, MEMBER = PEOPLE.entity(Person), PEOPLE.entity(Note), PEOPLE.entity(Member)
 
 
 @pytest.fixture(autouse=True)
@@ -263,6 +271,41 @@ def test_what_has_nothing_in_common_takes_one_turn() -> None:
     assert turns(NOTE, [Note(note_id="n", page=page) for page in range(5)]) == [[0, 1, 2, 3, 4]]
     assert turns(PERSON, [person(f"p{at}") for at in range(5)]) == [[0, 1, 2, 3, 4]]
     assert turns(PERSON, []) == []
+
+
+def test_whole_histories_take_turns() -> None:
+    """Entries of one history take the same turn where they are written together, behind the histories they may meet."""
+    members = [
+        Member(member_id="a", since="1", email="x"),
+        Member(member_id="b", since="1", email="x"),
+        Member(member_id="a", since="2", email="y"),
+        Member(member_id="c", since="1", email="y"),
+        Member(member_id="d", since="1"),
+        Member(member_id="a", since="3", email="x"),
+    ]
+    assert turns(MEMBER, members, whole_histories=True) == [[0, 2, 4], [1, 3], [5]]
+    assert turns(MEMBER, members) == [[0, 4], [1, 2], [3, 5]]
+
+
+async def test_a_history_whose_value_is_taken() -> None:
+    """Of two histories with one unique value that of the first line has it, however long that takes to be written."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        at_once: list[set[str]] = []
+
+        async def restore_many(records: Sequence[Entity]) -> Sequence[ShardQLError | None]:
+            at_once.append({one.member_id for one in records if isinstance(one, Member)})
+            return await db.restore_many(records)
+
+        file = Path("members.jsonl")
+        lines = [
+            {"memberId": name, "since": since, "email": f"{at}@example.com"}
+            for at in range(3)
+            for name, since in ((f"a{at}", "1"), (f"b{at}", "1"), (f"a{at}", "2"))
+        ]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        await load_lines(in_turns(restore_many, MEMBER), MEMBER, file)
+        assert [kept["line"] for kept in rejects_of(file)] == [2, 5, 8]
+        assert [len({name[1:] for name in names}) == len(names) for names in at_once] == [True] * len(at_once)
 
 
 # --- the command -----------------------------------------------------------------------------------------------
