@@ -14,8 +14,10 @@ from graphql_api.cli.bars import file_bar, sample_bar
 from graphql_api.cli.fill import fill
 from graphql_api.cli.outcome import FINDINGS, INTERRUPTED, errors_told, failed
 from graphql_api.cli.samples import sample_records
+from graphql_api.mutations.item_keys import WRITE_ID
 from graphql_api.upkeep.load_checked import checked, in_turns
 from graphql_api.upkeep.load_lines import BATCH, Progress, load_lines
+from graphql_api.upkeep.table_meta import META_KEY
 from graphql_api.wiring import open_catalog
 
 
@@ -67,6 +69,10 @@ def load(
     from_file = sample is None
     if (entity is not None) != from_file or (file is not None) != from_file:
         raise typer.BadParameter("Give ENTITY and FILE, or --sample N.")
+    if file is not None and not file.is_file():
+        raise typer.BadParameter(
+            f"{str(file)!r} is no file on a disk. Write its lines into one first: a stopped load goes on within it."
+        )
     with errors_told():
         catalog = load_catalog(address)
         if sample is not None:
@@ -81,10 +87,13 @@ def _load_file(
     async def run() -> Progress:
         async with open_catalog(catalog, store) as db:
             put_many = checked(db.apply_each, entity) if checks else in_turns(db.restore_many, entity)
+            # A relative URL is another store in another directory, and so is one that was removed and made anew.
+            (table,) = await db.store.get_many([META_KEY], consistent=True)
+            into = f"{store} {Path.cwd()} {table and table[WRITE_ID]}{' checked' if checks else ''}"
             with file_bar(file) as show:
-                # A relative URL is another store in another directory.
-                into = f"{store} {Path.cwd()}{' checked' if checks else ''}"
-                return await load_lines(put_many, entity, file, show=show, batch=batch, into=into, resume=not anew)
+                return await load_lines(
+                    put_many, entity, file, show=show, batch=batch, into=into, resume=not anew, new=checks
+                )
 
     started = time.monotonic()
     try:

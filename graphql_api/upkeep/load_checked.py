@@ -85,7 +85,10 @@ class _Row:
 
     def command(self) -> Replace:
         """It is put, and not created, so that it keeps its number where it has one."""
-        return Replace(self.entity, given_values(self.entity, self.record), allow=self._refuse_others)
+        values = given_values(self.entity, self.record)
+        if self.entity.created is not None and self._leaves_out(self.entity.created):
+            del values[self.entity.created.name]
+        return Replace(self.entity, values, allow=self._refuse_others)
 
     async def _refuse_others(self, old: Entity | None, _: Entity | None) -> None:
         entity = self.entity
@@ -102,9 +105,14 @@ class _Row:
     def _differs(self, old: Entity, part: PropertySpec) -> bool:
         """Whether a property is another one; what the server sets is as it was set."""
         given = value_of(self.record, part.name)
-        left_out = given is None and (part is self.entity.created or part.counts is not None)
+        may_lack = part is self.entity.created or part.counts is not None
         set_anew = part in (self.entity.updated, self.entity.version)
-        return not left_out and not set_anew and bool(value_of(old, part.name) != given)
+        if set_anew or (may_lack and (given is None or self._leaves_out(part))):
+            return False
+        return bool(value_of(old, part.name) != given)
+
+    def _leaves_out(self, part: PropertySpec) -> bool:
+        return part.name not in self.record.model_fields_set
 
 
 def turns(entity: EntitySpec, records: Sequence[Entity], *, whole_histories: bool = False) -> list[list[int]]:

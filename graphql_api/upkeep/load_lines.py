@@ -3,8 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from itertools import islice
@@ -29,6 +29,7 @@ RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 MOST_EXPONENT = 400
 """of a number; beyond it lies nothing that can be stored, and making an int of it would take for ever"""
 _HEAD_BYTES = 4096
+NOTHING: Mapping[str, Any] = {}
 
 PutMany = Callable[[Sequence[Entity]], Awaitable[Sequence[ShardQLError | None]]]
 """writes records each by itself and tells for each whether it failed"""
@@ -45,15 +46,18 @@ class Progress:
     written: int = 0
     rejected: int = 0
     rejects_bytes: int = 0
+    made: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """ids of lines behind `offset` that lack them, by number: they may be written already, and are not made anew"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    records: list[Entity]
-    lines: list[tuple[int, bytes]]
-    rejects: list[tuple[int, bytes, str]]
     offset: int
     line: int
+    records: list[Entity] = field(default_factory=list)
+    lines: list[tuple[int, bytes]] = field(default_factory=list)
+    rejects: list[tuple[int, bytes, str]] = field(default_factory=list)
+    made: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 _Writing = tuple[asyncio.Task[list[ShardQLError | None]], _Batch]
@@ -68,12 +72,13 @@ async def load_lines(
     batch: int = BATCH,
     into: str = "",
     resume: bool = True,
+    new: bool = False,
 ) -> Progress:
     """Writes every line of a file as a record of the entity, under stored names.
 
     A line that cannot be a record goes to `<file>.rejected` with the reason. `<file>.progress` is kept while the load
     runs: one that was stopped goes on behind the last batch that the store acknowledged, if file, entity and `into`
-    (the name of the store) are the same. Without `resume` it starts anew.
+    (the name of the store) are the same. Without `resume` it starts anew. `new`: the records are only now created.
     """
     progress_path, rejects_path = path.with_name(f"{path.name}.progress"), path.with_name(f"{path.name}.rejected")
     with path.open("rb") as lines, rejects_path.open("ab") as rejects:
@@ -82,10 +87,13 @@ async def load_lines(
         writing: _Writing | None = None
         try:
             # The next batch is read while the store writes the one before it.
-            for now in _batches(entity, lines, progress, batch):
+            for now in _batches(entity, lines, progress, batch, new=new):
                 if writing is not None:
                     progress = await _settle(writing, progress, rejects, progress_path)
                     show(progress)
+                if now.made:
+                    progress = replace(progress, made={**progress.made, **now.made})
+                    _keep(progress, progress_path)
                 writing = asyncio.create_task(put_patiently(put_many, now.records)), now
                 await asyncio.sleep(0)
             if writing is not None:
@@ -136,21 +144,26 @@ def _lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
         yield text, size
 
 
-def _batches(entity: EntitySpec, lines: BinaryIO, progress: Progress, size: int) -> Iterator[_Batch]:
+def _batches(entity: EntitySpec, lines: BinaryIO, progress: Progress, size: int, *, new: bool) -> Iterator[_Batch]:
     names = {part.stored: part.name for part in entity.properties.values()}
     line, offset = progress.lines, progress.offset
-    now, held = _Batch([], [], [], offset, line), 0
+    now, held = _Batch(offset, line), 0
     for text, length in _lines(lines):
         line, offset, held = line + 1, offset + length, held + len(text)
         if text.strip():
             try:
-                now.records.append(_record(entity, names, text))
+                made = progress.made.get(str(line), NOTHING)
+                record = _record(entity, names, text, made, new=new)
+                made = made or _made_ids(entity, record)
+                if made:
+                    now.made[str(line)] = made
+                now.records.append(record)
                 now.lines.append((line, text))
             except ShardQLError as problem:
                 now.rejects.append((line, text, problem.message))
         if len(now.records) + len(now.rejects) >= size or held >= BATCH_BYTES:
             yield replace(now, offset=offset, line=line)
-            now, held = _Batch([], [], [], offset, line), 0
+            now, held = _Batch(offset, line), 0
     yield replace(now, offset=offset, line=line)
 
 
@@ -164,8 +177,10 @@ def read_records(entity: EntitySpec, path: Path, most: int) -> Iterator[Entity]:
                 yield _record(entity, names, text)
 
 
-def _record(entity: EntitySpec, names: dict[str, str], text: bytes) -> Entity:
-    """The record that a line describes."""
+def _record(
+    entity: EntitySpec, names: dict[str, str], text: bytes, made: Mapping[str, Any] = NOTHING, *, new: bool = False
+) -> Entity:
+    """The record that a line describes; as set counts in it what the line says, or what was `made` for it before."""
     if len(text) > LONGEST_LINE:
         raise InvalidRecord(f"The line has more than {LONGEST_LINE:,} bytes, and a record at most 400 KB.")
     try:
@@ -176,25 +191,38 @@ def _record(entity: EntitySpec, names: dict[str, str], text: bytes) -> Entity:
     if not isinstance(given, dict):
         raise InvalidRecord(f"A record is a JSON object, not {type(given).__name__}.")
     values: dict[str, Any] = {}
-    for stored, value in given.items():
+    for stored, value in {**made, **given}.items():
         if stored not in names:
             raise UnknownArgument(f"{entity.type_name} has no property {stored!r}.{nearest(stored, names)}")
         values[names[stored]] = value
+    set_by_servers = _set_by_servers(entity, new=new)
     try:
-        return entity.model.model_validate(_set_by_servers(entity) | values)
+        record = entity.model.model_validate(set_by_servers | values)
     except ValidationError as problem:
         stored_names = {name: stored for stored, name in names.items()}
         raise InvalidRecord("; ".join(_reasons(problem, stored_names))) from problem
+    record.model_fields_set.difference_update(set_by_servers.keys() - values.keys())
+    return record
 
 
-def _set_by_servers(entity: EntitySpec) -> dict[str, Any]:
+def _set_by_servers(entity: EntitySpec, *, new: bool) -> dict[str, Any]:
     """What a record has that was just written, for lines that do not say so themselves."""
     values: dict[str, Any] = {}
+    if new and entity.created is not None:
+        values[entity.created.name] = moment(entity.created, system_clock())
     if entity.version is not None:
         values[entity.version.name] = FIRST_VERSION
     if entity.updated is not None:
         values[entity.updated.name] = moment(entity.updated, system_clock())
     return values
+
+
+def _made_ids(entity: EntitySpec, record: Entity) -> Mapping[str, Any]:
+    """What a record has for an id that its line lacks, under stored names."""
+    lacking = {part.name: part.stored for part in entity.primary if part.name not in record.model_fields_set}
+    if not lacking:
+        return NOTHING
+    return {lacking[name]: value for name, value in record.model_dump(mode="json", include=set(lacking)).items()}
 
 
 def _reasons(problem: ValidationError, stored_names: dict[str, str]) -> Iterator[str]:
@@ -271,8 +299,13 @@ async def _settle(
         written=progress.written + len(batch.lines) + len(batch.rejects) - len(found),
         rejected=progress.rejected + len(found),
         rejects_bytes=rejects.tell(),
+        made={number: ids for number, ids in progress.made.items() if int(number) > batch.line},
     )
-    scratch = progress_path.with_name(f"{progress_path.name}.new")
-    scratch.write_text(json.dumps(asdict(done)))
-    scratch.replace(progress_path)
+    _keep(done, progress_path)
     return done
+
+
+def _keep(progress: Progress, progress_path: Path) -> None:
+    scratch = progress_path.with_name(f"{progress_path.name}.new")
+    scratch.write_text(json.dumps(asdict(progress)))
+    scratch.replace(progress_path)

@@ -243,6 +243,26 @@ def test_load_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stored(first) == first
 
 
+def test_load_into_a_store_that_was_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that was removed after its load was stopped gets all of the file, and not what was left of it."""
+    Path("users.jsonl").write_bytes(run("sample", USERS, "User", "--count", "20").stdout_bytes)
+    words = ("load", USERS, "User", "users.jsonl", "--batch", "10", *URL)
+    assert interrupt(monkeypatch, words, write=2).exit_code == 130
+    for file in Path().glob("test.db*"):
+        file.unlink()
+    assert run(*words).exit_code == 0
+    first = next(people(1))
+    assert stored(first) == first
+
+
+def test_load_from_a_pipe() -> None:
+    """What cannot be read again where a load was stopped is refused, and it is said what to do."""
+    os.mkfifo("users.jsonl")
+    told = run("load", USERS, "User", "users.jsonl", *URL)
+    assert told.exit_code == 2
+    assert "'users.jsonl' is no file on a disk. Write its lines into one first" in told.stderr
+
+
 # --- show ------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,27 @@ async def test_what_a_server_sets_may_be_left_out() -> None:
         assert all(one.version == 1 and one.updated > 1 for one in found if one is not None)
         made = await db.create(Person, person_id="d")
         assert made.num > max(numbers.values())
+
+
+async def test_a_moment_of_creation_may_be_left_out() -> None:
+    """As clients may, a line of a checked load may leave out when its record was created; again it says the same."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        lines: list[dict[str, Any]] = [{"personId": "a", "created": None}, {"personId": "b", "created": 7}]
+        assert [line for line, _ in await load(db, *lines)] == [1]
+        del lines[0]["created"]
+        file = Path("people.jsonl")
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        before = int(time.time())
+        done = await load_lines(checked(db.apply_each, PERSON), PERSON, file, new=True)
+        assert (done.written, done.rejected) == (2, 0)
+        made = await db.get(Person, "a")
+        assert made is not None
+        assert before <= made.created <= time.time()
+        await db.restore_many([person("a", created=3, num=made.num)])
+        done = await load_lines(checked(db.apply_each, PERSON), PERSON, file, new=True)
+        assert (done.written, done.rejected) == (2, 0)
+        found = await db.get_many(Person, ["a", "b"])
+        assert [one.created for one in found if one is not None] == [3, 7]
 
 
 async def test_what_fails_for_the_moment_is_tried_again() -> None:

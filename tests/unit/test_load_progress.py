@@ -9,12 +9,23 @@ from typing import Any
 
 import pytest
 
+from graphql_api import Catalog, Id, generated
 from graphql_api.catalog.entity import Entity
 from graphql_api.errors import ShardQLError, StoreUnavailable, Throttled, WrongTable
 from graphql_api.upkeep import load_lines as module
 from graphql_api.upkeep.load_lines import Progress, load_lines
 from tests.depth import depth
 from tests.unit.payments import PAYMENT, Payment, Sink, line, rejects_of
+
+
+class Ticket(Entity):
+    """A record that gets an id where none is given."""
+
+    ticket_id: Id[str] = generated()
+    name: str
+
+
+TICKET = Catalog(Ticket).entity(Ticket)
 
 
 @pytest.fixture
@@ -113,6 +124,32 @@ async def test_stopped_time_and_again(file: Path) -> None:
     assert [kept["record"] for kept in rejects_of(file)] == [f"bad {number}" for number in range(0, 41, 3)]
 
 
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (4, 2, 3), (3, 7, 1)])
+async def test_ids_that_lines_lack_are_made_once(file: Path, sizes: Sequence[int]) -> None:
+    """A record whose line lacks an id keeps the one that was made for it when a load goes on after a kill."""
+    lines = [json.dumps({"name": f"n{at}", **({"ticketId": f"t{at}"} if at % 3 == 0 else {})}) for at in range(12)]
+    file.write_text("\n".join([*lines, "bad"]), encoding="utf-8")
+    stored: dict[str, str] = {}
+    writes_left = 0
+
+    async def put_many(records: Sequence[Entity]) -> list[ShardQLError | None]:
+        nonlocal writes_left
+        stored.update({one.ticket_id: one.name for one in records if isinstance(one, Ticket)})
+        writes_left -= 1
+        if not writes_left:
+            raise Stopped
+        return [None] * len(records)
+
+    for size, writes in zip(sizes, (1, 2, 2), strict=True):
+        writes_left = writes
+        with pytest.raises(Stopped):
+            await load_lines(put_many, TICKET, file, batch=size)
+    done = await load_lines(put_many, TICKET, file, batch=5)
+    assert (done.written, done.rejected, len(stored)) == (12, 1, 12)
+    assert sorted(stored.values()) == sorted(f"n{at}" for at in range(12))
+    assert {f"t{at}" for at in range(0, 12, 3)} < stored.keys()
+
+
 @pytest.mark.parametrize("size", [4, 2], ids=["rejects-follow-at-once", "rejects-follow-later"])
 async def test_stopped_before_progress_is_kept(file: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Lines that were rejected behind the last kept progress are listed once, in whatever batches they come again."""
@@ -165,10 +202,10 @@ async def test_unforeseen_end_leaves_nothing_running(file: Path, monkeypatch: py
     file.write_text("\n".join(map(line, range(20))), encoding="utf-8")
     reading = module._record
 
-    def record(*arguments: Any) -> Entity:
-        if arguments[-1] == f"{line(6)}\n".encode():
+    def record(*arguments: Any, **more: Any) -> Entity:
+        if f"{line(6)}\n".encode() in arguments:
             raise Stopped
-        return reading(*arguments)
+        return reading(*arguments, **more)
 
     async def put_many(records: Sequence[Entity]) -> list[ShardQLError | None]:
         await asyncio.Event().wait()
