@@ -96,7 +96,7 @@ class InputTypes:
         name = self._names.type(f"{self._names.edited(verb.capitalize(), entity)}Input")
         self._register.type(name, at(entity), f"what {self._names.edited(verb, entity)} takes")
         made = input_type(name, fields, words)
-        setattr(made, UNTAKEN, untaken(entity, verb))
+        setattr(made, UNTAKEN, {**_beside(entity, verb), **untaken(entity, verb)})
         return made
 
     # --- fields ------------------------------------------------------------------------------------------------
@@ -187,6 +187,18 @@ def changeable(entity: EntitySpec) -> list[PropertySpec]:
 def may_be_left_out(entity: EntitySpec, part: PropertySpec) -> bool:
     """Whether something else says what a property is."""
     return part.nullable or part is entity.created or not entity.model.model_fields[part.name].is_required()
+
+
+def _beside(entity: EntitySpec, verb: str) -> dict[str, str]:
+    """Why the input of a verb does not take what goes with writes."""
+    reasons = {IDEMPOTENCY_KEY: "it stands beside the input, as an argument of its own"}
+    if verb == "create":
+        reasons[EXPECTED_VERSION] = "what is created has no version yet; leave it out"
+    elif entity.version is None:
+        reasons[EXPECTED_VERSION] = f"{entity.type_name} keeps no version that could be expected; leave it out"
+    for name in {property_name(part.name) for part in writable(entity)} & reasons.keys():
+        reasons[name] = f"what records have under this name is {name}_ in inputs; give that"
+    return reasons
 
 
 def input_name(python_name: str) -> str:

@@ -81,6 +81,26 @@ async def test_a_hook_refuses(tmp_path: Path, name: str) -> None:
         assert found["seatById"]["items"] == [{"seatId": id, "code": id, "version": 1} for id in ("*a", "a")]
 
 
+async def test_what_a_hook_sees(tmp_path: Path) -> None:
+    """Inputs have the Python names of properties, and UNSET for what was left out; arguments go by those in GraphQL."""
+    seen: list[dict[str, Any]] = []
+    graph = Graph(CATALOG)
+    for name in ("createSeat", "updateSeats", "deleteSeat"):
+        graph.hook(name, Before(lambda given: seen.append({**given})))
+    async with asked(CATALOG, tmp_path, graph=graph) as ask:
+        await ask.data("""mutation {
+          createSeat(input: {seatId: "a", code: "c"}, idempotencyKey: "k") { __typename }
+          updateSeats(inputs: [{id: "a", rowName: null, expectedVersion: 1}]) { __typename }
+          deleteSeat(id: "a", expectedVersion: 2) { __typename }
+        }""")
+    create, update, delete = seen
+    assert vars(create.pop("input")) == {"seat_id": "a", "code": "c", "row_name": strawberry.UNSET}
+    (row,) = update.pop("inputs")
+    assert vars(row) == {"id": "a", "code": strawberry.UNSET, "row_name": None, "expected_version": 1}
+    assert (create, update) == ({"idempotencyKey": "k"}, {})
+    assert delete == {"id": "a", "expectedVersion": 2}
+
+
 async def test_a_hook_around_a_batch(tmp_path: Path) -> None:
     """It sees all rows at once, may change them and leave some out; what it makes of them is judged row by row."""
 

@@ -76,6 +76,7 @@ class Till(Entity):
     """There is one."""
 
     cents: Int32 = 0
+    idempotency_key: str = ""
 
 
 CATALOG = Catalog(Shop, Article, Price, Till)
@@ -110,6 +111,30 @@ NO_SUCH_FIELD = [
         ": the server counts it at every write; the one that you have seen goes into expectedVersion.",
     ),
     ("updateShop", 'id: "s", canonicalName: "x"', "canonicalName", ": it is derived from shopName; give that."),
+    (
+        "createShop",
+        'shopName: "x", expectedVersion: 1',
+        "expectedVersion",
+        ": what is created has no version yet; leave it out.",
+    ),
+    (
+        "updateArticle",
+        'id: "a", expectedVersion: 1',
+        "expectedVersion",
+        ": Article keeps no version that could be expected; leave it out.",
+    ),
+    (
+        "updateShop",
+        'id: "s", idempotencyKey: "k"',
+        "idempotencyKey",
+        ": it stands beside the input, as an argument of its own.",
+    ),
+    (
+        "createTill",
+        'idempotencyKey: "k"',
+        "idempotencyKey",
+        ": what records have under this name is idempotencyKey_ in inputs; give that.",
+    ),
     ("updateShop", 'id: "s", shopNam: "x"', "shopNam", ". Did you mean 'shopName'?"),
 ]
 
