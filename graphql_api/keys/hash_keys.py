@@ -3,12 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong, about
 from graphql_api.keys.codec import shown
 from graphql_api.keys.segments import well_formed
 
 MOST_HASH_BYTES = 2048
+
+MOST_REMEMBERED = 1_024
+"""hash keys: records that are written or read together have most of theirs in common"""
 
 _ESCAPED = {"%": "%25", "|": "%7C", "#": "%23", "!": "%21", "/": "%2F"}
 _ESCAPES = str.maketrans(_ESCAPED)
@@ -29,6 +33,11 @@ class HashKeyParts:
 
 def hash_key(head: str, shard: str, values: Sequence[tuple[str, str]] = (), tenant: str | None = None) -> str:
     """The hash key of one shard of `head`, narrowed to the values of some properties."""
+    return _hash_key(head, shard, tuple(values), tenant)
+
+
+@lru_cache(MOST_REMEMBERED)
+def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant: str | None) -> str:
     if not head or any(map(_RESERVED.search, (head, shard, *(name for name, _ in values)))):
         raise ValueError(f"{head!r}, {shard!r} and the names of {values!r} cannot stand unescaped in a hash key")
     if tenant == "":

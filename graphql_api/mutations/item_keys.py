@@ -8,7 +8,7 @@ from graphql_api.catalog.items import to_attributes
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.read_entity import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
-from graphql_api.errors import EmptyKey, KeyTooLong, about
+from graphql_api.errors import EmptyKey, KeyTooLong, ShardQLError, about
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import MOST_KEY_BYTES, encode_tuple
 from graphql_api.keys.segments import join
@@ -124,8 +124,11 @@ def keys_of(entity: EntitySpec, values: Sequence[Any], tenant: str | None, gener
     """Every key under which a record may live, by the values of its whole primary key; one in a known generation."""
     for part, value in zip(entity.primary, values, strict=True):
         _refuse_empty(entity, part, value)
-    with about(_longest(entity.primary, values)):
+    try:
         range_key = encode_tuple(entity.indexes["by_id"].columns, values)
+    except ShardQLError:
+        with about(_longest(entity.primary, values)):
+            raise
     own_id = encoded_id(entity, values[: len(entity.ids)])
     return [Key(hash_text, range_key) for hash_text in hash_keys_of(entity, own_id, tenant, generation)]
 
