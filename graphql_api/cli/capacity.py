@@ -191,13 +191,13 @@ def _print(console: Console, found: EntityCapacity) -> None:
 
 def _attributes(found: EntityCapacity) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_footer=True)
-    table.add_column("", footer="")
-    table.add_column("attribute", footer="total")
-    table.add_column("example", no_wrap=True, overflow="ellipsis", max_width=60)
-    table.add_column("bytes", justify="right", footer=_number(found.bytes))
-    table.add_column("in", justify="right")
+    table.add_column("", footer="", no_wrap=True)
+    table.add_column("attribute", footer="total", no_wrap=True)
+    table.add_column("example", max_width=60)  # The only one that becomes narrower where room is short.
+    table.add_column("bytes", justify="right", footer=_number(found.bytes), no_wrap=True)
+    table.add_column("in", justify="right", no_wrap=True)
     for part in found.attributes:
-        example = Text(part.example.replace("\x01", ""))
+        example = Text(part.example.replace("\x01", ""), no_wrap=True, overflow="ellipsis")
         table.add_row("⚙" if part.generated else "", part.name, example, _number(part.bytes), f"{part.share:.0%}")
     return table
 

@@ -1,6 +1,7 @@
 """What records cost: sizes by DynamoDB's rules, shards, write units and storage, and the command that tells them."""
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -342,9 +343,9 @@ def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
 
 
-def run(*words: str) -> Result:
+def run(*words: str, width: int = 200) -> Result:
     """A command as a shell would run it; whatever it did not foresee comes through."""
-    result = CliRunner().invoke(app, words, env={"COLUMNS": "200", "TERM": "dumb"})
+    result = CliRunner().invoke(app, words, env={"COLUMNS": str(width), "TERM": "dumb"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -364,6 +365,15 @@ def test_capacity_of_the_example() -> None:
     assert "16, and 150 needed for 3,000,000,000 records" in result.stdout
     assert "! User has 16 shards and needs 150 for 3,000,000,000 records of 500 bytes" in result.stdout
     assert "⚙   firstNameRangeKey        firstNameCanonical#" in result.stdout
+
+
+def test_capacity_on_a_narrow_terminal() -> None:
+    """Where room is short examples become shorter, and every attribute still has its whole name and size."""
+    result = run("capacity", USERS, "--sample-records", "50", width=80)
+    shown = re.findall(r"^(?: ⚙ )? +(\w+) .* [\d.,]+ +\d+% *$", result.stdout, re.MULTILINE)
+    reported = reports(USERS, "--sample-records", "50")["User"]["attributes"]
+    assert {part["name"] for part in reported} <= {*shown}
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
 def test_capacity_as_json() -> None:
