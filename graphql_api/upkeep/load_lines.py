@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
@@ -16,9 +17,12 @@ from pydantic import ValidationError
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import system_clock
-from graphql_api.errors import InvalidRecord, ShardQLError, UnknownArgument, about, nearest
+from graphql_api.errors import InvalidRecord, InvalidValue, ShardQLError, UnknownArgument, about, nearest
 from graphql_api.keys.codec import shown
 from graphql_api.mutations.drafts import FIRST_VERSION, moment
+
+if sys.platform != "win32":
+    import fcntl
 
 BATCH = 1000
 BATCH_BYTES = 8 * 2**20
@@ -41,6 +45,8 @@ class Progress:
 
     head: str
     """digest of how the file begins and where it goes, to know it again"""
+    tail: str = ""
+    """digest of what stands in front of `offset`: another one, if the file was changed"""
     offset: int = 0
     lines: int = 0
     written: int = 0
@@ -80,16 +86,18 @@ async def load_lines(
     runs: one that was stopped goes on behind the last batch that the store acknowledged, if file, entity and `into`
     (the name of the store) are the same. Without `resume` it starts anew. `new`: the records are only now created.
     """
-    progress_path, rejects_path = path.with_name(f"{path.name}.progress"), path.with_name(f"{path.name}.rejected")
+    progress_path, rejects_path = _progress_of(path), path.with_name(f"{path.name}.rejected")
     with path.open("rb") as lines, rejects_path.open("ab") as rejects:
-        progress = _begin(lines, rejects, progress_path, f"{entity.name} {into}", resume=resume)
+        _refuse_others(rejects, path)
+        kept = _kept(progress_path) if resume else None
+        progress = _begin(lines, rejects, kept, f"{entity.name} {into}")
         show(progress)
         writing: _Writing | None = None
         try:
             # The next batch is read while the store writes the one before it.
             for now in _batches(entity, lines, progress, batch, new=new):
                 if writing is not None:
-                    progress = await _settle(writing, progress, rejects, progress_path)
+                    progress = await _settle(writing, progress, rejects, path)
                     show(progress)
                 if now.made:
                     progress = replace(progress, made={**progress.made, **now.made})
@@ -97,7 +105,7 @@ async def load_lines(
                 writing = asyncio.create_task(put_patiently(put_many, now.records)), now
                 await asyncio.sleep(0)
             if writing is not None:
-                progress = await _settle(writing, progress, rejects, progress_path)
+                progress = await _settle(writing, progress, rejects, path)
                 show(progress)
         finally:
             if writing is not None and not writing[0].done():
@@ -112,18 +120,42 @@ async def load_lines(
 # --- reading ---------------------------------------------------------------------------------------------------
 
 
-def _begin(lines: BinaryIO, rejects: BinaryIO, progress_path: Path, target: str, *, resume: bool) -> Progress:
+def _refuse_others(rejects: BinaryIO, path: Path) -> None:
+    """Keeps everybody else from loading the same file meanwhile, until `rejects` is closed.
+
+    Else what each of them rejects, and how far it has come, would be overwritten by the other.
+    """
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(rejects, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise InvalidValue(
+                f"{path} is just being loaded by another process. Wait for it, or load a copy of the file.",
+                argument="file",
+            ) from problem
+        except OSError:  # There are no locks on this file system.
+            return
+
+
+def _begin(lines: BinaryIO, rejects: BinaryIO, kept: Progress | None, target: str) -> Progress:
     """Goes to where an earlier load of the same file stopped, or to its beginning."""
     head = blake2b(lines.read(_HEAD_BYTES), digest_size=16, key=blake2b(target.encode()).digest()).hexdigest()
-    size = lines.seek(0, os.SEEK_END)
-    kept = _kept(progress_path) if resume else None
-    progress = kept if kept is not None and kept.head == head and kept.offset <= size else Progress(head)
+    is_the_same = kept is not None and kept.head == head and kept.tail == _digest_before(lines, kept.offset)
+    progress = kept if kept is not None and is_the_same else Progress(head, _digest_before(lines, 0))
     lines.seek(progress.offset)
     # What was rejected behind that place will be rejected again.
     if rejects.seek(0, os.SEEK_END) > progress.rejects_bytes:
         rejects.truncate(progress.rejects_bytes)
         rejects.seek(0, os.SEEK_END)
     return progress
+
+
+def _digest_before(lines: BinaryIO, offset: int) -> str:
+    """What the lines before a place end with; another one, if the file has none so far behind its beginning."""
+    begins = max(0, offset - _HEAD_BYTES)
+    lines.seek(begins)
+    text = lines.read(offset - begins)
+    return blake2b(text, digest_size=16).hexdigest() if begins + len(text) == offset else ""
 
 
 def _kept(progress_path: Path) -> Progress | None:
@@ -276,7 +308,7 @@ async def _settle(
     writing: _Writing,
     progress: Progress,
     rejects: BinaryIO,
-    progress_path: Path,
+    path: Path,
 ) -> Progress:
     """Waits for a batch, keeps what was rejected, and only then counts the batch as done."""
     task, batch = writing
@@ -292,8 +324,11 @@ async def _settle(
         rejects.write(json.dumps(kept, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
     rejects.flush()
     os.fsync(rejects.fileno())
+    with path.open("rb") as lines:
+        tail = _digest_before(lines, batch.offset)
     done = replace(
         progress,
+        tail=tail,
         offset=batch.offset,
         lines=batch.line,
         written=progress.written + len(batch.lines) + len(batch.rejects) - len(found),
@@ -301,8 +336,12 @@ async def _settle(
         rejects_bytes=rejects.tell(),
         made={number: ids for number, ids in progress.made.items() if int(number) > batch.line},
     )
-    _keep(done, progress_path)
+    _keep(done, _progress_of(path))
     return done
+
+
+def _progress_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.progress")
 
 
 def _keep(progress: Progress, progress_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from graphql_api import Catalog, Id, generated
 from graphql_api.catalog.entity import Entity
-from graphql_api.errors import ShardQLError, StoreUnavailable, Throttled, WrongTable
+from graphql_api.errors import InvalidValue, ShardQLError, StoreUnavailable, Throttled, WrongTable
 from graphql_api.upkeep import load_lines as module
 from graphql_api.upkeep.load_lines import Progress, load_lines
 from tests.depth import depth
@@ -197,6 +197,25 @@ async def test_cancelled_load_leaves_nothing_running(file: Path) -> None:
     assert (await load_lines(sink.put_many, PAYMENT, file)).written == 20
 
 
+async def test_two_loads_of_one_file(file: Path) -> None:
+    """While a file is loaded another load of it is refused, wherever that would go, and spoils nothing of the first."""
+    file.write_text("\n".join(["bad", *map(line, range(8))]), encoding="utf-8")
+    sink, other = Sink(), Sink()
+    refused: list[str] = []
+
+    async def put_many(records: Sequence[Entity]) -> list[ShardQLError | None]:
+        with pytest.raises(InvalidValue) as told:
+            await load_lines(other.put_many, PAYMENT, file, into="sqlite:///other.db")
+        refused.append(told.value.message)
+        return await sink.put_many(records)
+
+    done = await load_lines(put_many, PAYMENT, file, batch=4)
+    assert (done.written, done.rejected, other.batches) == (8, 1, [])
+    assert "is just being loaded by another process. Wait for it, or load a copy" in refused[0]
+    assert [kept["record"] for kept in rejects_of(file)] == ["bad"]
+    assert (await load_lines(other.put_many, PAYMENT, file)).written == 8
+
+
 async def test_unforeseen_end_leaves_nothing_running(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ends a load while the store is writing ends the write, too."""
     file.write_text("\n".join(map(line, range(20))), encoding="utf-8")
@@ -232,10 +251,11 @@ async def test_another_store_starts_anew(file: Path) -> None:
     [
         lambda file: file.write_text("\n".join(line(number, paid=1) for number in range(12)), encoding="utf-8"),
         lambda file: file.write_text("\n".join(map(line, range(250))), encoding="utf-8"),
+        lambda file: file.write_text(file.read_text(encoding="utf-8").replace("p300", "p30000"), encoding="utf-8"),
         lambda file: file.with_name(f"{file.name}.progress").write_bytes(b"\x00"),
         lambda file: file.with_name(f"{file.name}.progress").write_text("[1]"),
     ],
-    ids=["another-file", "shorter-file", "torn-progress", "foreign-progress"],
+    ids=["another-file", "shorter-file", "mended-file", "torn-progress", "foreign-progress"],
 )
 async def test_progress_that_does_not_fit(file: Path, change: Callable[[Path], object]) -> None:
     """Progress of another file, beyond the file's end or unreadable counts for nothing."""
