@@ -102,7 +102,7 @@ def _in_index(entity: EntitySpec, index: IndexSpec, problem: KeyTooLong, argumen
 
 def _longest(parts: Sequence[PropertySpec], values: Sequence[Any]) -> str | None:
     """The property to blame for a key that is too long; of a derived one, what it is derived from."""
-    sizes = [len(str(value).encode()) for value in values]
+    sizes = [len(str(value).encode(errors="surrogatepass")) for value in values]
     return parts[sizes.index(max(sizes))].given_by[0] if sizes else None
 
 

@@ -150,6 +150,20 @@ async def test_a_line_that_names_what_is_not_there(plainly: bool) -> None:
         assert await db.get(Person, "d") is not None
 
 
+@pytest.mark.parametrize("plainly", [False, True], ids=["checked", "plainly"])
+@pytest.mark.parametrize("name", ["personId", "email", "bossId", "group"])
+async def test_a_line_with_what_is_no_text(plainly: bool, name: str) -> None:
+    """A lone surrogate, wherever it stands, costs its own line and no other."""
+    async with open_catalog(PEOPLE, STORE) as db:
+        rejected = await load(
+            db, {"personId": "a"}, {"personId": "b", name: "\ud800"}, {"personId": "c"}, plainly=plainly
+        )
+        assert [line for line, _ in rejected] == [2]
+        assert "lone surrogate" in rejected[0][1]
+        found = await db.get_many(Person, ["a", "b", "c"])
+        assert [one is not None for one in found] == [True, False, True]
+
+
 async def test_a_line_whose_id_is_taken() -> None:
     """What stands is not replaced: a line with its id is rejected, unless it says the same."""
     async with open_catalog(PEOPLE, STORE) as db:
