@@ -9,7 +9,7 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import from_item, has_expired
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import Clock
-from graphql_api.errors import ShardQLError
+from graphql_api.errors import ShardQLError, for_one_of_several
 from graphql_api.mutations.commands import Command, Create, Replace
 from graphql_api.mutations.counters import raise_counters
 from graphql_api.mutations.creation import creation_changes
@@ -97,7 +97,10 @@ async def apply_each(
 async def in_turns(
     do: Callable[[T], Awaitable[Entity | None]], each: Sequence[T], keys: Sequence[Hashable]
 ) -> list[Entity | ShardQLError | None]:
-    """What each comes to: those with one key one after the other, others at the same time; None is no key."""
+    """What each comes to: those with one key one after the other, others at the same time; None is no key.
+
+    Where one fails for the moment, those behind it are left for later as well: it comes again, and then before them.
+    """
     answers: list[Entity | ShardQLError | None] = [None] * len(each)
     lines: dict[Hashable, list[int]] = {}
     for at, key in enumerate(keys):
@@ -105,17 +108,27 @@ async def in_turns(
     room = asyncio.Semaphore(AT_ONCE)
 
     async def go(line: Sequence[int]) -> None:
+        late: ShardQLError | None = None
         async with room:
             for at in line:
                 try:
-                    answers[at] = await do(each[at])
+                    answers[at] = _left_for_later(late) if late is not None else await do(each[at])
                 except ShardQLError as problem:
                     answers[at] = problem
+                    late = problem if problem.retryable else None
 
     async with asyncio.TaskGroup() as group:
         for line in lines.values():
             group.create_task(go(line))
     return answers
+
+
+def _left_for_later(problem: ShardQLError) -> ShardQLError:
+    """What is told of a write behind one of the same record that failed for the moment."""
+    later = for_one_of_several(problem)
+    later.message = f"It is left for later, since a write of the same record before it has failed: {problem.message}"
+    later.args = (later.message,)
+    return later
 
 
 def _named_by(command: Command) -> Hashable:

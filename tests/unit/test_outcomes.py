@@ -1,5 +1,7 @@
 """Writes of which no answer was heard: what may be sent again, and what nobody knows."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from graphql_api.errors import (
@@ -16,6 +18,8 @@ from graphql_api.errors import (
 from graphql_api.mutations import transaction
 from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
 from graphql_api.mutations.transaction import MOST_ASKED
+from graphql_api.store.values import Put, TogetherWrite
+from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, Author, Diary, Shelf
 from tests.unit.test_writes import Losing
 
@@ -81,6 +85,31 @@ async def test_a_process_that_stood_still(on_file: Shelf, monkeypatch: pytest.Mo
     with pytest.raises(OutcomeUnknown):
         await on_file.through(store).create(Author, author_id="a", name="Ada")
     assert len(store.tokens) == 1
+
+
+async def test_a_row_behind_one_that_comes_again(on_file: Shelf) -> None:
+    """Where a write fails for the moment, those of its record behind it wait too: what comes again keeps its order."""
+    await on_file.db.create(Author, author_id="a", name="Ada")
+    rows = [Update(AUTHOR, ["a"], {"name": name}, None, name) for name in ("Bea", "Cleo", "Dora")]
+    other = Create(AUTHOR, {"author_id": "b", "name": "Bob"}, "Bob")
+
+    class Patient(WrappedStore):
+        async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+            if any(isinstance(one, Put) and one.item.get("name") == "Cleo" for one in writes):
+                raise Throttled("Not so fast.")
+            await super().write_together(writes, token)
+
+    answers = await on_file.through(Patient(on_file.store)).apply_each([*rows, other])
+    assert [type(answer).__name__ for answer in answers] == ["Author", "Throttled", "Throttled", "Author"]
+    late = answers[2]
+    assert isinstance(late, Throttled)
+    assert late.retryable
+    assert late.message.startswith("It is left for later")
+    again = await on_file.db.apply_each([*rows, other])
+    assert [answer.name for answer in again if isinstance(answer, Author)] == ["Bea", "Cleo", "Dora", "Bob"]
+    found = await on_file.db.get(Author, "a")
+    assert found is not None
+    assert (found.name, found.version) == ("Dora", 4)
 
 
 def without_trace() -> StoreUnavailable:
