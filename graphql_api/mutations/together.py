@@ -13,7 +13,7 @@ from secrets import token_urlsafe
 from types import TracebackType
 from typing import Any, Self
 
-from graphql_api.errors import ConditionFailed, Conflict, StoreError, for_one_of_several
+from graphql_api.errors import ConditionFailed, Conflict, StoreDenied, StoreError, for_one_of_several
 from graphql_api.mutations.item_keys import key_of
 from graphql_api.mutations.transaction import is_certain
 from graphql_api.store.checks import MOST_TOGETHER
@@ -192,7 +192,7 @@ class Together:
         try:
             await self.inner.write_together([*group.writes.values()], group.token)
         except StoreError as problem:
-            if problem.retryable:
+            if problem.retryable or isinstance(problem, StoreDenied):
                 raise
             return False
         return True

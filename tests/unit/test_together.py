@@ -19,6 +19,7 @@ from graphql_api.errors import (
     ForeignKeyBroken,
     NotUnique,
     ShardQLError,
+    StoreDenied,
     StoreError,
     StoreRefused,
     StoreUnavailable,
@@ -306,6 +307,16 @@ async def test_who_heard_nothing_alone_is_sent_alone_again(store: Watched) -> No
         again = [many.write_together([new("a", 1)], "one"), many.write_together([new("b", 2)], "two")]
         assert await asyncio.gather(*again) == [None, None]
     assert await written(store, *"ab") == [None, "2"]
+
+
+async def test_a_denial_behind_silence(store: Watched) -> None:
+    """That nobody is let in any more says nothing of what was sent before: it is not sent alone, and has not failed."""
+    denied = [Trouble(StoreDenied("Not any more."))] * 2
+    store.once(Trouble(StoreUnavailable("Nothing was heard."), is_applied=True), *denied)
+    outcomes = await together(store, [new("a", 1)], [new("b", 2)])
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 2
+    assert set(store.sizes) == {2}
+    assert await written(store, *"ab") == ["1", "2"]
 
 
 async def test_patience_is_asked_of_everybody(store: Watched) -> None:
