@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import strawberry
-from strawberry.annotation import StrawberryAnnotation
 from strawberry.types.arguments import StrawberryArgument
 from strawberry.types.field import StrawberryField
 from strawberry.types.fields.resolver import StrawberryResolver
 
 from graphql_api.schema.connections import OnShardFailure
 from graphql_api.schema.context import Context
-from graphql_api.schema.scalars import or_null
+from graphql_api.schema.scalars import or_null, read_once
 from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT
 
 Info = strawberry.Info[Context, None]
@@ -49,7 +48,7 @@ class Argument:
         return StrawberryArgument(
             self.python_name,
             self.name,
-            StrawberryAnnotation(self.annotation if says_itself else or_null(self.annotation)),
+            read_once(self.annotation if says_itself else or_null(self.annotation)),
             description=self.description,
             default=self.default,
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from functools import lru_cache
 from inspect import cleandoc
 from types import MappingProxyType
 from typing import Any, NewType, Optional
@@ -21,6 +22,7 @@ from graphql import (
     value_from_ast_untyped,
 )
 from pydantic_core import to_jsonable_python
+from strawberry.annotation import StrawberryAnnotation
 from strawberry.types.enum import EnumValue, StrawberryEnumDefinition
 from strawberry.types.scalar import ScalarDefinition
 
@@ -225,6 +227,12 @@ def or_null(annotation: Any) -> Any:
     """The annotation of what may be null; `| None` does not know the types that Strawberry has made already."""
     optional: Any = Optional
     return optional[annotation]
+
+
+@lru_cache(maxsize=256)
+def read_once(annotation: Any) -> StrawberryAnnotation:
+    """An annotation as Strawberry has it, which reads it once for all fields and arguments that have it."""
+    return StrawberryAnnotation(annotation, namespace={})
 
 
 def name_of(codec: Codec[Any], enum_name: Callable[[type], str]) -> str:

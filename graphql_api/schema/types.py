@@ -10,7 +10,6 @@ from typing import Any, get_args, get_origin
 import strawberry
 from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
-from strawberry.annotation import StrawberryAnnotation
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
@@ -24,7 +23,7 @@ from graphql_api.schema.access import place_of
 from graphql_api.schema.cost import STORED
 from graphql_api.schema.names import Names, Register, at, property_name
 from graphql_api.schema.node_type import node_interface, record_type
-from graphql_api.schema.scalars import Bytes, Json, annotation_of, or_null
+from graphql_api.schema.scalars import Bytes, Json, annotation_of, or_null, read_once
 
 ModelType = Callable[[EntitySpec, str, type[BaseModel]], Any]
 """makes the type of a model inside of a record, at a property of an entity"""
@@ -71,7 +70,7 @@ def plain_field(
         **given,
     )
     made.python_name = python_name
-    made.type_annotation = StrawberryAnnotation(annotation, namespace={})
+    made.type_annotation = read_once(annotation)
     return made
 
 
