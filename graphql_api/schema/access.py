@@ -17,9 +17,10 @@ from graphql_api.errors import EmptyKey, Forbidden, InvalidRecord, InvalidValue,
 from graphql_api.mutations.commands import Guard
 from graphql_api.schema.loaders import Path
 from graphql_api.schema.names import property_name
-from graphql_api.search.conditions import narrowed, read_conditions
+from graphql_api.search.conditions import read_conditions
 from graphql_api.search.dialect import PYTHON
 from graphql_api.search.filters import Filter, conjuncts, property_in_filters, read_filter
+from graphql_api.search.narrowing import narrowed
 from graphql_api.search.request import SearchRequest
 
 log = logging.getLogger("shardql")

@@ -1,7 +1,7 @@
 """From arguments to one range: which hash key, which range in it, and what is known of the records it holds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphql_api.catalog.record_keys import check_names
@@ -21,9 +21,8 @@ from graphql_api.keys.codec import shown
 from graphql_api.keys.outside import split_outside, split_outside_prefix, split_outside_start
 from graphql_api.keys.ranges import Between, Condition, Eq, KeyRange, Prefix, range_of, raw_range
 from graphql_api.keys.record_key import RecordKey
-from graphql_api.keys.scalars import EnumCodec, Text
+from graphql_api.keys.scalars import Text
 from graphql_api.search.dialect import FLAT, PAGING, PYTHON, Dialect
-from graphql_api.search.filters import Filter, Test, as_condition
 from graphql_api.search.searched import Final, searched_value
 
 
@@ -131,59 +130,6 @@ def read_conditions(
         sort = tuple(conditions)
     words = ", ".join(reading.words)
     return Conditions(hash_values, key_range, reading.known, reading.bounds, words, sort, tuple(lead))
-
-
-def narrowed(index: IndexSpec, conditions: Conditions, tests: Sequence[Filter]) -> Conditions:
-    """The same with a narrower range, and fewer shards, where tests of a filter say so; they are made all the same."""
-    said: dict[str, list[Condition]] = {}
-    for test in tests:
-        condition = as_condition(test)
-        if isinstance(test, Test) and condition is not None:
-            said.setdefault(test.part.name, []).append(condition)
-    if not said:
-        return conditions
-    known, bounds = dict(conditions.known), dict(conditions.bounds)
-    for name, found in said.items():
-        match _strictest(found):
-            case Eq(value):
-                known.setdefault(name, value)
-            case Between(low, high) if name not in bounds:
-                bounds[name] = (low, high)
-    return replace(conditions, range=_narrowed_range(index, conditions, said), known=known, bounds=bounds)
-
-
-def _narrowed_range(index: IndexSpec, conditions: Conditions, said: Mapping[str, Sequence[Condition]]) -> KeyRange:
-    sort = conditions.sort
-    if sort is None or (sort and not isinstance(sort[-1], Eq)):
-        return conditions.range
-    more = list(sort)
-    for part in index.sort[len(sort) :]:
-        if part.property.name not in said or (index.raw and isinstance(part.property.codec, EnumCodec)):
-            break
-        more.append(_strictest(said[part.property.name]))
-        if not isinstance(more[-1], Eq):
-            break
-    if len(more) == len(sort):
-        return conditions.range
-    try:
-        if index.raw:
-            return raw_range(index.sort[0].column.codec, more[0])
-        return range_of(index.columns, [*conditions.lead, *more])
-    except (KeyTooLong, EmptyKey):
-        return conditions.range  # The records that such a filter wants have no place in an index, or it says so itself.
-
-
-def _strictest(found: Sequence[Condition]) -> Condition:
-    """One condition that holds wherever all of them do."""
-    exact = next((one for one in found if isinstance(one, Eq)), None)
-    if exact is not None:
-        return exact
-    prefix = next((one for one in found if isinstance(one, Prefix)), None)
-    if prefix is not None:
-        return prefix
-    low = next((one.low for one in found if isinstance(one, Between) and one.low is not None), None)
-    high = next((one.high for one in found if isinstance(one, Between) and one.high is not None), None)
-    return Between(low, high)
 
 
 # --- hash properties and ids -----------------------------------------------------------------------------------

@@ -20,11 +20,12 @@ from graphql_api.keys.codec import shown
 from graphql_api.keys.hash_keys import hash_key
 from graphql_api.keys.ranges import KeyRange, RangeValue
 from graphql_api.keys.segments import join
-from graphql_api.search.conditions import Conditions, narrowed, read_conditions
+from graphql_api.search.conditions import Conditions, read_conditions
 from graphql_api.search.dialect import Dialect
 from graphql_api.search.filters import Filter, all_of, conjuncts, read_filter, store_filter
 from graphql_api.search.history import history_test, of_current
 from graphql_api.search.item_values import has_default
+from graphql_api.search.narrowing import narrowed
 from graphql_api.search.page_token import PageToken, Place, digest, short_words, unpack
 from graphql_api.search.plan import Binding, Member, SearchPlan
 from graphql_api.search.request import MOST_SORTED, PAGE_WORDS, Paging, SearchRequest, read_budget, read_paging
