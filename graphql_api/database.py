@@ -10,17 +10,13 @@ from graphql_api.catalog.markers import IndexRef
 from graphql_api.catalog.record_keys import check_generation, check_names, named, opened, record_key, sealable
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import Clock, system_clock
-from graphql_api.errors import (
-    InvalidLimit,
-    ShardQLError,
-)
+from graphql_api.errors import InvalidLimit, ShardQLError
 from graphql_api.fanout.find_page import Count, count_records, find_page
-from graphql_api.fanout.index_reading import Work
+from graphql_api.fanout.find_records import RecordRead, RecordsFound, find_records
 from graphql_api.fanout.page import Page
 from graphql_api.keys.codec import shown
 from graphql_api.keys.record_key import RecordKey, RecordKeySeal
-from graphql_api.keys.segments import readable
-from graphql_api.mutations.apply import apply_each, delete_unbound, living_record, put_records
+from graphql_api.mutations.apply import apply_each, delete_unbound, put_records
 from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
 from graphql_api.mutations.drafts import given_values
 from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, keys_of
@@ -36,7 +32,7 @@ from graphql_api.search.searched import Final
 from graphql_api.store.bill import itemised
 from graphql_api.store.port import Store
 from graphql_api.store.tally import count_returned, count_search
-from graphql_api.store.values import Item, Key
+from graphql_api.store.values import Key
 
 E = TypeVar("E", bound=Entity)
 
@@ -174,7 +170,7 @@ class Database:
         consistent: bool,
         why: str | None = None,
         dialect: Dialect = PYTHON,
-    ) -> "RecordRead | SearchRequest":
+    ) -> RecordRead | SearchRequest:
         """What finds the record with these values of its primary key: a read by key, or a search for the last entry.
 
         Without sub ids it is the present entry of the id: the one that is always kept so, or else the last.
@@ -190,18 +186,9 @@ class Database:
             values = [*values, spec.current]
         return RecordRead(spec, keys_of(spec, values, self.tenant), consistent, why)
 
-    async def read_records(self, reads: Sequence["RecordRead"]) -> "RecordsFound":
+    async def read_records(self, reads: Sequence[RecordRead]) -> RecordsFound:
         """The records that these reads find, by one call of the store; one that is broken takes no other with it."""
-        now = self.clock()
-        keys = [*dict.fromkeys(key for read in reads for key in read.keys)]
-        with itemised() as bill:
-            items = await self.store.get_many(keys, reads[0].consistent)
-        answers = _answers(reads, dict(zip(keys, items, strict=True)), now)
-        found = sum(isinstance(answer, Entity) for answer in answers)
-        count_returned(found)
-        work = Work(fetched=len(keys))
-        work.took(self.clock() - now, bill)
-        return RecordsFound(answers, {**_described(reads), "read": {**work.describe(), "returned": found}})
+        return await find_records(self.store, reads, self.clock)
 
     # --- record keys -------------------------------------------------------------------------------------------
 
@@ -354,35 +341,6 @@ class Database:
             await delete_unbound(self.store, spec, values, self.tenant)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRead:
-    """A read of one record by every key that it can have: one for each generation of shards."""
-
-    entity: EntitySpec
-    keys: Sequence[Key]
-    consistent: bool
-    why: str | None
-    """in words, why it is read by key"""
-
-    def describe(self) -> dict[str, Any]:
-        """The read in words, in the shape of a plan."""
-        return {
-            **({} if self.why is None else {"why": self.why}),
-            "entity": self.entity.type_name,
-            "keys": [{"hashKey": key.hash, "rangeKey": readable(key.range)} for key in self.keys],
-            "consistent": self.consistent,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class RecordsFound:
-    """What reads by key have found, one by one, and what that took."""
-
-    answers: Sequence[Entity | ShardQLError | None]
-    """None where there is no record, an error where what is stored is none"""
-    explain: Mapping[str, Any]
-
-
 def _decides_alone(entity: EntitySpec) -> bool:
     """Whether a single record is put by a transaction, so that no other server gives its id another home meanwhile."""
     return len(entity.space.generations) > 1 and entity.current is None
@@ -399,26 +357,3 @@ def first_of(page: Page[Any]) -> Entity | None:
     """The only record that was asked for, if there is one."""
     found: Sequence[Entity] = page.items
     return found[0] if found else None
-
-
-def _answers(
-    reads: Sequence[RecordRead], items: Mapping[Key, Item | None], now: float
-) -> list[Entity | ShardQLError | None]:
-    answers: list[Entity | ShardQLError | None] = []
-    for read in reads:
-        try:
-            answers.append(living_record(read.entity, [items[key] for key in read.keys], now))
-        except ShardQLError as problem:
-            answers.append(problem)
-    return answers
-
-
-def _described(reads: Sequence[RecordRead]) -> dict[str, Any]:
-    """The reads in words: of several, how many keys of which entities."""
-    if len(reads) == 1:
-        return reads[0].describe()
-    return {
-        "entities": sorted({read.entity.type_name for read in reads}),
-        "records": len(reads),
-        "consistent": reads[0].consistent,
-    }

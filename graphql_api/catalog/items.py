@@ -120,6 +120,11 @@ def has_expired(spec: EntitySpec, item: Item, now: float) -> bool:
     return isinstance(expires, (int, Decimal)) and expires <= now
 
 
+def living(spec: EntitySpec, items: Iterable[Item | None], now: float) -> Item | None:
+    """What is there of a record, by the items at all keys that it can have; nothing, if it has expired."""
+    return next((item for item in items if item is not None and not has_expired(spec, item, now)), None)
+
+
 def _where(spec: EntitySpec, item: Item) -> str:
     """The stored record that an error is about."""
     key = [str(item[name]) for name in ("hashKey", "rangeKey") if name in item]

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from graphql_api.database import Database, RecordRead, RecordsFound
+from graphql_api.database import Database
 from graphql_api.errors import InvalidRecordKey, InvalidToken, MethodNotAllowed, ShardQLError
 from graphql_api.fanout.find_page import Count
+from graphql_api.fanout.find_records import RecordRead, RecordsFound
 from graphql_api.fanout.page import Page
 from graphql_api.keys.record_key import RecordKeySeal
 from graphql_api.schema.context import Caller

@@ -1,12 +1,11 @@
-"""Puts records in bulk, carries out commands one by one, and reads records by key."""
+"""Puts records in bulk, and carries out commands one by one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.items import from_item, has_expired
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import Clock
 from graphql_api.errors import ShardQLError, for_one_of_several
@@ -142,12 +141,6 @@ def _named_by(command: Command) -> Hashable:
 def _key_in(entity: EntitySpec, values: Any) -> Hashable:
     ids = [values.get(part.name) for part in entity.ids]
     return None if None in ids else (entity.name, *map(str, ids))
-
-
-def living_record(entity: EntitySpec, items: Iterable[Item | None], now: float) -> Entity | None:
-    """The record among the items at all keys that it can have, unless it has expired."""
-    living = (item for item in items if item is not None and not has_expired(entity, item, now))
-    return next((from_item(entity, item) for item in living), None)
 
 
 async def delete_unbound(store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> None:

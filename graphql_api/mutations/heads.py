@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphql_api.catalog.items import has_expired
+from graphql_api.catalog.items import has_expired, living
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import StoreError
 from graphql_api.keys.ranges import Eq, range_of
@@ -52,8 +52,7 @@ async def head_of(
     store: Store, entity: EntitySpec, values: Sequence[Any], currents: Currents, tenant: str | None, now: float
 ) -> Head:
     """The head of an id, of which the current record has been looked for."""
-    living = (item for item in currents.values() if item is not None and not has_expired(entity, item, now))
-    current = next(living, None)
+    current = living(entity, currents.values(), now)
     if current is not None and CURRENT_OF in current:
         return Head(currents, current, None, current[CURRENT_OF])
     assert entity.current is not None, "heads are read where current records are declared"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.items import from_item, has_expired
+from graphql_api.catalog.items import from_item, living
 from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import Clock
@@ -196,10 +196,10 @@ class _Writing:
         self.closed = None
         return old
 
-    async def _closed(self, key: Sequence[Any], found: Reading, living: Item) -> Reading:
+    async def _closed(self, key: Sequence[Any], found: Reading, stands: Item) -> Reading:
         """What stands there with the mark on it, of a record that nobody names; refuses if somebody does."""
         await refuse_named(self.store, self.entity, key, self.tenant, self.clock())
-        closed = self.closed = await close(self.store, living, self.clock())
+        closed = self.closed = await close(self.store, stands, self.clock())
         await refuse_named(self.store, self.entity, key, self.tenant, self.clock())
         return replace(found, standing={**found.standing, key_of(closed): closed}, living=closed)
 
@@ -221,13 +221,12 @@ class _Writing:
             return Reading(dict.fromkeys(keys), None)
         self.has_looked = True
         standing = dict(zip(keys, await self.store.get_many(keys, consistent=True), strict=True))
-        found = [item for item in standing.values() if item is not None]
-        living = next((item for item in found if not has_expired(entity, item, self.clock())), None)
-        reading = Reading(standing, living, base=living)
+        stands = living(entity, standing.values(), self.clock())
+        reading = Reading(standing, stands, base=stands)
         if entity.current is not None:
             reading.head = await read_head(self.store, entity, self._ids(values), self.tenant, self.clock())
-            reading.base = living if living is not None else reading.head.state
-        elif living is None and entity.sub_ids and self._goes_on:
+            reading.base = reading.head.state if stands is None else stands
+        elif stands is None and entity.sub_ids and self._goes_on:
             reading.base = await last_entry(self.store, entity, self._ids(values), self.tenant, self.clock())
         return reading
 

@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar
 
 from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.specs import EntitySpec
-from graphql_api.database import Database, RecordRead, first_of
+from graphql_api.database import Database, first_of
 from graphql_api.errors import QueryTooCostly, ShardQLError
 from graphql_api.fanout.find_page import Count
+from graphql_api.fanout.find_records import RecordRead
 from graphql_api.fanout.page import Page
 from graphql_api.search.dialect import PYTHON, Dialect
 from graphql_api.search.request import SearchRequest
