@@ -26,10 +26,11 @@ from graphql_api.keys.ranges import KeyRange
 from graphql_api.keys.segments import segment
 from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
 from graphql_api.mutations.item_keys import WRITE_ID
+from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import new_write_id, unchanged
 from graphql_api.store.port import Store
 from graphql_api.store.records import refuse_large
-from graphql_api.store.values import AttributeValue, Delete, Item, Key, Put, RangeRead, RowPage
+from graphql_api.store.values import AttributeValue, Check, Delete, Item, Key, Put, RangeRead, RowPage
 
 KEPT_SECONDS = 24 * 60 * 60
 
@@ -108,7 +109,8 @@ class Once:
 
         `carry_out` puts the answer in its transaction. Where it fails, the reason may be this very request, which
         somebody has carried out since it was looked for, or of which nobody has heard that it was carried out. So a
-        refusal counts only where that can be looked for.
+        refusal counts only where that can be looked for, and where nobody is just carrying it out: an engine may show
+        the record of a transaction a moment before the answer that it keeps.
         """
         kept = await self.kept()
         if kept is not None:
@@ -122,6 +124,8 @@ class Once:
                 if not isinstance(problem, StoreError):
                     raise
             if kept is None:
+                if not isinstance(problem, StoreError):
+                    await commit(self.store, [Check(self.key, unchanged(self.standing))])
                 raise
             answer = await self._again(kept)
         else:

@@ -16,6 +16,7 @@ from graphql_api.catalog.plain import DEEPEST
 from graphql_api.database import Database
 from graphql_api.errors import (
     AlreadyExists,
+    Conflict,
     Forbidden,
     IdempotencyMismatch,
     InvalidValue,
@@ -412,6 +413,37 @@ async def test_a_refusal_that_may_be_its_own_doing(db: Database) -> None:
             await replace(db, store=store).apply(command)
         assert caught.value.retryable
         assert await db.apply(command) == store.answer
+
+
+class UnderWay(WrappedStore):
+    """Shows what a transaction has written but for the answer that it keeps, until another one meets it."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.met = False
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        found = await super().get_many(keys, consistent)
+        return [item if self.met or "once!" not in key.hash else None for key, item in zip(keys, found, strict=True)]
+
+    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        if not self.met:
+            self.met = True
+            raise Conflict("Another transaction is under way, by order: try again.")
+        await super().write_together(writes, token)
+
+
+@on_both_engines
+async def test_its_own_doing_that_is_seen_in_parts(db: Database) -> None:
+    """Whoever sees what the very same request has written, and its answer not yet, waits for that."""
+    await made(db, create("m", None))
+    commands: list[Command] = [
+        Update(NOTE, ["m"], {"kind": Kind.loud}, 1, "update"),
+        Create(ORDER, {"order_id": "o", "entry": "v1", "status": "new"}, "create"),
+    ]
+    for command in commands:
+        answer = await db.apply(command)
+        assert await replace(db, store=UnderWay(db.store)).apply(command) == answer
 
 
 class Unheard(WrappedStore):
