@@ -205,10 +205,13 @@ class InvalidRecord(ShardQLError):
         argument: str | None = None,
         shard: str | None = None,
         fields: Sequence[FieldProblem] = (),
+        left_out: int = 0,
     ) -> None:
         super().__init__(message, argument=argument, shard=shard)
         self.fields = tuple(fields)
         """everything that is wrong, property by property"""
+        self.left_out = left_out
+        """how much more is wrong"""
 
     @property
     def extensions(self) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from graphql_api.keys import scalars
 
 FIRST_VERSION = 1
 
+MOST_TOLD = 100
+"""of what is wrong with one record"""
+
 
 def check_known(entity: EntitySpec, given: Iterable[str]) -> None:
     """Refuses properties that the entity does not have."""
@@ -83,14 +86,17 @@ def validated(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
                 ".".join(map(str, one["loc"])) or "record",
                 one["msg"] if one["input"] is not None else f"{one['msg']}, and not null",
             )
-            for one in wrong.errors(include_url=False, include_context=False)
+            for one in wrong.errors(include_url=False, include_context=False)[:MOST_TOLD]
         ]
-        raise InvalidRecord(all_wrong(entity, fields), argument=fields[0].field, fields=fields) from wrong
+        left_out = wrong.error_count() - len(fields)
+        message = all_wrong(entity, fields, left_out)
+        raise InvalidRecord(message, argument=fields[0].field, fields=fields, left_out=left_out) from wrong
 
 
-def all_wrong(entity: EntitySpec, fields: Iterable[FieldProblem]) -> str:
+def all_wrong(entity: EntitySpec, fields: Iterable[FieldProblem], left_out: int) -> str:
     """In one sentence what is wrong with a record."""
-    return f"{'; '.join(f'{entity.type_name}.{one.field}: {one.message}' for one in fields)}."
+    told = [f"{entity.type_name}.{one.field}: {one.message}" for one in fields]
+    return f"{'; '.join([*told, f'and {left_out:,} more'] if left_out else told)}."
 
 
 def moment(part: PropertySpec, now: float) -> Any:

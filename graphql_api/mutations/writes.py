@@ -168,6 +168,7 @@ class _Writing:
             record = draft(self.entity, command.values, old, self.clock(), restoring=self.restoring)
             if not self.restoring:
                 check_immutable(self.entity, self.name, old, record)
+                self._check_created(old, record)
         record = self._begun(found, record)
         await self._guard(old, record)
         await self._guard_history(found, record)
@@ -279,6 +280,15 @@ class _Writing:
         if stored != given or (command.changes[created.name] is None and stored is not None):
             given = command.changes[created.name]
             raise creation_changed(self.entity, self._ids(command.key), stored, given)
+
+    def _check_created(self, old: Entity, new: Entity) -> None:
+        """Refuses to put a record with another creation value than the one that stands there."""
+        created = self.entity.created
+        if created is None:
+            return
+        stored, given = value_of(old, created.name), value_of(new, created.name)
+        if stored is not None and stored != given:
+            raise creation_changed(self.entity, self._ids(self._key_of(new)), stored, given)
 
     # --- what must hold ----------------------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ def told_to_clients(entity: EntitySpec, dialect: Dialect, problem: ShardQLError)
     if isinstance(problem, InvalidRecord) and problem.fields:
         problem.fields = tuple(_field(entity, one) for one in problem.fields)
         problem.argument = problem.fields[0].field
-        problem.message = all_wrong(entity, problem.fields)
+        problem.message = all_wrong(entity, problem.fields, problem.left_out)
     problem.args = (problem.message,)
     return problem
 

@@ -76,6 +76,18 @@ async def test_created_may_be_given(tmp_path: Path, given: dict[str, int], creat
         assert found["user"] == {"created": created, "phone": "1"}
 
 
+async def test_an_address_keeps_its_moment(tmp_path: Path) -> None:
+    """So it is of an address, which has lain in the same shards from the first day."""
+    async with asked(users.catalog, tmp_path, graph=USERS) as ask:
+        put = "mutation ($input: PutEmailInput!) { putEmail(input: $input) { email { created userId } } }"
+        address = {"email": "ann@example.com", "userId": "u1", "created": 17}
+        await ask.data(put, {"input": address})
+        error = await ask.error(put, {"input": {**address, "created": 18}})
+        assert (error["extensions"]["code"], error["extensions"]["argument"]) == ("CREATION_CHANGED", "created")
+        found = await ask.data(put, {"input": {"email": "ann@example.com", "userId": "u2"}})
+        assert found["putEmail"]["email"] == {"created": 17, "userId": "u2"}
+
+
 # --- references ------------------------------------------------------------------------------------------------
 
 

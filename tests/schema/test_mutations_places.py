@@ -104,3 +104,14 @@ async def test_which_members_there_are(tmp_path: Path) -> None:
         assert error["message"] == "Map.ownColour: Input should be RED or BLUE_ISH, and not null."
         error = await ask.error(CREATE, {"input": {"mapId": "n", "coloursByDay": {"mo": "RED"}}})
         assert error["message"] == "Map.coloursByDay.mo: Input should be 'red' or 2."
+
+
+async def test_very_many_mistakes(tmp_path: Path) -> None:
+    """Of more mistakes than anybody reads the first hundred are told, and how many more there are."""
+    async with asked(CATALOG, tmp_path) as ask:
+        pins = {str(number): {"label": ""} for number in range(100)}
+        error = await ask.error(CREATE, {"input": {"mapId": "m", "namedPins": pins}})
+        fields = error["extensions"]["fields"]
+        assert len(fields) == 100
+        assert error["extensions"]["argument"] == fields[0]["field"] == "namedPins.0.lat_deg"
+        assert error["message"].endswith("; and 100 more.")
