@@ -1,6 +1,8 @@
 """Stores for tests: they wrap an engine to behave like another kind of engine, or to count what is asked of it."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from asyncio import Runner
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,6 +52,28 @@ class WrappedStore:
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+async def all_items(store: Store) -> list[Item]:
+    """Everything that is stored."""
+    found: list[Item] = []
+    page = await store.scan(0, 1, None)
+    while page.after is not None:
+        found += page.items
+        page = await store.scan(0, 1, page.after)
+    return [*found, *page.items]
+
+
+@contextmanager
+def on_a_loop(opening: Coroutine[Any, Any, Store], definition: TableDefinition) -> Iterator[tuple[Runner, Store]]:
+    """A table on an event loop of its own, for laws whose examples are not asynchronous."""
+    with Runner() as runner:
+        store = runner.run(opening)
+        runner.run(store.ensure_table(definition))
+        try:
+            yield runner, store
+        finally:
+            runner.run(store.close())
 
 
 class ReadByRead(WrappedStore):

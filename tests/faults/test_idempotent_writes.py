@@ -21,7 +21,7 @@ from graphql_api.errors import AlreadyExists, NotUnique, ShardQLError, StoreErro
 from graphql_api.mutations.commands import Command, Create, Remove, Update
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
-from graphql_api.store.values import Item, TogetherWrite, Write
+from graphql_api.store.values import TogetherWrite, Write
 from tests.depth import depth
 from tests.dynamodb_local import ROOT
 from tests.faults.conftest import Behind
@@ -29,7 +29,7 @@ from tests.faults.faults import AppliedThenReset, MeetsOthers
 from tests.faults.proxy import no_fault
 from tests.faults.rules import is_write, now_and_then
 from tests.faults.troubles import CALM
-from tests.stores import WrappedStore
+from tests.stores import WrappedStore, all_items
 
 WORKERS = 8
 BOARDS = ("a", "b", "c")
@@ -77,16 +77,6 @@ class Lossy(WrappedStore):
 def database(store: Store, tenant: str) -> Database:
     """The cards as they are seen through a store."""
     return Database(CATALOG, store, Seal([b"a secret of thirty-two bytes only"]), tenant=tenant, principal="somebody")
-
-
-async def everything(store: Store) -> list[Item]:
-    """All that is stored."""
-    found: list[Item] = []
-    page = await store.scan(0, 1, None)
-    while page.after is not None:
-        found += page.items
-        page = await store.scan(0, 1, page.after)
-    return [*found, *page.items]
 
 
 # --- half of the answers lost ----------------------------------------------------------------------------------
@@ -188,7 +178,7 @@ async def test_half_of_the_answers_lost_on_sqlite(tmp_path: Path, random: Random
         assert store.lost > len(answered) / 4
         store.losing = False
         await _asked_elsewhere(tmp_path / "cards.db", answered)
-        items = await everything(inner)
+        items = await all_items(inner)
         names = [item["hashKey"] for item in items if "~unique!" in item["hashKey"]]
         assert len(names) == sum("card!" in item["hashKey"] for item in items)
     finally:
@@ -276,7 +266,7 @@ async def test_requests_that_come_again_after_a_kill(shared: Store, tmp_path: Pa
         numbers = {card.name: card.num for card in answers if isinstance(card, Card)}
         assert numbers.keys() == sent
         assert {name: str(numbers[name]) for name in told if numbers[name]} == told
-    records = [item for item in await everything(shared) if item["hashKey"] == "killed|card!"]
+    records = [item for item in await all_items(shared) if item["hashKey"] == "killed|card!"]
     assert len({item["num"] for item in records}) == len({item["name"] for item in records}) == len(records)
 
 

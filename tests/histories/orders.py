@@ -12,7 +12,8 @@ from graphql_api.database import Database
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item
-from tests.stores import WrappedStore
+from tests.clocks import Clock
+from tests.stores import WrappedStore, all_items
 
 CURRENT = "~current"
 NOW = 100.0
@@ -67,22 +68,12 @@ CATALOG = Catalog(Order, Entry, Plain)
 
 
 @dataclass
-class Clock:
-    """What time it is."""
-
-    now: float = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
 class Shop:
     """The orders of one test: a tenant of its own in a table that tests share."""
 
     store: Store
     tenant: str = field(default_factory=lambda: f"t{uuid4().hex}")
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock = field(default_factory=lambda: Clock(NOW))
 
     @property
     def db(self) -> Database:
@@ -94,14 +85,7 @@ class Shop:
 
     async def items(self) -> list[Item]:
         """All records as they are stored."""
-        found: list[Item] = []
-        after = None
-        while True:
-            page = await self.store.scan(0, 1, after)
-            found += [item for item in page.items if item["hashKey"].startswith(f"{self.tenant}|")]
-            after = page.after
-            if after is None:
-                return found
+        return [item for item in await all_items(self.store) if item["hashKey"].startswith(f"{self.tenant}|")]
 
     async def histories(self) -> dict[str, list[str]]:
         """The versions of all orders by id, after a look at their current records."""

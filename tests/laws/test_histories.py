@@ -24,6 +24,7 @@ from tests.depth import examples
 from tests.dynamodb_local import Server
 from tests.laws.search_world import new_tenant, seen
 from tests.laws.test_search import SEAL, in_batches
+from tests.stores import on_a_loop
 
 CURRENT = "~current"
 SINCE = (0, 100, 200)
@@ -287,35 +288,27 @@ async def play(data: st.DataObject, store: Store, most: int) -> None:
 def test_histories_are_what_was_written(tmp_path_factory: pytest.TempPathFactory, request: Any) -> None:
     """After any writes, in any generation, entries and current records are those of the model, on every way to them."""
     folder: Path = tmp_path_factory.mktemp("histories")
-    with asyncio.Runner() as runner:
-        store = runner.run(open_sqlite(folder / "orders.db"))
-        runner.run(store.ensure_table(CATALOGS[0].table_definition()))
+    with on_a_loop(open_sqlite(folder / "orders.db"), CATALOGS[0].table_definition()) as (runner, store):
 
         @examples(25)
         @given(data=st.data())
         def law(data: st.DataObject) -> None:
             runner.run(play(data, store, most=4))
 
-        try:
-            seen.clear()
-            in_batches(law, request, CLASSES)
-        finally:
-            runner.run(store.close())
+        seen.clear()
+        in_batches(law, request, CLASSES)
 
 
 @pytest.fixture
-def local(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
+def remote(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
     """DynamoDB Local on an event loop of its own."""
-    with asyncio.Runner() as runner:
-        store = runner.run(dynamodb.open("history-laws"))
-        runner.run(store.ensure_table(CATALOGS[0].table_definition()))
-        yield runner, store
-        runner.run(store.close())
+    with on_a_loop(dynamodb.open("history-laws"), CATALOGS[0].table_definition()) as made:
+        yield made
 
 
-def test_the_same_on_dynamodb(local: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
+def test_the_same_on_dynamodb(remote: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
     """DynamoDB Local answers as the model does, too."""
-    runner, store = local
+    runner, store = remote
 
     @examples(5, deep=150)
     @given(data=st.data())

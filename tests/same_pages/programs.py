@@ -105,7 +105,7 @@ class Program:
             case "load":
                 await self.load(self.others())
             case "time":
-                self.twins.clock.seconds += self.choose("seconds", 1, 1, 3_600, LIFETIME)
+                self.twins.clock.now += self.choose("seconds", 1, 1, 3_600, LIFETIME)
                 self.forget_ties()
             case "growth":
                 self.grow()
@@ -207,7 +207,7 @@ class Program:
 
     async def long_after(self) -> None:
         """Tokens have expired, and both say so."""
-        self.twins.clock.seconds += LIFETIME
+        self.twins.clock.now += LIFETIME
         for number, kept in self.tokens.items():
             for tokens in kept[-1:]:
                 names = ("limit", "next_token")

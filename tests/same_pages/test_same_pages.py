@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.store.port import Store
+from tests.clocks import Clock
 from tests.depth import examples
 from tests.dynamodb_local import Server
 from tests.laws.search_world import NOW, Shape, World, build, new_tenant, seen, shapes
 from tests.laws.test_search import SEAL, in_batches
 from tests.same_pages.programs import STEPS, draw_program
-from tests.same_pages.twins import Clock, Twins
+from tests.same_pages.twins import Twins
 from tests.same_pages.waivers import WAIVERS, needed
 
 SIZES = [1, 1, 2, 2, 3, 3, 5, 5, 16]

@@ -8,19 +8,9 @@ from graphql_api import Catalog, Entity
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
 from graphql_api.fanout.page import Page
+from tests.clocks import Clock
 from tests.laws.search_world import seen
 from tests.same_pages.waivers import View, check_same
-
-
-class Clock:
-    """The time of both engines."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __call__(self) -> float:
-        """The present second."""
-        return self.seconds
 
 
 @dataclass

@@ -20,8 +20,9 @@ from tests.schema.asking import Asked, asking, opened
 from tests.schema.test_fuzz import CODES, JSON, LIMITS, right
 from tests.schema.test_nested_values import Address, Nested, Open, Tree
 from tests.schema.written import document, inline
+from tests.stores import all_items
 from tests.unit.things import Digits, Line, Settings, Thing
-from tests.writes.audit import all_items, check, sorted_out
+from tests.writes.audit import check, sorted_out
 
 
 class Account(Entity):

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from graphql_api.store.port import Store
+from tests.clocks import Clock
 from tests.dynamodb_local import NoServer
 from tests.dynamodb_local import running as required
 from tests.engines_report import LACKS, RAN
 from tests.store_contract.engines import KNOWN_TO_MISS, Engine, running
-from tests.store_contract.samples import TABLE, Clock
+from tests.store_contract.samples import TABLE
 
 
 @pytest.fixture(scope="session")

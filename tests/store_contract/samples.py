@@ -35,17 +35,6 @@ TABLE = TableDefinition(
 MOST_ROUNDS = 10_000
 
 
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        """The present second."""
-        return self.seconds
-
-
 def record(key: Key | tuple[str, str], **attributes: Any) -> dict[str, Any]:
     """A record at a key."""
     return {"hashKey": key[0], "rangeKey": key[1], **attributes}

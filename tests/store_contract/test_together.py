@@ -9,9 +9,10 @@ import pytest
 from graphql_api.errors import ConditionFailed, StoreRefused
 from graphql_api.store.port import Store
 from graphql_api.store.values import Check, Delete, Expect, Key, Put, TogetherWrite, Write
+from tests.clocks import Clock
 from tests.store_contract.engines import Engine
 from tests.store_contract.expectations import EXPECTATIONS, STANDING
-from tests.store_contract.samples import Clock, page, put, reading, record
+from tests.store_contract.samples import page, put, reading, record
 
 KEY = Key("h!", "r")
 OTHER = Key("h!", "other")
@@ -189,10 +190,10 @@ async def test_tokens_outlive_the_store(engine: Engine, store: Store, tmp_path: 
 async def test_tokens_are_forgotten(store: Store, clock: Clock) -> None:
     """A token counts for ten minutes, and afterwards as one that was never used."""
     await store.write_together([Put(record(KEY, a=1))], "token")
-    clock.seconds += 590
+    clock.now += 590
     with pytest.raises(StoreRefused):
         await store.write_together([Put(record(KEY, a=2))], "token")
-    clock.seconds += 20
+    clock.now += 20
     await store.write_together([Put(record(KEY, a=2))], "token")
     assert list(await store.get_many([KEY], True)) == [record(KEY, a=2)]
 

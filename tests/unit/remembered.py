@@ -10,7 +10,7 @@ from graphql_api.store.definitions import carried_attributes
 from graphql_api.store.filters import holds
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Key, Position, RangeRead, ReadAnswer, Row, RowPage
-from tests.stores import WrappedStore
+from tests.stores import WrappedStore, all_items
 
 
 @dataclass
@@ -37,14 +37,8 @@ class RememberedStore(WrappedStore):
         """Looks at everything."""
         definition = await self.inner.describe()
         assert definition is not None
-        after = None
-        while True:
-            page = await self.inner.scan(0, 1, after)
-            for item in page.items:
-                self._records[Key(item[definition.hash_attribute], item[definition.range_attribute])] = item
-            after = page.after
-            if after is None:
-                break
+        for item in await all_items(self.inner):
+            self._records[Key(item[definition.hash_attribute], item[definition.range_attribute])] = item
         for index in definition.indexes:
             carried = carried_attributes(definition, index)
             there = [(key, item) for key, item in self._records.items() if index.range_attribute in item]

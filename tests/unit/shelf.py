@@ -37,7 +37,8 @@ from graphql_api.mutations.item_keys import key_of
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, TogetherWrite, Write
-from tests.stores import WrappedStore
+from tests.clocks import Clock
+from tests.stores import WrappedStore, all_items
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])
 NOW = 1_800_000_000.25
@@ -129,22 +130,12 @@ CATALOG = Catalog(Author, Book, Loan, Pass, Ticket, Diary, Visit)
 
 
 @dataclass
-class Clock:
-    """What time it is."""
-
-    now: float = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
 class Shelf:
     """The library on a store, as one tenant has it."""
 
     store: Store
     tenant: str | None = None
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock = field(default_factory=lambda: Clock(NOW))
 
     @property
     def db(self) -> Database:
@@ -157,14 +148,7 @@ class Shelf:
     async def items(self) -> dict[Key, Item]:
         """Everything that this tenant has stored."""
         slot = "" if self.tenant is None else f"{self.tenant}|"
-        found: dict[Key, Item] = {}
-        after = None
-        while True:
-            page = await self.store.scan(0, 1, after)
-            found |= {key_of(item): item for item in page.items if _of_slot(key_of(item), slot)}
-            after = page.after
-            if after is None:
-                return found
+        return {key_of(item): item for item in await all_items(self.store) if _of_slot(key_of(item), slot)}
 
     async def check(self) -> None:
         """Each unique value and foreign key has exactly the item that stands for it, and what is named is there.

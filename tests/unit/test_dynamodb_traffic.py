@@ -9,7 +9,7 @@ import pytest
 from graphql_api.adapters.dynamodb.settings import DEFAULTS, DynamoSettings
 from graphql_api.adapters.dynamodb.traffic import MOST_SHARDS_REMEMBERED, RetryBudget, Traffic
 from graphql_api.errors import StoreRefused, StoreUnavailable
-from tests.store_contract.samples import Clock
+from tests.clocks import Clock
 
 
 def test_a_fresh_budget_has_its_floor() -> None:
@@ -34,9 +34,9 @@ def test_the_budget_fills_up_to_its_floor() -> None:
     budget = RetryBudget(0.1, 10, clock)
     for _ in range(10):
         budget.take()
-    clock.seconds += 0.35
+    clock.now += 0.35
     assert sum(budget.take() for _ in range(10)) == 3
-    clock.seconds += 60
+    clock.now += 60
     assert sum(budget.take() for _ in range(50)) == 10
 
 
@@ -128,14 +128,14 @@ async def test_breaker() -> None:
     with pytest.raises(StoreUnavailable, match="left alone"):
         await ask(traffic, "a", answered=True)
     await ask(traffic, "b", answered=True)
-    clock.seconds += 1
+    clock.now += 1
     async with traffic.place("Query", "a"):
         with pytest.raises(StoreUnavailable):
             await ask(traffic, "a", answered=True)
     traffic.unanswered("a")
     with pytest.raises(StoreUnavailable):
         await ask(traffic, "a", answered=True)
-    clock.seconds += 1
+    clock.now += 1
     await ask(traffic, "a", answered=True)
     await ask(traffic, "a", answered=True)
 

@@ -34,6 +34,7 @@ from graphql_api.mutations.idempotency import KEPT_SECONDS, SWEEP_GRACE, digest_
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Key, Put, TogetherWrite
+from tests.clocks import Clock
 from tests.stores import WrappedStore
 from tests.unit.conftest import Opened
 from tests.unit.engines import on_both_engines
@@ -101,16 +102,6 @@ class Spoiled(WrappedStore):
         await super().write_together(writes, token)
         if keeps and self.after is not None:
             await self.after()
-
-
-class Clock:
-    """A time that stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from graphql_api.shards.spaces import blake2b_number
 from graphql_api.store.values import Item
 from graphql_api.wiring import open_catalog
 from tests.depth import depth
+from tests.stores import all_items
 
 SEP = "\x01|"
 
@@ -111,14 +112,7 @@ async def db(tmp_path: Path) -> AsyncIterator[Database]:
 
 async def everything(db: Database) -> list[Item]:
     """All records of the table but its own."""
-    found: list[Item] = []
-    after = None
-    while True:
-        page = await db.store.scan(0, 1, after)
-        found += [each for each in page.items if not each["hashKey"].startswith("shardql!")]
-        after = page.after
-        if after is None:
-            return found
+    return [item for item in await all_items(db.store) if not item["hashKey"].startswith("shardql!")]
 
 
 # --- keys ------------------------------------------------------------------------------------------------------

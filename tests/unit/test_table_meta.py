@@ -20,7 +20,7 @@ from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Put, TableDefinition, TogetherWrite
 from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, admit_table, entries_of
 from graphql_api.wiring import Secrets, open_catalog
-from tests.stores import WrappedStore
+from tests.stores import WrappedStore, all_items
 
 NOW = 1_000
 SECRETS = Secrets((b"a secret of thirty-two bytes only",))
@@ -495,13 +495,7 @@ async def test_new_records_use_the_new_shards(tmp_path: Path) -> None:
         user = model_of(db.catalog, "User")
         await db.put_many([user(user_id=f"u{number}", created=1_999 + number % 2) for number in range(40)])
         found: dict[int, set[str]] = {1_999: set(), 2_000: set()}
-        after = None
-        while True:
-            page = await db.store.scan(0, 1, after)
-            for item in page.items:
-                if item["hashKey"].startswith("user!"):
-                    found[item["created"]].add(item["hashKey"])
-            after = page.after
-            if after is None:
-                break
+        for item in await all_items(db.store):
+            if item["hashKey"].startswith("user!"):
+                found[item["created"]].add(item["hashKey"])
     assert found == {1_999: {"user!"}, 2_000: {"user!00", "user!01", "user!02", "user!03"}}

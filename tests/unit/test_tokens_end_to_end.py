@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, canonical, derived, desc
-from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
+from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.catalog.markers import IndexRef
 from graphql_api.database import Database
 from graphql_api.errors import ExpiredToken, InvalidToken, ShardQLError, TokenAhead, TokenMismatch
 from graphql_api.fanout.page import Page
 from graphql_api.keys.urltext import from_text
 from graphql_api.search.seal import Seal
+from graphql_api.store.port import Store
+from tests.stores import on_a_loop
 
 OLD, NEW = b"the secret of yesterday, 32 bytes.", b"the secret of today is long enough"
 HOUR = 3600
@@ -90,7 +92,7 @@ class Served:
     """A database that other tests left alone."""
 
     runner: asyncio.Runner
-    store: SqliteStore
+    store: Store
     db: Database
 
     def search(self, index: IndexRef, *, db: Database | None = None, **arguments: Any) -> Page[Any]:
@@ -100,9 +102,8 @@ class Served:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The same people and pets for three tenants."""
-    with asyncio.Runner() as runner:
-        store = runner.run(open_sqlite(tmp_path_factory.mktemp("tokens") / "x.db"))
-        runner.run(store.ensure_table(CATALOG.table_definition()))
+    path = tmp_path_factory.mktemp("tokens") / "x.db"
+    with on_a_loop(open_sqlite(path), CATALOG.table_definition()) as (runner, store):
         db = Database(CATALOG, store, Seal([OLD]), clock=lambda: NOW)
         for tenant in (None, "acme", "other"):
             scoped = db.scoped(tenant=tenant)
@@ -111,7 +112,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             assert runner.run(scoped.put_many(mails)) == [None] * 9
             assert runner.run(scoped.put_many([Pet(pet_id=f"pet-{at}", created=at) for at in range(9)])) == [None] * 9
         yield Served(runner, store, db)
-        runner.run(store.close())
 
 
 SEARCHES: dict[str, tuple[IndexRef, dict[str, Any]]] = {

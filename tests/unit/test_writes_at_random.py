@@ -12,6 +12,7 @@ from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
 from graphql_api.mutations.closing import CLOSING, PATIENCE
 from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from tests.clocks import Clock
 from tests.depth import depth
 from tests.unit.conftest import Worlds
 from tests.unit.shelf import (
@@ -19,7 +20,6 @@ from tests.unit.shelf import (
     NOW,
     Author,
     Book,
-    Clock,
     Diary,
     Loan,
     Operation,

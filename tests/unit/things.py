@@ -18,7 +18,7 @@ from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
 from graphql_api.search.seal import Seal
-from tests.stores import CountingStore
+from tests.stores import CountingStore, on_a_loop
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])
 LONE = "a\ud800"
@@ -129,13 +129,10 @@ class Served:
 @contextmanager
 def served(folder: Path) -> Iterator[Served]:
     """One thing, one line and the settings, in a store of their own."""
-    with asyncio.Runner() as runner:
-        inner = runner.run(open_sqlite(folder / "x.db"))
-        runner.run(inner.ensure_table(CATALOG.table_definition()))
+    with on_a_loop(open_sqlite(folder / "x.db"), CATALOG.table_definition()) as (runner, inner):
         store = CountingStore(inner)
         db = Database(CATALOG, store, SEAL, clock=lambda: NOW)
         runner.run(db.put(Thing(thing_id="t-1", created=1, first_name="Jo", owner="o")))
         runner.run(db.put(Line(order="o-1", year=2026, category="electronics", num=1)))
         runner.run(db.put(Settings()))
         yield Served(runner, store, db)
-        runner.run(inner.close())

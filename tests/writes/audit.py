@@ -12,8 +12,8 @@ from graphql_api.catalog.specs import EntitySpec, PropertySpec
 from graphql_api.database import Database
 from graphql_api.keys.hash_keys import parse_hash_key
 from graphql_api.mutations.item_keys import WRITE_ID, item_of, key_of
-from graphql_api.store.port import Store
 from graphql_api.store.values import Item, Key
+from tests.stores import all_items
 
 OWNER, LAST, CLOSING = "_owner", "_last", "_closing"
 Said = tuple[tuple[str, str], ...]
@@ -34,18 +34,6 @@ class Table:
     """last numbers, by entity and group"""
     kept: list[Item] = field(default_factory=list)
     """answers under idempotency keys"""
-
-
-async def all_items(store: Store) -> list[Item]:
-    """Everything that is stored."""
-    found: list[Item] = []
-    after = None
-    while True:
-        page = await store.scan(0, 1, after)
-        found += page.items
-        after = page.after
-        if after is None:
-            return found
 
 
 def sorted_out(items: Sequence[Item], tenant: str | None) -> Table:

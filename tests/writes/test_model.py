@@ -29,7 +29,8 @@ from tests.dynamodb_local import Server
 from tests.faults.test_kills import check_entries
 from tests.laws.search_world import new_tenant, seen
 from tests.laws.test_search import in_batches
-from tests.writes.audit import Table, all_items, check, sorted_out
+from tests.stores import all_items, on_a_loop
+from tests.writes.audit import Table, check, sorted_out
 from tests.writes.club import CATALOGS, INDEXES, KINDS, MEMBERS, SINCE, Team, told_by
 from tests.writes.model import Model, Said, Step, Values
 from tests.writes.moves import IDS, Move, Wish, some
@@ -270,35 +271,27 @@ async def play(moves: Sequence[Move], store: Store, entries: Callable[[], None] 
 def test_writes_come_to_what_dictionaries_say(tmp_path_factory: pytest.TempPathFactory, request: Any) -> None:
     """Creates, updates, replacements and removals, retried, refused and at once, leave what a model says."""
     folder: Path = tmp_path_factory.mktemp("writes")
-    with asyncio.Runner() as runner:
-        store = runner.run(open_sqlite(folder / "club.db"))
-        runner.run(store.ensure_table(CATALOGS[0].table_definition()))
+    with on_a_loop(open_sqlite(folder / "club.db"), CATALOGS[0].table_definition()) as (runner, store):
 
         @examples(10)
         @given(moves=some(5, 20))
         def law(moves: list[Move]) -> None:
             runner.run(play(moves, store, lambda: check_entries(folder / "club.db")))
 
-        try:
-            seen.clear()
-            in_batches(law, request, CLASSES)
-        finally:
-            runner.run(store.close())
+        seen.clear()
+        in_batches(law, request, CLASSES)
 
 
 @pytest.fixture
-def on_a_loop(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
+def remote(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
     """DynamoDB Local on an event loop of its own."""
-    with asyncio.Runner() as runner:
-        store = runner.run(dynamodb.open("write-laws"))
-        runner.run(store.ensure_table(CATALOGS[0].table_definition()))
-        yield runner, store
-        runner.run(store.close())
+    with on_a_loop(dynamodb.open("write-laws"), CATALOGS[0].table_definition()) as made:
+        yield made
 
 
-def test_the_same_on_dynamodb(on_a_loop: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
+def test_the_same_on_dynamodb(remote: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
     """DynamoDB Local comes to the same."""
-    runner, store = on_a_loop
+    runner, store = remote
 
     @examples(3, deep=150)
     @given(moves=some(2, 8))
