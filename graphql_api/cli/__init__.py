@@ -1,9 +1,12 @@
 """The command line: `shardql <command>`, one module per command."""
 
+from typing import Annotated
+
 import typer
 
 from graphql_api.cli.capacity import capacity
 from graphql_api.cli.doctor import doctor
+from graphql_api.cli.examination import version_of
 from graphql_api.cli.explain import explain
 from graphql_api.cli.load import load
 from graphql_api.cli.new import new
@@ -16,7 +19,6 @@ from graphql_api.cli.token import token
 
 app = typer.Typer(
     name="shardql",
-    help="Exact search over any number of shards of a single-table database, declared once in Python.",
     epilog="A catalog is named as MODULE:CATALOG, for instance graphql_api.examples.users:catalog; a store by a URL: "
     "sqlite:///relative.db, sqlite:////absolute.db or dynamodb://table?region=eu-west-1.",
     no_args_is_help=True,
@@ -24,6 +26,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+def _tell_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shardql {version_of('shardql')}")
+        raise typer.Exit
+
+
+@app.callback()
+def shardql(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_tell_version, help="Tell the version, and nothing else."),
+    ] = False,
+) -> None:
+    """Exact search over any number of shards of a single-table database, declared once in Python."""
+
+
 app.command()(capacity)
 app.command()(doctor)
 app.command()(explain)

@@ -64,11 +64,12 @@ async def examine(address: str, store: str | None) -> Examination:
 
 def _versions() -> str:
     names = {"ShardQL": "shardql", "Strawberry": "strawberry-graphql", "Starlette": "starlette", "pydantic": "pydantic"}
-    packages = [f"{name} {_version(package)}" for name, package in names.items()]
+    packages = [f"{name} {version_of(package)}" for name, package in names.items()]
     return ", ".join([*packages, f"Python {platform.python_version()}"])
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of a package, as it is installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -338,3 +339,9 @@ def test_module_is_the_command() -> None:
         env={**os.environ, "PYTHONPATH": str(root)},
     )
     assert b"Usage: shardql" in listed.stdout
+
+
+def test_version() -> None:
+    """The command tells its version, and does nothing else."""
+    told = CliRunner().invoke(app, ["--version", "serve", USERS])
+    assert (told.exit_code, told.output) == (0, f"shardql {version('shardql')}\n")
