@@ -47,7 +47,7 @@ CHANGES = ["insert", "delete", "move", "growth", "move between rounds"]
 """classes of cases: a run that has not drawn one of them has shown nothing about it"""
 
 
-BATCHES, MOST_BATCHES = 4, 16
+BATCHES, MOST_BATCHES = 4, 28
 
 
 def in_batches(law: Callable[[], None], request: pytest.FixtureRequest, classes: Sequence[str] = ()) -> None:
@@ -116,7 +116,7 @@ def plain(world: World, items: Any) -> list[Record]:
 def test_every_walk_is_a_slice_of_the_sorted_answer(engines: Engines, request: pytest.FixtureRequest) -> None:
     """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
 
-    @examples(250, deep=2_500)
+    @examples(150, deep=2_500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -198,7 +198,7 @@ def _check_tied(search: Drawn, found: list[Record], expected: list[Record]) -> N
 def test_changes_during_a_walk_never_touch_other_records(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
 
-    @examples(125, deep=1_250)
+    @examples(80, deep=1_250)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

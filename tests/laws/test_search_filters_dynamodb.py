@@ -58,7 +58,7 @@ def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
 ) -> None:
     """Whatever the engine tests of a filter by itself: no record is lost or repeated, however small the budget."""
 
-    @examples(18, deep=250)
+    @examples(10, deep=250)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -73,7 +73,7 @@ def test_changes_during_a_filtered_walk_never_touch_other_records(
 ) -> None:
     """Whatever is inserted, deleted or moved, untouched records come once, in order, and no page has one twice."""
 
-    @examples(10, deep=150)
+    @examples(6, deep=150)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -84,7 +84,7 @@ def few_shards(shape: Shape) -> Shape:
 def test_the_same_programs_give_the_same_pages(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Whatever is written, deleted, loaded, grown and searched: pages, tokens, errors and records are the same."""
 
-    @examples(35, deep=1_000)
+    @examples(22, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         world = build(few_shards(data.draw(shapes(), label="shape")))
