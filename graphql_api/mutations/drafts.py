@@ -16,6 +16,8 @@ FIRST_VERSION = 1
 
 MOST_TOLD = 100
 """of what is wrong with one record"""
+NOT_NULL = ", and not null"
+"""stands behind what is wrong with a null"""
 
 
 def check_known(entity: EntitySpec, given: Iterable[str]) -> None:
@@ -84,7 +86,7 @@ def validated(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
         fields = [
             FieldProblem(
                 ".".join(map(str, one["loc"])) or "record",
-                one["msg"] if one["input"] is not None else f"{one['msg']}, and not null",
+                one["msg"] if one["input"] is not None else f"{one['msg']}{NOT_NULL}",
             )
             for one in wrong.errors(include_url=False, include_context=False)[:MOST_TOLD]
         ]

@@ -108,9 +108,7 @@ class Once:
         """What the request is answered: as before, if it was carried out before; else by carrying it out.
 
         `carry_out` puts the answer in its transaction. Where it fails, the reason may be this very request, which
-        somebody has carried out since it was looked for, or of which nobody has heard that it was carried out. So a
-        refusal counts only where that can be looked for, and where nobody is just carrying it out: an engine may show
-        the record of a transaction a moment before the answer that it keeps.
+        somebody has carried out since it was looked for, or of which nobody has heard that it was carried out.
         """
         kept = await self.kept()
         if kept is not None:
@@ -118,19 +116,28 @@ class Once:
         try:
             answer = await carry_out()
         except ShardQLError as problem:
-            try:
-                kept = await self.kept()
-            except StoreError:
-                if not isinstance(problem, StoreError):
-                    raise
+            kept = await self._kept_behind(problem)
             if kept is None:
-                if not isinstance(problem, StoreError):
-                    await commit(self.store, [Check(self.key, unchanged(self.standing))])
                 raise
             answer = await self._again(kept)
         else:
             await self._sweep()
         return answer
+
+    async def _kept_behind(self, problem: ShardQLError) -> Kept | None:
+        """The answer that is kept where the request has failed; without one the problem stands.
+
+        A refusal counts only where that can be looked for, and where nobody is just carrying the request out: an engine
+        may show the record of a transaction a moment before the answer that it keeps.
+        """
+        if isinstance(problem, StoreError):
+            with suppress(StoreError):
+                return await self.kept()
+            return None
+        kept = await self.kept()
+        if kept is None:
+            await commit(self.store, [Check(self.key, unchanged(self.standing))])
+        return kept
 
     async def _again(self, kept: Kept) -> Entity | None:
         """A kept answer, if the caller may still have it: rights may have changed since."""

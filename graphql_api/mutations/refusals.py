@@ -7,6 +7,7 @@ from graphql_api.catalog.markers import value_of
 from graphql_api.catalog.specs import EntitySpec
 from graphql_api.errors import ImmutableChanged, InvalidValue, UnknownArgument, VersionConflict
 from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.mutations.creation import creation_changed
 from graphql_api.mutations.drafts import check_changeable, check_known
 from graphql_api.mutations.pairs import refuse_current
 from graphql_api.store.values import Item
@@ -65,3 +66,13 @@ def check_immutable(entity: EntitySpec, name: str, old: Entity, new: Entity) -> 
                 f"{entity.type_name}.{part.name} never changes, and {name} has another value there. Leave it as it is.",
                 argument=part.name,
             )
+
+
+def check_created(entity: EntitySpec, old: Entity, new: Entity) -> None:
+    """Refuses to put a record with another creation value than the one that stands there."""
+    created = entity.created
+    if created is None:
+        return
+    stored, given = value_of(old, created.name), value_of(new, created.name)
+    if stored is not None and stored != given:
+        raise creation_changed(entity, [value_of(new, part.name) for part in entity.ids], stored, given)

@@ -28,7 +28,7 @@ from graphql_api.mutations.idempotency import Once, once
 from graphql_api.mutations.item_keys import current_item, item_of, key_of, keys_of
 from graphql_api.mutations.naming import record_name
 from graphql_api.mutations.pairs import current_after, current_writes, moved, touched
-from graphql_api.mutations.refusals import check_command, check_immutable, check_version
+from graphql_api.mutations.refusals import check_command, check_created, check_immutable, check_version
 from graphql_api.mutations.standing import Reading, in_place
 from graphql_api.mutations.transaction import commit
 from graphql_api.mutations.tries import in_some_tries, new_write_id, unchanged
@@ -168,7 +168,7 @@ class _Writing:
             record = draft(self.entity, command.values, old, self.clock(), restoring=self.restoring)
             if not self.restoring:
                 check_immutable(self.entity, self.name, old, record)
-                self._check_created(old, record)
+                check_created(self.entity, old, record)
         record = self._begun(found, record)
         await self._guard(old, record)
         await self._guard_history(found, record)
@@ -280,15 +280,6 @@ class _Writing:
         if stored != given or (command.changes[created.name] is None and stored is not None):
             given = command.changes[created.name]
             raise creation_changed(self.entity, self._ids(command.key), stored, given)
-
-    def _check_created(self, old: Entity, new: Entity) -> None:
-        """Refuses to put a record with another creation value than the one that stands there."""
-        created = self.entity.created
-        if created is None:
-            return
-        stored, given = value_of(old, created.name), value_of(new, created.name)
-        if stored is not None and stored != given:
-            raise creation_changed(self.entity, self._ids(self._key_of(new)), stored, given)
 
     # --- what must hold ----------------------------------------------------------------------------------------
 

@@ -54,11 +54,11 @@ def _of_model(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], depth: 
     return found
 
 
-def _from_map(given: Mapping[str, Any], kinds: Iterable[Any], depth: int) -> dict[str, Any]:
+def _from_map(given: Mapping[str, Any], kinds: Sequence[Any], depth: int) -> dict[str, Any]:
     """A map of JSON may be any of the models and maps that the annotations allow."""
     fields = _fields(kinds)
     names = {_key(fields, name): name for name in fields}
-    others = [args[1] for kind in kinds if len(args := get_args(kind)) == 2 and issubclass(get_origin(kind), Mapping)]
+    others = [inner for kind in kinds if _is_map(kind) for inner in _inside(kind)]
     found = {}
     for key, item in given.items():
         name = names.get(key, key)

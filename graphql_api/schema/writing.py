@@ -13,7 +13,7 @@ from graphql_api.errors import FieldProblem as Problem
 from graphql_api.errors import InvalidRecord, OutcomeUnknown, RecordNotFound, ShardQLError
 from graphql_api.fanout.index_reading import Work
 from graphql_api.mutations.commands import Command, Remove, may_repeat
-from graphql_api.mutations.drafts import all_wrong
+from graphql_api.mutations.drafts import NOT_NULL, all_wrong
 from graphql_api.schema.access import place_of
 from graphql_api.schema.arguments import Info
 from graphql_api.schema.given import names_inside
@@ -135,11 +135,11 @@ def _said_of(kinds: Sequence[Any], message: str) -> str:
     if not (isinstance(kind, type) and issubclass(kind, Enum) and message.startswith(_SHOULD_BE)):
         return message
     *names, last = (member.name for member in kind)
-    also = _NOT_NULL if message.endswith(_NOT_NULL) else ""
+    also = NOT_NULL if message.endswith(NOT_NULL) else ""
     return f"{_SHOULD_BE}{' or '.join(filter(None, [', '.join(names), last]))}{also}"
 
 
-_SHOULD_BE, _NOT_NULL = "Input should be ", ", and not null"
+_SHOULD_BE = "Input should be "
 
 
 def row_error(info: Info, problem: ShardQLError) -> WriteError:

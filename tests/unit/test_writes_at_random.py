@@ -44,6 +44,9 @@ EXPECTED = {
 }
 """codes of what a write may come to; everything else would be a mistake"""
 
+MOST_ROUNDS = 8
+"""of as many libraries as are asked for, where by chance one of the usual refusals is still missing"""
+
 
 class Draw:
     """Draws writes of a few records, so that they meet."""
@@ -179,10 +182,10 @@ async def outcome(write: Awaitable[Any]) -> Any:
         return problem
 
 
-async def play(shelf: Shelf, random: Random) -> tuple[set[str], bool]:
+async def play(shelf: Shelf, random: Random) -> set[str]:
     """Some writes one after the other, then some in turns, of which one may end in the middle; all is in order.
 
-    Gives the codes of what was refused, and whether a mark was left behind.
+    Gives the codes of what was refused.
     """
     draw, codes = Draw(random), set[str]()
     for _ in range(random.randint(2, 8)):
@@ -203,7 +206,7 @@ async def play(shelf: Shelf, random: Random) -> tuple[set[str], bool]:
         problem = await outcome(operation(shelf.db))
         assert not isinstance(problem, ShardQLError) or problem.code != "CONFLICT", (name, problem)
     await shelf.check()
-    return codes, marked
+    return codes
 
 
 def _at(operation: Operation, clock: Clock) -> Operation:
@@ -221,12 +224,14 @@ def checked(answer: Any) -> set[str]:
 
 async def test_writes_at_random(worlds: Worlds, random: Random) -> None:
     """No order of calls, no end in the middle and no clock leaves a double, a dangling name or a stuck mark."""
-    codes, marks = set[str](), 0
-    async for world in worlds.some(depth(80, 6_000)):
-        found, marked = await play(world, random)
-        codes |= found
-        marks += marked
-    assert {"ALREADY_EXISTS", "NOT_UNIQUE", "FOREIGN_KEY", "RECORD_NOT_FOUND"} <= codes
+    wanted = {"ALREADY_EXISTS", "NOT_UNIQUE", "FOREIGN_KEY", "RECORD_NOT_FOUND"}
+    codes = set[str]()
+    for _ in range(MOST_ROUNDS):
+        async for world in worlds.some(depth(80, 6_000)):
+            codes |= await play(world, random)
+        if wanted <= codes:
+            return
+    assert wanted <= codes
 
 
 async def test_writes_at_random_on_dynamodb(remote_worlds: Worlds, random: Random) -> None:
