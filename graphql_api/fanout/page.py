@@ -22,8 +22,8 @@ E = TypeVar("E", bound=Entity)
 MOST_HINT = 13
 """a page that looks at 8,192 records for each of its own is near the end of any budget"""
 
-MAX_TOKEN_CHARACTERS = 4096
-"""of a token with shards that lag"""
+MOST_OWING_CHARACTERS = 4096
+"""of a token of a page on which shards failed; the pages behind it add one place at most to what it owes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,10 @@ class Page(Generic[E]):
 
     @cached_property
     def cursors(self) -> Sequence[str]:
-        """For each record the token of its place: good as `after`, `before` and `next_token`."""
+        """For each record the token of its place: good as `after`, `before` and `next_token`.
+
+        Where shards failed on this page, the debts of some place may be too many for a token (StoreUnavailable).
+        """
         return [self._cursor(at) for at in range(len(self._hits))]
 
     @cached_property
@@ -142,7 +145,7 @@ class Page(Generic[E]):
     def _sealed(self, standing: Standing, hint: int = 0) -> str:
         plan = self._plan
         token = self._seal.seal(pack(plan.binding.token(standing, hint)), plan.tenant, plan.principal)
-        if standing.lagging and len(token) > MAX_TOKEN_CHARACTERS:
+        if self._found.failures and standing.lagging and len(token) > MOST_OWING_CHARACTERS:
             raise StoreUnavailable(
                 "Too many shards have failed at too many places of this walk: try again with the same token, which "
                 "stays good."

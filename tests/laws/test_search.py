@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
 from graphql_api.database import Database
+from graphql_api.fanout.page import Page
 from graphql_api.search.seal import Seal
 from graphql_api.store.port import Store
 from tests.depth import examples
@@ -111,6 +112,21 @@ def plain(world: World, items: Any) -> list[Record]:
     """Items of a page as plain records."""
     names = [*world.thing.model_fields]
     return [{name: getattr(item, name) for name in names} for item in items]
+
+
+def gone_on(
+    data: st.DataObject, page: Page[Any], places: list[int], onward: str | None, *, backward: bool
+) -> tuple[list[int], str | None]:
+    """The places that a walk has seen of a page, and its next token: at times that of one of the page's records.
+
+    Seen from some record, shards may have failed at too many places (StoreUnavailable).
+    """
+    if not places or data.draw(st.integers(0, 4), label="go on from a record"):
+        return places, onward
+    at = data.draw(st.integers(0, len(places) - 1), label="record")
+    token = page.cursors[at]
+    seen["cursor of a partial page"] += not page.complete
+    return (places[at:] if backward else places[: at + 1]), token
 
 
 def test_every_walk_is_a_slice_of_the_sorted_answer(engines: Engines, request: pytest.FixtureRequest) -> None:

@@ -17,7 +17,7 @@ from tests.depth import examples
 from tests.laws.filter_cases import Case, Search, draw_case
 from tests.laws.filter_world import World, Written, records
 from tests.laws.search_world import NOW, Record, new_tenant, seen
-from tests.laws.test_search import SEAL, Engines, Settle, engines, identity, in_batches
+from tests.laws.test_search import SEAL, Engines, Settle, engines, gone_on, identity, in_batches
 from tests.laws.test_search_failures import Faults, failing
 from tests.stores import Between, ReadByRead, Stingy, Unfiltered
 
@@ -345,9 +345,9 @@ async def _check_failures(data: st.DataObject, db: Database, settle: Settle, cas
         assert places == sorted(places)
         assert items == selected(search, [answer[place] for place in places])
         assert page.complete == (page.shards.failed == ())
-        token = page.start_cursor if backward and page.has_previous else page.next_token
-        assert page.complete or token is not None
-        if len(places) < limit and token is not None:
+        onward = page.start_cursor if backward and page.has_previous else page.next_token
+        assert page.complete or onward is not None
+        if len(places) < limit and onward is not None:
             assert page.stopped_by == "BUDGET" if page.complete else page.stopped_by in ("BUDGET", "SHARDS")
         else:
             assert page.stopped_by is None
@@ -355,11 +355,11 @@ async def _check_failures(data: st.DataObject, db: Database, settle: Settle, cas
         seen["a shard failed"] += failed
         seen["failed in a union"] += failed and len(search.parts) > 1
         seen["lagging"] += bool(page._plan.walk.begins.lagging)
-        if places and data.draw(st.integers(0, 4), label="go on from a record") == 0:
-            at = data.draw(st.integers(0, len(places) - 1), label="record")
-            places = places[at:] if backward else places[: at + 1]
-            token = page.cursors[at]
-            seen["cursor of a partial page"] += failed
+        try:
+            places, token = gone_on(data, page, places, onward, backward=backward)
+        except StoreUnavailable:
+            assert not page.complete
+            continue
         found += places
         if token is None:
             break

@@ -1,0 +1,125 @@
+"""What a token can owe: how many shards may have failed at how many places before a page is an error."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphql_api import Catalog, Entity, Id, Shards
+from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.database import Database
+from graphql_api.errors import StoreUnavailable
+from graphql_api.search.seal import Seal
+from graphql_api.store.port import Store
+from graphql_api.store.values import RangeRead
+from tests.schema.asking import asking
+from tests.stores import FailingStore, ReadByRead, all_items
+
+
+class Thing(Entity, shards=Shards(14)):
+    """A record in one of many shards."""
+
+    key: Id[str]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A table for things."""
+    store = await open_sqlite(tmp_path / "x.db")
+    await store.ensure_table(Catalog(Thing).table_definition())
+    yield store
+    await store.close()
+
+
+class Faults:
+    """Which shards fail, and with how many answers before."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, int] = {}
+        self.reads = Counter[str]()
+
+    def __call__(self, read: RangeRead) -> bool:
+        self.reads[read.hash_key] += 1
+        return self.reads[read.hash_key] > self.answers.get(read.hash_key, 1000)
+
+    def set(self, answers: dict[str, int]) -> None:
+        """From now on."""
+        self.answers = answers
+        self.reads.clear()
+
+
+async def _filled(store: Store, keys: list[str]) -> tuple[Database, Faults, list[str]]:
+    """A database whose reads bring one row each, its faults, and the shard of each key."""
+    faults = Faults()
+    db = Database(Catalog(Thing), FailingStore(ReadByRead(store, 1), faults), Seal([b"s" * 32]))
+    assert await db.put_many([Thing(key=key) for key in keys]) == [None] * len(keys)
+    shard_of = {item["key"]: str(item["hashKey"]) for item in await all_items(store) if "key" in item}
+    return db, faults, [shard_of[key] for key in keys]
+
+
+async def _partial(db: Database, limit: int, token: str | None = None) -> Any:
+    return await db.search(Thing.by_id, limit=limit, next_token=token, on_shard_failure="PARTIAL")
+
+
+async def test_a_page_whose_shards_failed_at_too_many_places_is_an_error_and_its_token_stays_good(store: Store) -> None:
+    """Nine places are one too many; when the shards answer again, the same token goes on."""
+    keys = [f"k{at:03}" for at in range(200)]
+    db, faults, shard_of = await _filled(store, keys)
+    shards = [*dict.fromkeys(shard_of)]
+    first = await _partial(db, 3)
+    faults.set(dict.fromkeys(shards[:9], 1))
+    with pytest.raises(StoreUnavailable, match="more than 8 places") as raised:
+        await _partial(db, 150, first.next_token)
+    assert raised.value.retryable
+    faults.set(dict.fromkeys(shards[:8], 1))
+    page = await _partial(db, 150, first.next_token)
+    assert len(page.shards.failed) == 8
+    faults.set({})
+    rest = await _partial(db, 500, page.next_token)
+    assert [item.key for item in first.items] == keys[:3]
+    assert sorted(item.key for item in [*page.items, *rest.items]) == keys[3:]
+
+
+async def test_the_cursor_of_a_record_may_owe_more_than_its_page(store: Store) -> None:
+    """Behind the first record of a page shards stand at nine places; behind its last one only one of them lags."""
+    keys = [f"k{at:03}" for at in range(200)]
+    db, faults, shard_of = await _filled(store, keys)
+    early, silent, *others = dict.fromkeys(shard_of)
+    faults.set({early: 0, silent: 0, **dict.fromkeys(others[:7], 1)})
+    first = await _partial(db, 100)
+    faults.set({silent: 0})
+    page = await _partial(db, 100, first.next_token)
+    with pytest.raises(StoreUnavailable, match="more than 8 places"):
+        _ = page.cursors
+    arguments = "limit: 100, nextToken: $from, onShardFailure: PARTIAL"
+    asked = f"query ($from: String) {{ page: thingById({arguments}) {{ nextToken edges {{ cursor }} }} }}"
+    answer = await asking(db).answer(asked, {"from": first.next_token})
+    (error,) = answer.body["errors"]
+    assert (error["path"], error["extensions"]["code"]) == (["page", "edges", 0, "cursor"], "STORE_UNAVAILABLE")
+    assert error["extensions"]["retryable"] is True
+    assert answer.body["data"] == {"page": None}
+    faults.set({})
+    rest = await _partial(db, 500, page.next_token)
+    assert rest.next_token is None
+    assert sorted(item.key for item in [*first.items, *page.items, *rest.items]) == keys
+
+
+async def test_a_page_on_which_no_shard_failed_is_never_refused_for_what_it_owes(store: Store) -> None:
+    """What it pays of a debt may end at a longer place than the one where the debt began."""
+    keys = [f"{letter}{at:02}".ljust(1000 if letter == "b" else 560, "x") for letter in "abc" for at in range(40)]
+    db, faults, shard_of = await _filled(store, keys)
+    fails_at_b, *fail_at_c = dict.fromkeys([shard_of[40], *shard_of[80:90]])
+    answers = {shard: shard_of[:90].count(shard) for shard in fail_at_c[:3]}
+    faults.set({fails_at_b: shard_of[:40].count(fails_at_b), **answers})
+    page = await _partial(db, 92)
+    faults.set({})
+    found = [item.key for item in page.items]
+    lengths = [len(page.next_token)]
+    while page.next_token is not None:
+        page = await _partial(db, 1, page.next_token)
+        found += [item.key for item in page.items]
+        lengths.append(len(page.next_token or ""))
+    assert sorted(found) == keys
+    assert lengths[0] <= 4096 < max(lengths) < 8192
