@@ -10,7 +10,7 @@ from graphql_api.catalog.entity import Entity
 from graphql_api.catalog.items import from_item, partial_record
 from graphql_api.errors import StoreUnavailable
 from graphql_api.fanout.find_page import Hit, PageFound, places_of
-from graphql_api.search.page_token import pack
+from graphql_api.search.page_token import Place, pack
 from graphql_api.search.plan import SearchPlan
 from graphql_api.search.request import SearchRequest
 from graphql_api.search.seal import Seal
@@ -112,7 +112,11 @@ class Page(Generic[E]):
 
         Where shards failed on this page, the debts of some place may be too many for a token (StoreUnavailable).
         """
-        return [self._cursor(at) for at in range(len(self._hits))]
+        tokens, shown = [], dict[int, Place]()
+        for hit in self._found.hits:
+            place = shown[hit.row.ordinal] = hit.place
+            tokens.append(self._token_at(place, shown))
+        return tokens[::-1] if self._plan.backward else tokens
 
     @cached_property
     def start_cursor(self) -> str | None:
@@ -135,12 +139,13 @@ class Page(Generic[E]):
         }
 
     def _cursor(self, at: int) -> str:
+        walked = len(self._hits) - at if self._plan.backward else at + 1
+        hits = self._found.hits[:walked]
+        return self._token_at(hits[-1].place, places_of(hits))
+
+    def _token_at(self, last: Place, shown: Mapping[int, Place]) -> str:
         """The token of a record's place, with the shards that stood earlier when the walk came by."""
-        plan, found = self._plan, self._found
-        walked = len(self._hits) - at if plan.backward else at + 1
-        hits = found.hits[:walked]
-        standing = plan.walk.after(places_of(hits), hits[-1].place, plan.ordinals, found.failures)
-        return self._sealed(standing)
+        return self._sealed(self._plan.walk.after(shown, last, self._plan.ordinals, self._found.failures))
 
     def _sealed(self, standing: Standing, hint: int = 0) -> str:
         plan = self._plan
