@@ -42,8 +42,8 @@ CALM = DynamoSettings(
 """takes no busy machine for a fault"""
 HASTY = replace(CALM, deadline=1.7, connect_seconds=0.3, read_seconds=0.5)
 """for faults that only a clock can notice: it gives up on an answer, and then on the whole call"""
-STEADY = replace(HASTY, deadline=CALM.deadline, attempts=8)
-"""for the same where they pass: there is time for another attempt"""
+STEADY = replace(CALM, connect_seconds=1.0, read_seconds=1.0, attempts=8, retry_floor=1000.0, breaker_failures=100)
+"""for the same where they pass: also a machine that stands still for a second leaves time for another attempt"""
 
 
 def settings_for(name: str, *, lasting: bool = True) -> DynamoSettings:

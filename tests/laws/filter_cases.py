@@ -26,7 +26,7 @@ from tests.laws.filter_world import (
     records,
     shapes,
 )
-from tests.laws.search_world import IDS, POOLS, ColumnShape, Drawn, Record, rank, seen
+from tests.laws.search_world import IDS, POOLS, SIZES, ColumnShape, Drawn, Record, rank, seen
 
 # --- filters ---------------------------------------------------------------------------------------------------
 
@@ -299,8 +299,8 @@ class Case:
         return [written.record for written in self.written]
 
 
-def draw_case(data: st.DataObject) -> Case:
+def draw_case(data: st.DataObject, sizes: Sequence[int] = SIZES) -> Case:
     """A catalog, records and a search, drawn one after the other."""
-    world = build(data.draw(shapes(), label="shape"))
+    world = build(data.draw(shapes(sizes), label="shape"))
     written = data.draw(records(world.shape), label="records")
     return Case(world, written, data.draw(searches(world, [one.record for one in written]), label="search"))

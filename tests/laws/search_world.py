@@ -75,6 +75,10 @@ HASHED: list[tuple[Hashed, bool | str]] = [
 ]
 """what an index is hashed by, and how it is sharded"""
 
+SIZES = (1, 2, 3, 5, 16, 150)
+FEW = (1, 1, 2, 2, 3, 3, 5, 5, 16) * 4 + (150,)
+"""how many shards there are; seldom many for an engine of which each one is a query of its own"""
+
 KEYS = ("key", "part", "sub_a", "sub_b")
 """what a primary key may be made of"""
 
@@ -115,7 +119,7 @@ class Shape:
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> Shape:
+def shapes(draw: st.DrawFn, sizes: Sequence[int] = SIZES) -> Shape:
     """An entity with an index over one to three properties."""
     names = iter(("alpha", "beta", "gamma"))
     columns: list[ColumnShape] = []
@@ -133,15 +137,15 @@ def shapes(draw: st.DrawFn) -> Shape:
             )
         )
     hash_property, sharded = draw(st.sampled_from(HASHED))
-    sizes = st.lists(st.sampled_from([1, 2, 3, 5, 16, 150]), min_size=1, max_size=3)
+    generations = st.lists(st.sampled_from(sizes), min_size=1, max_size=3)
     shape = Shape(
         composite=draw(st.booleans()),
         subs=draw(st.sampled_from([0, 0, 1, 2])),
         columns=tuple(columns),
         hash=hash_property,
         sharded=sharded,
-        sizes=tuple(draw(sizes)),
-        owner_sizes=tuple(draw(sizes)),
+        sizes=tuple(draw(generations)),
+        owner_sizes=tuple(draw(generations)),
         projection=draw(st.sampled_from(["ALL", "ALL", "KEYS_ONLY", "INCLUDE"])),
     )
     seen[f"projection {shape.projection}"] += 1
@@ -436,9 +440,9 @@ class Case:
         return getattr(self.world.thing, self.search.index)
 
 
-def draw_case(data: st.DataObject) -> Case:
+def draw_case(data: st.DataObject, sizes: Sequence[int] = SIZES) -> Case:
     """A catalog, records and a search, drawn one after the other."""
-    world = build(data.draw(shapes(), label="shape"))
+    world = build(data.draw(shapes(sizes), label="shape"))
     everything = data.draw(records(world.shape), label="records")
     search = data.draw(searches(world, everything), label="search")
     return Case(world, everything, search, data.draw(st.booleans(), label="reverse"))

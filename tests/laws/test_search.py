@@ -132,7 +132,7 @@ def gone_on(
 def test_every_walk_is_a_slice_of_the_sorted_answer(engines: Engines, request: pytest.FixtureRequest) -> None:
     """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
 
-    @examples(150, deep=2_500)
+    @examples(110, deep=2_500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -214,7 +214,7 @@ def _check_tied(search: Drawn, found: list[Record], expected: list[Record]) -> N
 def test_changes_during_a_walk_never_touch_other_records(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
 
-    @examples(80, deep=1_250)
+    @examples(60, deep=1_250)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -47,7 +47,7 @@ def failing(data: st.DataObject, engines: Engines, catalog: Catalog) -> tuple[Da
 def test_failed_shards_are_owed_and_paid(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Under PARTIAL the pages together hold every record once, each page in order; under FAIL pages are exact."""
 
-    @examples(65, deep=2_000)
+    @examples(50, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -60,7 +60,7 @@ def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
 ) -> None:
     """Whatever is filtered, joined or selected, however small the budget: no record is lost, repeated or miscounted."""
 
-    @examples(45, deep=2_000)
+    @examples(34, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -74,7 +74,7 @@ def test_changes_during_a_filtered_walk_never_touch_other_records(
 ) -> None:
     """Whatever is inserted, deleted or moved, untouched records come once, in order, and no page has one twice."""
 
-    @examples(32, deep=1_000)
+    @examples(24, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -89,7 +89,7 @@ def test_changes_during_a_filtered_walk_never_touch_other_records(
 def test_failed_shards_of_filtered_searches_are_owed_and_paid(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Under PARTIAL the pages together hold every record once, each in order, whatever fails on the way."""
 
-    @examples(32, deep=1_000)
+    @examples(24, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -86,7 +86,7 @@ def draw_asked(data: st.DataObject) -> Case:
 def test_every_walk_is_a_slice_of_the_sorted_answer(engine: Engine, request: pytest.FixtureRequest) -> None:
     """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
 
-    @examples(20, deep=1_000)
+    @examples(15, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_asked(data)
@@ -111,7 +111,7 @@ def test_changes_during_a_walk_never_touch_other_records(engine: Engine, request
 def test_graphql_and_python_give_the_same(engine: Engine, request: pytest.FixtureRequest) -> None:
     """Any arguments that a field takes, in any combination, give the page or the error that they give in Python."""
 
-    @examples(40, deep=4_000)
+    @examples(30, deep=4_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         world = build(data.draw(shapes(), label="shape"))

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -16,13 +15,12 @@ from graphql_api.store.port import Store
 from tests.clocks import Clock
 from tests.depth import examples
 from tests.dynamodb_local import Server
-from tests.laws.search_world import NOW, Shape, World, build, new_tenant, seen, shapes
+from tests.laws.search_world import FEW, NOW, World, build, new_tenant, seen, shapes
 from tests.laws.test_search import SEAL, in_batches
 from tests.same_pages.programs import STEPS, draw_program
 from tests.same_pages.twins import Twins
 from tests.same_pages.waivers import WAIVERS, needed
 
-SIZES = [1, 1, 2, 2, 3, 3, 5, 5, 16]
 CLASSES = [
     *(f"step {name}" for name in {*STEPS}),
     *(
@@ -72,22 +70,13 @@ def engines(dynamodb: Server, tmp_path: Path) -> Iterator[Engines]:
             runner.run(store.close())
 
 
-def few_shards(shape: Shape) -> Shape:
-    """The same with few shards, but for every thirtieth: each one is a query of its own."""
-    random = Random(str(shape))
-    if random.random() < 0.03:
-        return replace(shape, sizes=(150, *shape.sizes[1:]))
-    sizes, owner_sizes = (tuple(random.choices(SIZES, k=len(shape.sizes))) for _ in range(2))
-    return replace(shape, sizes=sizes, owner_sizes=owner_sizes)
-
-
 def test_the_same_programs_give_the_same_pages(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Whatever is written, deleted, loaded, grown and searched: pages, tokens, errors and records are the same."""
 
-    @examples(22, deep=1_000)
+    @examples(16, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        world = build(few_shards(data.draw(shapes(), label="shape")))
+        world = build(data.draw(shapes(FEW), label="shape"))
         seen["150 shards"] += 150 in world.shape.sizes
         engines.runner.run(_run(data, world, engines.twins(world), engines.folder))
 

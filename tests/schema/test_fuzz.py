@@ -202,11 +202,12 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
         runner.run(store.close())
 
 
-@examples(100)
+@examples(60)
 @given(query=DOCUMENTS)
 def test_any_valid_document(fuzzed: Fuzzed, query: str) -> None:
     """Any document that the schema admits runs, and each of its fields is answered or refused with a code."""
-    assert fuzzed.answer(query).executed or fuzzed.answer(query).status == 400
+    answer = fuzzed.answer(query)
+    assert answer.executed or answer.status == 400
     fuzzed.post(json.dumps({"query": query}).encode())
 
 
@@ -218,7 +219,7 @@ def test_any_invalid_document(fuzzed: Fuzzed, query: str) -> None:
     fuzzed.post(json.dumps({"query": query}).encode())
 
 
-@examples(500)
+@examples(350)
 @given(call=calls(anything=False))
 def test_any_arguments(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
     """Any values in their types are answered alike as literals and as variables."""
@@ -232,7 +233,7 @@ def test_any_arguments(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) ->
     fuzzed.post(json.dumps({"query": by_variables, "variables": given}).encode())
 
 
-@examples(400)
+@examples(300)
 @given(call=calls(anything=True))
 def test_arguments_of_any_type(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
     """Values of any other type are refused with a code, as literals and as variables."""

@@ -144,7 +144,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
         runner.run(opening.__aexit__(None, None, None))
 
 
-@examples(500)
+@examples(350)
 @given(call=calls(anything=False))
 def test_any_arguments(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
     """Any values in their types are written or refused with a code, as literals and as variables."""
@@ -155,7 +155,7 @@ def test_any_arguments(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) ->
     fuzzed.answer(field, by_variables, json.loads(json.dumps(given)))
 
 
-@examples(300)
+@examples(200)
 @given(call=calls(anything=True))
 def test_arguments_of_any_type(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
     """Values of any other type are refused with a code."""

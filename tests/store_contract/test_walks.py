@@ -17,7 +17,7 @@ NUMBERED = count()
 SHARDS = ("", "00", "01", "0a", "zz")
 
 
-@with_stores(examples(120))
+@with_stores(examples(90))
 @given(data=st.data(), index=st.sampled_from([None, "byText", "byNumber"]), descending=st.booleans())
 async def test_walks_find_every_row_once(
     store: Store, data: st.DataObject, index: str | None, descending: bool
@@ -60,7 +60,7 @@ def _half_open(values: st.SearchStrategy[Any]) -> st.SearchStrategy[KeyRange]:
     return low | high
 
 
-@with_stores(examples(30))
+@with_stores(examples(15))
 @given(limit=st.integers(1, 7), want=st.integers(1, 9), descending=st.booleans(), by_position=st.booleans())
 async def test_walks_through_ties(store: Store, limit: int, want: int, descending: bool, by_position: bool) -> None:
     """Rows that all tie are found once each, in the one order of the engine, forward and exactly reversed."""

@@ -117,7 +117,7 @@ async def test_an_even_spread_reads_at_most_twice_the_page_and_three_of_each_sha
     shards: int, tmp_path: Path, random: Random
 ) -> None:
     """On an engine that answers shard by shard: 2·L + 3·n records and n + 10 % calls a page, 99 % within 4 rounds."""
-    records = depth(1_500, 30_000)
+    records = depth(1_000, 30_000)
     db, thing = await _fill(tmp_path / "x.db", shards, _even, records, random)
     for limit in _limits():
         costs = await _walk(db, thing, "by_place", limit, ReadByRead, records)
@@ -133,7 +133,7 @@ async def test_a_skewed_spread_stays_within_four_rounds_and_half_again(
     spread: Spread, shards: int, tmp_path: Path, random: Random
 ) -> None:
     """Half of all in one shard, Zipf, or nearly all shards empty: 99 % within 4 rounds, 1.5 times the bound at most."""
-    records = depth(1_000, 30_000)
+    records = depth(700, 30_000)
     db, thing = await _fill(tmp_path / "x.db", shards, spread, records, random)
     for limit in _limits():
         costs = await _walk(db, thing, "by_place", limit, ReadByRead, records)
