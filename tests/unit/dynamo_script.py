@@ -39,8 +39,15 @@ DESCRIPTION: dict[str, Any] = {
     ],
 }
 
-QUICK = DynamoSettings(backoff_base=0.001, backoff_cap=0.002, breaker_failures=100)
-"""pauses that a test does not feel"""
+QUICK = DynamoSettings(
+    deadline=60.0,
+    connect_seconds=10.0,
+    read_seconds=20.0,
+    backoff_base=0.001,
+    backoff_cap=0.002,
+    breaker_failures=100,
+)
+"""pauses that a test does not feel; takes no busy machine for a fault"""
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,11 @@ class Script:
         async with self.changed:
             await self.changed.wait_for(lambda: self.in_flight >= requests)
 
+    async def idle(self) -> None:
+        """Waits until no request is on its way."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.in_flight == 0)
+
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Plays one step."""
         operation = request.headers["X-Amz-Target"].partition(".")[2]
@@ -124,7 +136,9 @@ class Script:
         try:
             await asyncio.sleep(reply.after)
         finally:
-            self.in_flight -= 1
+            async with self.changed:
+                self.in_flight -= 1
+                self.changed.notify_all()
         if reply.drop and request.transport is not None:
             request.transport.abort()
         return reply.response()
