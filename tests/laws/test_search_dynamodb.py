@@ -14,7 +14,7 @@ from graphql_api.database import Database
 from graphql_api.store.values import TableDefinition
 from tests.depth import examples
 from tests.dynamodb_local import Server
-from tests.laws.search_world import FEW, NOW, Case, draw_case, new_tenant
+from tests.laws.search_world import NOW, Case, draw_case, new_tenant
 from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches
 
 
@@ -54,7 +54,7 @@ def test_every_walk_is_a_slice_of_the_sorted_answer(local: Local, request: pytes
     @examples(14, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        case = draw_case(data, FEW)
+        case = draw_case(data, few=True)
         local.runner.run(check_walks(data, local.database(case), settled, case))
 
     in_batches(law, request)
@@ -66,7 +66,7 @@ def test_changes_during_a_walk_never_touch_other_records(local: Local, request: 
     @examples(12, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        case = draw_case(data, FEW)
+        case = draw_case(data, few=True)
         # The order of ties differs from tenant to tenant: a case could not be drawn again.
         assume(not case.search.raw)
         local.runner.run(check_changes(data, local.database(case), settled, case))

@@ -26,7 +26,7 @@ from tests.same_pages.twins import Twins, error_view, plain
 KEY_SEAL = RecordKeySeal(b"this secret never changes at all")
 STEPS = [
     *("page", "page", "page", "page", "page", "page backward", "page backward", "write", "write", "update", "delete"),
-    *("get", "load", "record key", "growth", "time", "mistake"),
+    *("get", "load", "record key", "growth", "time", "mistake", "mistake"),
 ]
 BAD_LINES = [b"no json\n", b"{}\n", b'{"key": "a", "colour": 1}\n', b"[1]\n", b'{"key": ""}\n', b"\xff\n"]
 MISTAKES: list[dict[str, Any]] = [
@@ -217,8 +217,13 @@ class Program:
         """What no search takes, is refused by both in the same words."""
         number = self.choose("search", *range(len(self.searches)))
         search = self.searches[number]
-        handed_out = [tokens for other, kept in self.tokens.items() if other != number for tokens in kept]
-        mistakes = [*MISTAKES, *({"next_token": tokens[0]} for tokens in handed_out)]
+        of_others = [
+            {"next_token": tokens[0]}
+            for other, kept in self.tokens.items()
+            for tokens in kept
+            if other != number and tokens[0] is not None
+        ]
+        mistakes = of_others if of_others and self.choose("token of another search", True, False) else MISTAKES
         given = {**search.arguments, "filter": self.filters[number], **self.choose("mistake", *mistakes)}
         index = getattr(self.world.thing, search.index)
         principal = self.choose("principal", None, "somebody else")

@@ -15,7 +15,7 @@ from graphql_api.store.port import Store
 from tests.clocks import Clock
 from tests.depth import examples
 from tests.dynamodb_local import Server
-from tests.laws.search_world import FEW, NOW, World, build, new_tenant, seen, shapes
+from tests.laws.search_world import NOW, World, build, few_shards, new_tenant, seen, shapes
 from tests.laws.test_search import SEAL, in_batches
 from tests.same_pages.programs import STEPS, draw_program
 from tests.same_pages.twins import Twins
@@ -73,10 +73,10 @@ def engines(dynamodb: Server, tmp_path: Path) -> Iterator[Engines]:
 def test_the_same_programs_give_the_same_pages(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Whatever is written, deleted, loaded, grown and searched: pages, tokens, errors and records are the same."""
 
-    @examples(16, deep=1_000)
+    @examples(20, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        world = build(data.draw(shapes(FEW), label="shape"))
+        world = build(few_shards(data.draw(shapes(), label="shape")))
         seen["150 shards"] += 150 in world.shape.sizes
         engines.runner.run(_run(data, world, engines.twins(world), engines.folder))
 
