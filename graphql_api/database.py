@@ -4,35 +4,57 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.markers import IndexRef
-from graphql_api.catalog.record_keys import check_generation, check_names, named, opened, record_key, sealable
-from graphql_api.catalog.specs import EntitySpec
 from graphql_api.clock import Clock, system_clock
+from graphql_api.codecs import RecordKey, RecordKeySeal, shown
 from graphql_api.errors import InvalidLimit, ShardQLError
-from graphql_api.fanout.find_page import Count, count_records, find_page
-from graphql_api.fanout.find_records import RecordRead, RecordsFound, find_records
-from graphql_api.fanout.page import Page
-from graphql_api.keys.codec import shown
-from graphql_api.keys.record_key import RecordKey, RecordKeySeal
-from graphql_api.mutations.apply import apply_each, delete_unbound, put_records
-from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
-from graphql_api.mutations.drafts import given_values
-from graphql_api.mutations.item_keys import encoded_id, hash_keys_of, keys_of
-from graphql_api.mutations.together import Together
-from graphql_api.mutations.writes import carry_out
-from graphql_api.search.dialect import OPTIONS, PAGING, PYTHON, Dialect
-from graphql_api.search.plan import SearchPlan
-from graphql_api.search.planner import plan_search
-from graphql_api.search.primary_key import primary_values, whole_key, written_key
-from graphql_api.search.request import COUNT_BUDGET, MOST_COUNTED, PAGE_WORDS, SearchRequest
-from graphql_api.search.seal import Seal
-from graphql_api.search.searched import Final
-from graphql_api.store.bill import itemised
-from graphql_api.store.port import Store
-from graphql_api.store.tally import count_returned, count_search
-from graphql_api.store.values import Key
+from graphql_api.model import (
+    Catalog,
+    Entity,
+    EntitySpec,
+    IndexRef,
+    check_generation,
+    check_names,
+    entity_of_key,
+    opened,
+    record_key,
+    sealable,
+)
+from graphql_api.query import (
+    COUNT_BUDGET,
+    MOST_COUNTED,
+    OPTIONS,
+    PAGE_WORDS,
+    PAGING,
+    PYTHON,
+    Dialect,
+    Final,
+    Seal,
+    SearchPlan,
+    SearchRequest,
+    plan_search,
+    primary_values,
+    whole_key,
+    written_key,
+)
+from graphql_api.query.execution import Count, Page, RecordRead, RecordsFound, count_records, find_page, find_records
+from graphql_api.runtime import count_returned, count_search, itemised
+from graphql_api.storage import Key, Store
+from graphql_api.writes import (
+    Command,
+    Create,
+    Remove,
+    Replace,
+    Together,
+    Update,
+    apply_each,
+    carry_out,
+    delete_unbound,
+    encoded_id,
+    given_values,
+    hash_keys_of,
+    keys_of,
+    put_records,
+)
 
 E = TypeVar("E", bound=Entity)
 
@@ -195,13 +217,13 @@ class Database:
     def seal_key(self, of: Entity | RecordKey) -> str:
         """The text by which clients name a record for ever: its `id` in GraphQL."""
         key = of if isinstance(of, RecordKey) else record_key(of)
-        return self.key_seal.seal(sealable(named(self.catalog.entities, key, "of"), key, self.tenant))
+        return self.key_seal.seal(sealable(entity_of_key(self.catalog.entities, key, "of"), key, self.tenant))
 
     def open_key(self, text: str, entity: type[Entity] | None = None, *, argument: str = "text") -> RecordKey:
         """The key in such a text; `entity`: what it has to name a record of."""
         origin = None if entity is None else self.catalog.entity(entity).name
         key = self.key_seal.open(text, origin=origin, tenant=self.tenant, argument=argument)
-        return opened(named(self.catalog.entities, key, argument), key, argument)
+        return opened(entity_of_key(self.catalog.entities, key, argument), key, argument)
 
     def id_or_key(self, spec: EntitySpec, id: Any) -> Any:
         """What was given as an id: the record key in it, if it is a sealed one."""
@@ -217,7 +239,7 @@ class Database:
         found: dict[str, None] = {}
         for one in of:
             key = one if isinstance(one, RecordKey) else record_key(one)
-            spec = named(self.catalog.entities, key, "of")
+            spec = entity_of_key(self.catalog.entities, key, "of")
             check_generation(spec, key)
             found |= dict.fromkeys(hash_keys_of(spec, encoded_id(spec, key.ids), None, key.generation))
         return [name for name in found if name != shard]

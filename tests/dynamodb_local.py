@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import aioboto3
 import pytest
 
-from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore, open_dynamodb
-from graphql_api.store.values import TableDefinition
+from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore, open_dynamodb
+from graphql_api.storage.values import TableDefinition
 from tests.engines_report import DID_NOT_RUN
 
 ROOT = Path(__file__).parent.parent

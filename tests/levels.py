@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
 from tests.stores import WrappedStore
 
 T = TypeVar("T")

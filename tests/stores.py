@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreUnavailable
-from graphql_api.store.filters import holds
-from graphql_api.store.port import Store
-from graphql_api.store.values import (
+from graphql_api.storage.filter_evaluation import filter_matches
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import (
     Item,
     Key,
     RangeRead,
@@ -99,7 +99,7 @@ class ReadByRead(WrappedStore):
 
 def _looked_at(read: RangeRead, page: RowPage) -> RowPage:
     """A page whose rows were all looked at, and of which a filter leaves some out."""
-    rows = [row for row in page.rows if read.filter is None or holds(read.filter, row.item)]
+    rows = [row for row in page.rows if read.filter is None or filter_matches(read.filter, row.item)]
     return replace(page, rows=rows, records_read=len(page.rows))
 
 

@@ -4,18 +4,18 @@ from typing import Annotated
 
 import typer
 
-from graphql_api.cli.capacity import capacity
-from graphql_api.cli.doctor import doctor
-from graphql_api.cli.examination import version_of
-from graphql_api.cli.explain import explain
-from graphql_api.cli.load import load
-from graphql_api.cli.new import new
-from graphql_api.cli.sample import sample
-from graphql_api.cli.schema import schema
-from graphql_api.cli.serve import serve
-from graphql_api.cli.show import show
-from graphql_api.cli.table import table
-from graphql_api.cli.token import token
+from graphql_api.cli.commands.capacity import capacity
+from graphql_api.cli.commands.doctor import doctor
+from graphql_api.cli.commands.explain import explain
+from graphql_api.cli.commands.load import load
+from graphql_api.cli.commands.new import new
+from graphql_api.cli.commands.sample import sample
+from graphql_api.cli.commands.schema import schema
+from graphql_api.cli.commands.serve import serve
+from graphql_api.cli.commands.show import show
+from graphql_api.cli.commands.table import table
+from graphql_api.cli.commands.token import token
+from graphql_api.cli.doctor_checks import version_of
 
 app = typer.Typer(
     name="shardql",

@@ -93,6 +93,6 @@ catalog = Catalog(Tenant, Project, Issue)
 
 def sample(count: int) -> Iterator[Tenant | Project | Issue]:
     """Two projects that are written out and some small ones, then a project with so many issues."""
-    from graphql_api.examples.backlog import projects  # noqa: PLC0415 - projects are made of the classes above
+    from graphql_api.examples.issue_samples import projects  # noqa: PLC0415 - projects are made of the classes above
 
     yield from projects(count)

@@ -183,6 +183,6 @@ catalog = Catalog(
 
 def sample(count: int) -> Iterator[Entity]:
     """The products and what changed in the plugins, then so many orders with all that belongs to them."""
-    from graphql_api.examples.purchases import purchases  # noqa: PLC0415 - purchases are made of the classes above
+    from graphql_api.examples.order_samples import purchases  # noqa: PLC0415 - purchases are made of the classes above
 
     yield from purchases(count)

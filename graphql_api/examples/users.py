@@ -78,7 +78,7 @@ catalog = Catalog(User, Email)
 
 def sample(count: int) -> Iterator[User | Email]:
     """So many users, each followed by their e-mail addresses: the same ones every time."""
-    from graphql_api.examples.people import emails_of, people  # noqa: PLC0415 - people are made of the classes above
+    from graphql_api.examples.user_samples import emails_of, people  # noqa: PLC0415 - people are made of the classes above
 
     for user in people(count):
         yield user

@@ -15,19 +15,18 @@ from strawberry.schema.name_converter import NameConverter
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.entity import Entity
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
-from graphql_api.schema.conditions import ConditionTypes
-from graphql_api.schema.connections import SHARED_TYPES, connection_type
-from graphql_api.schema.edits import Edits
-from graphql_api.schema.joins import Joins
-from graphql_api.schema.names import GENERATED_FIELDS, RESERVED_FIELDS, Names, Register
-from graphql_api.schema.nodes import node_fields
-from graphql_api.schema.payloads import SHARED_TYPES as WRITTEN_TYPES
-from graphql_api.schema.scalars import SCALAR_MAP, SCALARS
-from graphql_api.schema.searches import Searches
-from graphql_api.schema.types import RecordTypes, attribute_of, fields_of, object_type
+from graphql_api.model import Catalog, Entity
+from graphql_api.schema.fields.join_fields import Joins
+from graphql_api.schema.fields.mutation_fields import Edits
+from graphql_api.schema.fields.mutation_payloads import SHARED_TYPES as WRITTEN_TYPES
+from graphql_api.schema.fields.node_fields import node_fields
+from graphql_api.schema.fields.search_fields import Searches
+from graphql_api.schema.graphql_names import GENERATED_FIELDS, RESERVED_FIELDS, Names, Register
+from graphql_api.schema.types.condition_inputs import ConditionTypes
+from graphql_api.schema.types.connection_types import SHARED_TYPES, connection_type
+from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
+from graphql_api.schema.types.object_types import RecordTypes, attribute_of, fields_of, object_type
 
 
 class Graph:

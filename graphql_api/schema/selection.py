@@ -15,9 +15,8 @@ from graphql import (
     is_abstract_type,
 )
 
-from graphql_api.catalog.naming import camel_case
-from graphql_api.catalog.specs import EntitySpec
-from graphql_api.schema.names import property_name
+from graphql_api.model import EntitySpec, camel_case
+from graphql_api.schema.graphql_names import property_name
 
 _WAYS_OF_PAGE = (("items",), ("edges", "node"))
 """from a page to its records"""

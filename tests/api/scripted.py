@@ -7,8 +7,8 @@ from threading import Event
 from typing import Any, cast
 
 from graphql_api.database import Database
-from graphql_api.schema.context import Caller
-from graphql_api.schema.execution import Answer, Operation
+from graphql_api.schema.execution.document_executor import Answer, Operation
+from graphql_api.schema.request_context import Caller
 
 
 class ScriptedEngine:

@@ -12,13 +12,13 @@ from starlette.applications import Starlette
 from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.clock import Clock, system_clock
 from graphql_api.database import Database
-from graphql_api.schema.execution import Engine
+from graphql_api.opening import Secrets
+from graphql_api.schema.execution.document_executor import Engine
+from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import build_schema
-from graphql_api.schema.limits import Limits
-from graphql_api.store.port import Store
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.graphql_http import Page
-from graphql_api.wiring import Secrets
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.graphql_endpoint import Page
+from graphql_api.storage.port import Store
 from tests.api.running import PATIENCE, running
 
 OPTIONS = WebOptions()

@@ -18,19 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphql_api import asgi, open_catalog
-from graphql_api.authentication import identify_of
 from graphql_api.database import Database
 from graphql_api.errors import InvalidToken, Unauthenticated
-from graphql_api.examples.people import people
+from graphql_api.examples.user_samples import people
 from graphql_api.examples.users import catalog
-from graphql_api.schema.context import Caller
-from graphql_api.serving import application, operations_of
-from graphql_api.settings import Settings, read_settings
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.identity.bearer import IssuedTokens
-from graphql_api.web.identity.fetching import load_from
-from graphql_api.web.identity.minted import mint
-from graphql_api.web.identity.who import Identity
+from graphql_api.schema.request_context import Caller
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.auth.auth_configuration import identify_of
+from graphql_api.server.auth.bearer_tokens import IssuedTokens
+from graphql_api.server.auth.development_tokens import mint
+from graphql_api.server.auth.identity import Identity
+from graphql_api.server.auth.jwks_loading import load_from
+from graphql_api.server.settings import Settings, read_settings
+from graphql_api.server.startup import application, operations_of
 from tests.api.processes import USERS, failing, serving
 from tests.api.running import LOOPBACK, PATIENCE, Reply, Wire, running
 from tests.api.scripted import ScriptedEngine, no_database

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.json_text import MOST_LEVELS
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.strict_json import MOST_LEVELS
 from tests.api.running import Reply, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from graphql_api.errors import InvalidValue
-from graphql_api.web.app import WebOptions, build_app
+from graphql_api.server.app import WebOptions, build_app
 from tests.api.running import Wire, running
 from tests.api.scripted import ScriptedEngine, no_database
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from graphql_api.web.app import WebOptions, build_app
+from graphql_api.server.app import WebOptions, build_app
 from tests.api.running import Wire, running
 from tests.api.scripted import ScriptedEngine, no_database
 

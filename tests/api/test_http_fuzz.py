@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.web.app import WebOptions, build_app
+from graphql_api.server.app import WebOptions, build_app
 from tests.api.running import Reply, Wire, running
 from tests.api.scripted import ScriptedEngine, no_database
 

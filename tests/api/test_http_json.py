@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from graphql_api.errors import InvalidJson
-from graphql_api.web.json_text import MOST_LEVELS, WrittenFloat, read_json, write_json
+from graphql_api.server.strict_json import MOST_LEVELS, WrittenFloat, read_json, write_json
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import struct
 import pytest
 from starlette.types import Message
 
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.leaving import ClientLeft, while_connected
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.disconnect import ClientLeft, while_connected
 from tests.api.running import PATIENCE, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from graphql_api.examples.users import catalog, sample
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
 from tests.api.running import PATIENCE, Wire, request
 from tests.api.server import served
 from tests.stores import WrappedStore

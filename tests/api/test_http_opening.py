@@ -12,8 +12,8 @@ from starlette.routing import Mount
 
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.opened import Opened
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.database_lifespan import Opened
 from tests.api.running import Wire, running
 from tests.api.scripted import ScriptedEngine
 

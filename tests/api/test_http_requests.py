@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.graphql_http import MOST_ADDRESS
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.graphql_endpoint import MOST_ADDRESS
 from tests.api.running import Reply, Wire, running
 from tests.api.scripted import ScriptedEngine, no_database
 

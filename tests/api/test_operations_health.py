@@ -11,12 +11,12 @@ import pytest
 
 from graphql_api import open_catalog
 from graphql_api.errors import StoreDenied, StoreUnavailable
+from graphql_api.evolution.table_record import META_KEY
 from graphql_api.examples.users import catalog
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key
-from graphql_api.upkeep.table_meta import META_KEY
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.operations import Operations
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import watched
 from tests.stores import WrappedStore

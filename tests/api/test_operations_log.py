@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from graphql_api.cli.logs import JsonLines, TextLines, set_up_logs
+from graphql_api.cli.process.log_output import JsonLines, TextLines, set_up_logs
 from graphql_api.errors import StoreUnavailable
-from graphql_api.store.values import RangeRead, ReadAnswer
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.operations import Operations
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.storage.values import RangeRead, ReadAnswer
 from tests.api.running import PATIENCE, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import watched

@@ -6,13 +6,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from graphql_api.examples.people import people
-from graphql_api.metrics import MOST_CODES, OTHER, SEARCHES, Metrics
-from graphql_api.settings import read_settings
-from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead, ReadAnswer
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.operations import Operations
+from graphql_api.examples.user_samples import people
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.server.observability.metrics import MOST_CODES, OTHER, SEARCHES, Metrics
+from graphql_api.server.settings import read_settings
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import RangeRead, ReadAnswer
 from tests.api.running import PATIENCE, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import PEOPLE, counts_in, moved, watched

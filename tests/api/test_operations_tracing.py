@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from graphql_api.errors import InvalidSettings
-from graphql_api.examples.people import people
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.operations import Operations
-from graphql_api.web.tracing import NoTracing, OpenTelemetry, open_tracing
+from graphql_api.examples.user_samples import people
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.server.observability.tracing import NoTracing, OpenTelemetry, open_tracing
 from tests.api.running import PATIENCE, running
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import watched

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from graphql_api.cli import app
 from graphql_api.errors import BodyTooLarge, DocumentRequired, QueryTooDeep
-from graphql_api.examples.people import people
+from graphql_api.examples.user_samples import people
 from tests.api.processes import KEY, USERS, failing, serving
 from tests.api.running import LOOPBACK, PATIENCE, Wire
 from tests.api.watched import counts_in, moved

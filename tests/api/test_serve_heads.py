@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from graphql_api.cli.heads import BoundedHeads
-from graphql_api.web.app import WebOptions, build_app
+from graphql_api.cli.process.header_limits import BoundedHeads
+from graphql_api.server.app import WebOptions, build_app
 from tests.api.processes import USERS, serving
 from tests.api.running import Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database

@@ -11,13 +11,13 @@ import httpx
 
 from graphql_api import open_catalog
 from graphql_api.database import Database
-from graphql_api.examples.people import people
+from graphql_api.examples.user_samples import people
 from graphql_api.examples.users import catalog
-from graphql_api.serving import application
-from graphql_api.settings import Settings, read_settings
-from graphql_api.store.port import Store
-from graphql_api.web.operations import Operations
-from graphql_api.web.tracing import Tracing
+from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.server.observability.tracing import Tracing
+from graphql_api.server.settings import Settings, read_settings
+from graphql_api.server.startup import application
+from graphql_api.storage.port import Store
 from tests.api.running import PATIENCE, running
 from tests.api.server import SECRETS
 

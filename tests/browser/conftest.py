@@ -12,8 +12,8 @@ from playwright.async_api import Browser, async_playwright
 from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.database import Database
 from graphql_api.examples.users import catalog, sample
-from graphql_api.serving import application, operations_of
-from graphql_api.settings import Settings
+from graphql_api.server.settings import Settings
+from graphql_api.server.startup import application, operations_of
 from tests.api.running import running
 from tests.api.server import SECRETS
 from tests.engines_report import DID_NOT_RUN

@@ -11,9 +11,9 @@ from starlette.routing import Mount
 
 from graphql_api import Catalog, Graph
 from graphql_api.examples.users import Email, User, catalog, sample
-from graphql_api.schema.tabs import PAGE, tabs_of
-from graphql_api.serving import application, operations_of
-from graphql_api.settings import Settings
+from graphql_api.playground.query_tabs import PAGE, tabs_of
+from graphql_api.server.settings import Settings
+from graphql_api.server.startup import application, operations_of
 from tests.api.running import running
 from tests.browser.conftest import Open, filled
 from tests.browser.visit import visiting

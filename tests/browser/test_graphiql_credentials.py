@@ -10,10 +10,10 @@ from playwright.async_api import Browser
 
 from graphql_api import Graph
 from graphql_api.examples.users import catalog
-from graphql_api.serving import application, operations_of
-from graphql_api.settings import Settings
-from graphql_api.web.identity.minted import mint
-from graphql_api.web.identity.who import Identity
+from graphql_api.server.auth.development_tokens import mint
+from graphql_api.server.auth.identity import Identity
+from graphql_api.server.settings import Settings
+from graphql_api.server.startup import application, operations_of
 from tests.api.running import running
 from tests.api.server import SECRETS
 from tests.browser.conftest import Open

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 import pytest
 
 from graphql_api import open_catalog
-from graphql_api.catalog.markers import IndexRef
-from graphql_api.examples.people import people
+from graphql_api.examples.user_samples import people
 from graphql_api.examples.users import User, catalog
+from graphql_api.model.markers import IndexRef
 from tests.api.server import SECRETS, Server, served
 from tests.clients.recipes import write_recipe
 from tests.clients.trouble import Trouble

@@ -11,7 +11,7 @@ import pytest
 
 from graphql_api import errors
 from graphql_api.errors import ShardQLError
-from graphql_api.schema.scalars import SCALARS
+from graphql_api.schema.types.graphql_scalars import SCALARS
 from tests.clients.recipes import PAGE, WRITES, recipes
 
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from graphql_api.examples.people import people
+from graphql_api.examples.user_samples import people
 from tests.clients.conftest import PREFIX, USERS, Served
 from tests.clients.recipes import write_recipe
 from tests.clients.trouble import Trouble

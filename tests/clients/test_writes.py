@@ -12,7 +12,7 @@ import pytest
 
 from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.errors import StoreUnavailable
-from graphql_api.store.values import TogetherWrite
+from graphql_api.storage.values import TogetherWrite
 from tests.api.server import SECRETS, served
 from tests.clients.conftest import HERE, run, tool
 from tests.clients.recipes import write_recipe

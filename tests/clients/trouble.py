@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphql_api.store.values import RangeRead
+from graphql_api.storage.values import RangeRead
 
 A_TOKENS_LIFE = 26 * 3600
 SHARD = "user!"

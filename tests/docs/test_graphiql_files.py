@@ -3,10 +3,10 @@
 import re
 from hashlib import sha256
 
-from graphql_api.web.graphiql import FILES
+from graphql_api.playground.graphiql import FILES
 from tests.docs.pages import ROOT
 
-PAGES = ROOT / "graphql_api" / "web" / "pages"
+PAGES = ROOT / "graphql_api" / "playground" / "pages"
 VENDOR = PAGES / "vendor"
 SCRIPT = (ROOT / "scripts" / "graphiql-assets").read_text(encoding="utf-8")
 LIST = (VENDOR / "SHA256SUMS").read_text(encoding="utf-8").splitlines()

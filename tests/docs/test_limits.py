@@ -4,8 +4,8 @@ import re
 from dataclasses import fields
 
 from graphql_api.errors import DeadlineExceeded, LimitExceeded, ShardQLError
-from graphql_api.schema.execution import LONGEST_TEXT
-from graphql_api.schema.limits import Limits
+from graphql_api.schema.execution.document_executor import LONGEST_TEXT
+from graphql_api.schema.execution.document_limits import Limits
 from tests.docs.pages import ROOT
 from tests.docs.test_errors import error_classes
 

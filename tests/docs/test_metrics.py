@@ -2,7 +2,7 @@
 
 import re
 
-from graphql_api.metrics import METRICS
+from graphql_api.server.observability.metrics import METRICS
 from tests.docs.pages import ROOT
 
 ROW = re.compile(r"^\| `(shardql_\w+)` \| (\w+) \| (\w+) \| (.+?) \| (.+) \|$", re.MULTILINE)

@@ -6,7 +6,7 @@ from typing import Any
 from typer.main import get_command
 
 from graphql_api.cli import app
-from graphql_api.settings import Settings, variable
+from graphql_api.server.settings import Settings, variable
 from tests.docs.pages import ROOT
 
 ROW = re.compile(r"^\| `(SHARDQL_[A-Z_]+)` \| (.+?) \| (.+?) \| (.+?) \| (.+) \|$", re.MULTILINE)

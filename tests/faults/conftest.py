@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore
 from graphql_api.database import Database
+from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
 from tests.dynamodb_local import NoServer, Server
 from tests.faults.proxy import FaultProxy, no_fault
 from tests.faults.world import CATALOG, database, records, wide_answer

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
-from graphql_api.store.values import (
+from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
+from graphql_api.storage.values import (
     Check,
     Delete,
     Expect,

@@ -15,13 +15,13 @@ from uuid import uuid4
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, Unique, Version, counter
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, NotUnique, ShardQLError, StoreError, StoreUnavailable, VersionConflict
-from graphql_api.mutations.commands import Command, Create, Remove, Update
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import TogetherWrite, Write
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import TogetherWrite, Write
+from graphql_api.writes.commands import Command, Create, Remove, Update
 from tests.depth import depth
 from tests.dynamodb_local import ROOT
 from tests.faults.conftest import Behind
@@ -217,7 +217,7 @@ def replace_store(db: Database, store: Store) -> Database:
 
 WRITER = """
 import asyncio, sys
-from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.faults.test_idempotent_writes import creation, database
 
 async def main(path, run):

@@ -12,13 +12,13 @@ from random import Random
 
 import pytest
 
-from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
-from graphql_api.adapters.sqlite.body import decode_body
-from graphql_api.adapters.sqlite.keys import base_and_shard, tie_of
-from graphql_api.adapters.sqlite.layout import load_layout
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreRefused
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.values import Key, Put, RangeRead, RowPage
+from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
+from graphql_api.storage.engines.sqlite.key_bytes import base_and_shard, tie_of
+from graphql_api.storage.engines.sqlite.record_body import decode_body
+from graphql_api.storage.engines.sqlite.table_layout import load_layout
+from graphql_api.storage.values import Key, Put, RangeRead, RowPage
 from tests.depth import depth
 from tests.faults.doomed import BATCH, FIXED, TABLE, Mother, change, mother, move
 from tests.faults.timing import best_of

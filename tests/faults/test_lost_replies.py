@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.errors import ConditionFailed, StoreRefused, StoreUnavailable
-from graphql_api.store.values import Check, Delete, Expect, Item, Key, Put, TogetherWrite, Write
+from graphql_api.storage.engines.dynamodb import DynamoStore
+from graphql_api.storage.values import Check, Delete, Expect, Item, Key, Put, TogetherWrite, Write
 from tests.depth import depth
 from tests.faults.conftest import TABLE, Behind
 from tests.faults.faults import AppliedThenReset, Fault, Meanwhile, MeetsOthers, Reset

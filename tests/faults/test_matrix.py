@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from graphql_api.adapters.dynamodb import DynamoSettings
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.errors import StoreError
-from graphql_api.fanout.page import Page
+from graphql_api.model.markers import IndexRef
+from graphql_api.query.execution.result_page import Page
+from graphql_api.storage.engines.dynamodb import DynamoSettings
 from tests.depth import depth
 from tests.faults.conftest import Behind
 from tests.faults.proxy import no_fault

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.errors import ConditionFailed, StoreError
-from graphql_api.store.values import Delete, Expect, Item, Key, Put
+from graphql_api.storage.engines.dynamodb import DynamoStore
+from graphql_api.storage.values import Delete, Expect, Item, Key, Put
 from tests.faults.conftest import Behind
 from tests.faults.proxy import no_fault
 from tests.faults.requests import Request

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from graphql_api.adapters.dynamodb import DynamoSettings
+from graphql_api.storage.engines.dynamodb import DynamoSettings
 from tests.faults.faults import (
     SERVER_ERROR,
     THROTTLE,

@@ -9,12 +9,12 @@ from random import Random
 from typing import Any, Literal
 
 from graphql_api import Catalog, Entity, Id, Index, Shards
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.database import Database
 from graphql_api.errors import StoreError
-from graphql_api.fanout.page import Page
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
+from graphql_api.model.markers import IndexRef
+from graphql_api.query.execution.result_page import Page
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.port import Store
 
 SHARDS = 16
 RECORDS = 160

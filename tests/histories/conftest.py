@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.dynamodb_local import NoServer, Server
 from tests.histories.orders import CATALOG, Shop
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, Union, canonical, derived
 from graphql_api.database import Database
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item
 from tests.clocks import Clock
 from tests.stores import WrappedStore, all_items
 

@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable, Throttled
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.depth import depth
 from tests.dynamodb_local import ROOT, Server
 from tests.faults.faults import Fault, MeetsOthers
@@ -138,7 +138,7 @@ async def test_transactions_that_meet_others_for_long(proxy: FaultProxy, dynamod
 
 WRITER = """
 import asyncio, sys
-from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.histories.orders import Order, Shop, order
 
 async def main(path, name):

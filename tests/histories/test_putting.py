@@ -17,10 +17,10 @@ from graphql_api.errors import (
     StoreError,
     StoreUnavailable,
 )
-from graphql_api.mutations.histories import MOST_ENTRIES
-from graphql_api.mutations.transaction import MOST_ASKED
-from graphql_api.mutations.tries import MOST_TRIES
-from graphql_api.store.values import Put, TogetherWrite
+from graphql_api.storage.values import Put, TogetherWrite
+from graphql_api.writes.history.history_batches import MOST_ENTRIES
+from graphql_api.writes.optimistic_concurrency import MOST_TRIES
+from graphql_api.writes.transactions import MOST_ASKED
 from tests.histories.orders import CURRENT, Counted, Order, Plain, Shop, order
 from tests.stores import WrappedStore
 

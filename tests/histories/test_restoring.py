@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graphql_api.errors import CreationChanged
-from graphql_api.upkeep.load_lines import load_lines
+from graphql_api.ops.loader import load_lines
 from tests.histories.orders import CATALOG, CURRENT, Order, Shop, order
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.errors import InvalidValue, TokenMismatch, UnknownArgument
-from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
+from graphql_api.model.markers import IndexRef
+from graphql_api.query.planner import plan_search
+from graphql_api.query.search_request import SearchRequest
 from tests.histories.orders import CATALOG, CURRENT, NOW, SEAL, Counted, Entry, Order, Shop, order
 
 VERSIONS = ("v1", "v10", "v9", "z", "zebra", "~", "~curren", "~current!", "~z", "é", "🦓")

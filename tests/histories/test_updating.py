@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from graphql_api.catalog.record_keys import record_key
 from graphql_api.database import Database
 from graphql_api.errors import (
     ConflictingArguments,
@@ -19,8 +18,9 @@ from graphql_api.errors import (
     ShardQLError,
     UnknownArgument,
 )
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, Put
+from graphql_api.model.record_identity import record_key
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key, Put
 from tests.histories.orders import CURRENT, Counted, Entry, Order, Plain, Shop, order
 from tests.stores import Between, WrappedStore
 

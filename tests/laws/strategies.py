@@ -12,8 +12,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from graphql_api.keys.ranges import Column
-from graphql_api.keys.scalars import (
+from graphql_api.codecs.key_ranges import Column
+from graphql_api.codecs.text_codecs import (
     Boolean,
     Codec,
     Date,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphql_api.codecs.key_segments import SEP, dec, enc, join, segment, split, successor
+from graphql_api.codecs.text_codecs import Codec, Date, DateTime, DecimalNumber, Duration, Float64, Uuid
 from graphql_api.errors import InvalidValue
-from graphql_api.keys.scalars import Codec, Date, DateTime, DecimalNumber, Duration, Float64, Uuid
-from graphql_api.keys.segments import SEP, dec, enc, join, segment, split, successor
 from tests.laws.strategies import VALUES, plain_order, related_texts, several, texts
 
 each_codec = pytest.mark.parametrize("codec", list(VALUES), ids=repr)

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, canonical, derived
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.database import Database
 from graphql_api.errors import CreationChanged, InvalidRecord, RecordNotFound
-from graphql_api.store.port import Store
+from graphql_api.model.markers import IndexRef
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.depth import examples
 from tests.dynamodb_local import Server
 from tests.laws.search_world import new_tenant, seen

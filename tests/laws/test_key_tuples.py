@@ -8,8 +8,8 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from graphql_api.keys.hash_keys import HashKeyParts, hash_key, parse_hash_key
-from graphql_api.keys.ranges import (
+from graphql_api.codecs.hash_keys import HashKeyParts, hash_key, parse_hash_key
+from graphql_api.codecs.key_ranges import (
     MOST_BOUND_BYTES,
     Between,
     Column,
@@ -22,8 +22,8 @@ from graphql_api.keys.ranges import (
     range_of,
     raw_range,
 )
-from graphql_api.keys.scalars import Boolean, Codec, EnumCodec, Text
-from graphql_api.store.values import shard_of
+from graphql_api.codecs.text_codecs import Boolean, Codec, EnumCodec, Text
+from graphql_api.storage.values import shard_of
 from tests.depth import examples
 from tests.laws.strategies import ALPHABET, VALUES, Table, lowered, plain_order, related_texts, several, tables, texts
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import assume, given, note, seed, target
 from hypothesis import strategies as st
 
-from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
 from graphql_api.database import Database
-from graphql_api.fanout.page import Page
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
+from graphql_api.query.execution.result_page import Page
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.storage.port import Store
 from tests.depth import examples
 from tests.laws.search_world import (
     GROWTH,

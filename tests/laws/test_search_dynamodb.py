@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from graphql_api import Catalog
-from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.database import Database
-from graphql_api.store.values import TableDefinition
+from graphql_api.storage.engines.dynamodb import DynamoStore
+from graphql_api.storage.values import TableDefinition
 from tests.depth import examples
 from tests.dynamodb_local import Server
 from tests.laws.search_world import NOW, Case, draw_case, new_tenant

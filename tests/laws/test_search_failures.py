@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.catalog.catalog import Catalog
 from graphql_api.database import Database
 from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.model.catalog import Catalog
 from tests.depth import examples
 from tests.laws.search_world import NOW, Case, Drawn, Record, draw_case, new_tenant, seen
 from tests.laws.test_search import SEAL, Engines, Settle, engines, gone_on, identity, in_batches, plain, put_plain

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
-from graphql_api.search.request import READ_BUDGET
-from graphql_api.store.port import Store
+from graphql_api.query.search_request import READ_BUDGET
+from graphql_api.storage.port import Store
 from tests.depth import examples
 from tests.laws.filter_cases import Case, Search, draw_case
 from tests.laws.filter_world import World, Written, records

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.database import Database
+from graphql_api.storage.engines.dynamodb import DynamoStore
 from tests.depth import examples
 from tests.dynamodb_local import Server
 from tests.laws.filter_cases import Case, draw_case

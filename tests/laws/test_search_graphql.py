@@ -11,15 +11,15 @@ from graphql import GraphQLNonNull, get_named_type
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
-from graphql_api.catalog.markers import IndexRef
-from graphql_api.catalog.specs import EntitySpec, IndexSpec, PropertySpec
+from graphql_api.codecs.scalar_codec import Codec
 from graphql_api.database import Database
 from graphql_api.errors import InvalidValue, ShardQLError
-from graphql_api.keys.codec import Codec
-from graphql_api.schema.searches import groups_of, orders_of
-from graphql_api.search.dialect import FLAT, PAGING
-from graphql_api.search.filters import property_in_filters
+from graphql_api.model.markers import IndexRef
+from graphql_api.model.specs import EntitySpec, IndexSpec, PropertySpec
+from graphql_api.query.argument_names import FLAT, PAGING
+from graphql_api.query.filters import property_in_filters
+from graphql_api.schema.fields.search_fields import groups_of, orders_of
+from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
 from tests.depth import examples
 from tests.laws.search_world import (
     IDS,

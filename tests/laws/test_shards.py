@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given, target
 from hypothesis import strategies as st
 
-from graphql_api.shards.coverage import coverage
-from graphql_api.shards.spaces import Generation, ShardSpace
+from graphql_api.sharding.coverage import covering_shards
+from graphql_api.sharding.shard_space import Generation, ShardSpace
 
 CREATED = st.integers(-2, 40)
 IDS = st.text(st.sampled_from("ab|#!/é\x00\x01😀"), min_size=1, max_size=4) | st.uuids().map(str)
@@ -48,8 +48,8 @@ def test_coverage_is_exactly_where_records_may_lie(
     low = data.draw(st.sampled_from([None, bounds[0]]))
     high = data.draw(st.sampled_from([None, bounds[1]]))
     values = range(-3 if low is None else low, (41 if high is None else high) + 1)
-    of_all = coverage(space, created_from=low, created_to=high)
-    of_one = coverage(space, unique_id=own_id, created_from=low, created_to=high)
+    of_all = covering_shards(space, created_from=low, created_to=high)
+    of_one = covering_shards(space, unique_id=own_id, created_from=low, created_to=high)
     target(float(len(of_all)), label="shards visited")
     assert of_all == tuple(sorted(set().union(*(possible_homes(space, created) for created in values))))
     assert of_one == tuple(sorted({home(space, own_id, created) for created in values}))
@@ -64,8 +64,8 @@ def test_growth_moves_nothing(space: ShardSpace, size: int, later: int, own_id: 
     place, grown_place = (each.ordinal(own_id, each.generation_at(before)) for each in (space, grown))
     assert grown_place == place
     assert grown.text(grown_place) == space.text(place)
-    assert coverage(grown, created_to=later - 1) == coverage(space)
-    assert set(coverage(grown)) == set(coverage(space)) | set(grown.ordinals(len(space.generations)))
+    assert covering_shards(grown, created_to=later - 1) == covering_shards(space)
+    assert set(covering_shards(grown)) == set(covering_shards(space)) | set(grown.ordinals(len(space.generations)))
 
 
 @given(width=st.integers(1, 5), data=st.data())

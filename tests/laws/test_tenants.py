@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, HasMany, Id, Index, Ref, Shards, SubId, Timestamp, Union
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.schema.context import Caller
-from graphql_api.schema.execution import Answer
+from graphql_api.schema.execution.document_executor import Answer
 from graphql_api.schema.graph import Graph
+from graphql_api.schema.request_context import Caller
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.depth import depth
 from tests.schema.asking import Asked, asking, opened
 

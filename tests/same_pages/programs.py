@@ -14,12 +14,12 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from graphql_api.cli.sample import json_line
+from graphql_api.cli.commands.sample import json_line
+from graphql_api.codecs.record_key import RecordKey, RecordKeySeal
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.keys.record_key import RecordKey, RecordKeySeal
-from graphql_api.search.request import MAX_LIMIT
-from graphql_api.upkeep.load_lines import load_lines
+from graphql_api.ops.loader import load_lines
+from graphql_api.query.search_request import MAX_LIMIT
 from tests.laws.search_world import GROWTH, KEYS, Drawn, Record, World, build, changed, records, searches, seen
 from tests.same_pages.twins import Twins, error_view, plain
 

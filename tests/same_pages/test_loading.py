@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner, Result
 
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.cli import app
+from graphql_api.codecs.record_key import RecordKey, RecordKeySeal
 from graphql_api.database import Database
 from graphql_api.examples.users import Email, User, catalog
-from graphql_api.keys.record_key import RecordKey, RecordKeySeal
-from graphql_api.wiring import Secrets, open_catalog
+from graphql_api.model.markers import IndexRef
+from graphql_api.opening import Secrets, open_catalog
 from tests.dynamodb_local import CREDENTIALS, REGION, Server
 from tests.same_pages.twins import page_view
 from tests.same_pages.waivers import check_same

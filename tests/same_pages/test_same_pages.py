@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
-from graphql_api.store.port import Store
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.clocks import Clock
 from tests.depth import examples
 from tests.dynamodb_local import Server

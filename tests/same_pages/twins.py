@@ -7,7 +7,7 @@ from typing import Any
 from graphql_api import Catalog, Entity
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.fanout.page import Page
+from graphql_api.query.execution.result_page import Page
 from tests.clocks import Clock
 from tests.laws.search_world import seen
 from tests.same_pages.waivers import View, check_same

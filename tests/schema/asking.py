@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from graphql_api import Catalog, Entity
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.clock import Clock
 from graphql_api.database import Database
-from graphql_api.schema.context import Caller
-from graphql_api.schema.execution import Answer, Engine, Operation
+from graphql_api.query.token_seal import Seal
+from graphql_api.schema.execution.document_executor import Answer, Engine, Operation
+from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
-from graphql_api.schema.limits import Limits
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
+from graphql_api.schema.request_context import Caller
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.stores import CountingStore, Counts
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])

@@ -23,8 +23,8 @@ from graphql_api import (
     owner_through,
     signed_in,
 )
-from graphql_api.schema.context import Caller
 from graphql_api.schema.graph import Graph
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import Asked, asked
 
 

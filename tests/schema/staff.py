@@ -10,8 +10,8 @@ from typing import Any
 import strawberry
 
 from graphql_api import Catalog, Entity, Id, Index
-from graphql_api.schema.context import Context
 from graphql_api.schema.graph import Graph
+from graphql_api.schema.request_context import Context
 from tests.schema.asking import Asked, asked
 
 Info = strawberry.Info[Context, None]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import pytest
 
 from graphql_api import Catalog, Entity, HasMany, Id, Index, Ref, RefMany, allow, group, owner
-from graphql_api.schema.context import Caller
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import Asked, asked
 from tests.schema.guarded import ADMIN, ANN, BOB, CLERK, NOBODY, RECORDS, ROBOT, Doc, guarded
 from tests.stores import Counts

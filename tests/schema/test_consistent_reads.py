@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Ref, SubId, owner_through
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.schema.context import Caller
 from graphql_api.schema.graph import Graph
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.schema.request_context import Caller
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
 from tests.schema.asking import asking, opened
 from tests.stores import WrappedStore
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id
-from graphql_api.schema.context import Caller
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import Asked, asked, asking
 from tests.schema.people import people_catalog
 

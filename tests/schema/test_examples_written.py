@@ -8,10 +8,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from graphql_api import Catalog, Entity, ForeignKey, Id, Ref
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.examples import issues, orders, users
-from graphql_api.examples.backlog import BRIDGE, DAILY_NEWS, WRITTEN_OUT
+from graphql_api.examples.issue_samples import BRIDGE, DAILY_NEWS, WRITTEN_OUT
 from graphql_api.schema.graph import Graph
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.dynamodb_local import Server
 from tests.schema.asking import NOW, Asked, asked, asking, opened
 

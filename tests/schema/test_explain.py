@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Union
-from graphql_api.cli.logs import JsonLines, TextLines
-from graphql_api.schema.context import Caller
-from graphql_api.store.bill import billed
+from graphql_api.cli.process.log_output import JsonLines, TextLines
+from graphql_api.runtime.capacity_meter import billed
+from graphql_api.schema.request_context import Caller
 from tests.api.watched import watched
 from tests.docs.pages import ROOT
 from tests.schema.asking import Asked, asked

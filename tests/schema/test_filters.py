@@ -27,10 +27,10 @@ from graphql_api import (
     derived,
 )
 from graphql_api.database import Database
-from graphql_api.fanout.page import Page
+from graphql_api.query.execution.result_page import Page
+from graphql_api.query.filters import DEEPEST, MOST_TESTS, MOST_VALUES
+from graphql_api.query.search_request import SearchRequest
 from graphql_api.schema.graph import build_schema
-from graphql_api.search.filters import DEEPEST, MOST_TESTS, MOST_VALUES
-from graphql_api.search.request import SearchRequest
 from tests.schema.asking import Asked, asked, asking
 from tests.schema.written import literal, written
 

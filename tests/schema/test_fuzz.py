@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_graphql import Mode, nodes, queries
 
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
+from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import build_schema
-from graphql_api.schema.limits import Limits
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.api.server import Server, served
 from tests.depth import examples
 from tests.docs.test_errors import error_classes

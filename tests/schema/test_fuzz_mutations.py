@@ -12,9 +12,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from graphql_api import Catalog, Created, Entity, Id, Int32, SubId, Timestamp, Unique, Updated, Version, counter
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.mutations.item_keys import CURRENT_OF
 from graphql_api.schema.graph import Graph
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.writes.item_keys import CURRENT_OF
 from tests.depth import examples
 from tests.schema.asking import Asked, asking, opened
 from tests.schema.test_fuzz import CODES, JSON, LIMITS, right

@@ -11,8 +11,8 @@ from strawberry.permission import BasePermission
 
 from graphql_api import Catalog, Entity, Id, Index
 from graphql_api.errors import InvalidValue, ShardQLError
-from graphql_api.schema.context import Caller
 from graphql_api.schema.graph import Graph
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import asked
 from tests.schema.staff import Info, asking, people
 

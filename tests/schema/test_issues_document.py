@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from graphql_api import Graph
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
-from graphql_api.examples.backlog import ACME, BRIDGE, DAILY_NEWS, GRID_VIEW, WRITTEN_OUT, backlog
+from graphql_api.examples.issue_samples import ACME, BRIDGE, DAILY_NEWS, GRID_VIEW, WRITTEN_OUT, backlog
 from graphql_api.examples.issues import Issue, IssueState, catalog, sample
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.depth import depth
 from tests.dynamodb_local import Server
 from tests.schema.asking import SEAL, Asked, asked, asking, opened, write

@@ -24,12 +24,12 @@ from graphql_api import (
     canonical,
     derived,
 )
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.errors import StoreUnavailable
-from graphql_api.schema.context import Caller
+from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
-from graphql_api.schema.limits import Limits
-from graphql_api.store.values import Item, Key, RangeRead
+from graphql_api.schema.request_context import Caller
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.values import Item, Key, RangeRead
 from tests.schema.asking import Asked, asked, asking, opened
 from tests.stores import FailingStore, WrappedStore
 

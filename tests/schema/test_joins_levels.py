@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, HasMany, Id, Index, Ref, RefMany, Shards, SubId, Timestamp
-from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.dynamodb_local import ENGINE, Server
 from tests.levels import LevelStore
 from tests.schema.asking import Asked, asking, opened

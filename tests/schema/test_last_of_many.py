@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.store.port import Store
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.depth import depth
 from tests.schema.asking import Asked, asking, opened
 from tests.schema.people import people_catalog, some_people

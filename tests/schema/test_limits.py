@@ -11,12 +11,12 @@ from graphql import get_introspection_query
 from pydantic import BaseModel, Field
 
 from graphql_api import Catalog, Entity, Id, Index, Shards
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.schema.cost import HUGE
-from graphql_api.schema.execution import LONGEST_TEXT
-from graphql_api.schema.limits import Limits
-from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead, ReadAnswer
+from graphql_api.schema.execution.document_executor import LONGEST_TEXT
+from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.schema.query_cost import HUGE
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import RangeRead, ReadAnswer
 from tests.schema.asking import Asked, asked, asking, opened
 from tests.stores import WrappedStore
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.catalog.specs import EntitySpec
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
-from graphql_api.schema.loaders import Reads
-from graphql_api.search.request import SearchRequest
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.model.specs import EntitySpec
+from graphql_api.query.search_request import SearchRequest
+from graphql_api.schema.dataloaders import Reads
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
 from tests.schema.asking import opened
 from tests.stores import WrappedStore
 

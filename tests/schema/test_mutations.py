@@ -29,8 +29,8 @@ from graphql_api import (
     generated,
 )
 from graphql_api.errors import InvalidCatalog
-from graphql_api.schema.context import Caller
 from graphql_api.schema.graph import Graph
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import NOW, asked
 from tests.schema.staff import Info
 from tests.stores import Counts

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, SubId, Unique, Version
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.errors import ShardQLError, StoreRefused, Throttled
-from graphql_api.schema.edits import MOST_ROWS
+from graphql_api.schema.fields.mutation_fields import MOST_ROWS
 from graphql_api.schema.graph import Graph
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.schema.asking import LIMITS, Asked, asked, asking, opened
 from tests.stores import Counts, WrappedStore
 

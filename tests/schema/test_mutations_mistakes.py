@@ -28,7 +28,7 @@ from graphql_api import (
     derived,
     generated,
 )
-from graphql_api.schema.execution import Engine
+from graphql_api.schema.execution.document_executor import Engine
 from graphql_api.schema.graph import Graph
 from tests.schema.asking import LIMITS, Asked, asked
 

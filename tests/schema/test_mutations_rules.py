@@ -22,8 +22,8 @@ from graphql_api import (
     owner_through,
     signed_in,
 )
-from graphql_api.schema.context import Caller
 from graphql_api.schema.graph import Graph
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import Asked, asked
 from tests.schema.guarded import ADMIN, ANN, BOB, CLERK, NOBODY
 from tests.stores import Counts

@@ -24,9 +24,9 @@ from graphql_api import (
     derived,
     signed_in,
 )
-from graphql_api.schema.context import Caller
+from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import build_schema
-from graphql_api.schema.limits import Limits
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import Asked, asked, asking, write
 
 

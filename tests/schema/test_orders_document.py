@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from graphql_api import Entity, Graph
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.examples.orders import (
     Customer,
     Order,
@@ -25,6 +24,7 @@ from graphql_api.examples.orders import (
     catalog,
     sample,
 )
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.schema.asking import Asked, asked, opened
 from tests.schema.sampled import all_of
 

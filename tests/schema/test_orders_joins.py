@@ -18,7 +18,7 @@ from graphql_api.examples.orders import (
     catalog,
     sample,
 )
-from graphql_api.schema.context import Caller
+from graphql_api.schema.request_context import Caller
 from tests.schema.asking import Asked, asked
 from tests.schema.sampled import all_of
 

@@ -10,10 +10,10 @@ import pytest
 import strawberry
 
 from graphql_api import Catalog, Entity, Id, Int32, Ref, Version, generated
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.errors import StoreUnavailable, Throttled
 from graphql_api.schema.graph import Graph
-from graphql_api.store.values import Delete, Item, Key, Put, TogetherWrite
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.values import Delete, Item, Key, Put, TogetherWrite
 from tests.schema.asking import LIMITS, Asked, asking, opened
 from tests.stores import WrappedStore
 

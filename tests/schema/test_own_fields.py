@@ -9,8 +9,8 @@ from uuid import UUID
 
 import strawberry
 
-from graphql_api.schema.connections import Connection
-from graphql_api.schema.context import Caller
+from graphql_api.schema.request_context import Caller
+from graphql_api.schema.types.connection_types import Connection
 from tests.schema.asking import LIMITS
 from tests.schema.staff import Info, Level, Person, asking, people
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graphql_api.database import Database
-from graphql_api.search.seal import Seal
+from graphql_api.query.token_seal import Seal
 from tests.schema.asking import NOW, Asked, asked, asking
 from tests.schema.written import Bare, literal
 from tests.unit.things import CATALOG, Line, Settings, Thing

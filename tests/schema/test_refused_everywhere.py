@@ -26,10 +26,10 @@ from graphql_api import (
     owner,
     owner_through,
 )
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.schema.context import Caller
 from graphql_api.schema.graph import Graph
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.schema.request_context import Caller
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
 from tests.schema.asking import Asked, asking, opened, write
 from tests.stores import WrappedStore
 

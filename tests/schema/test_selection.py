@@ -13,11 +13,11 @@ import strawberry
 from strawberry.extensions import FieldExtension
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived, desc
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.schema.graph import Graph
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key
 from tests.schema.asking import NOW, Asked, asking, opened
 from tests.stores import WrappedStore
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.database import Database
+from graphql_api.model.markers import IndexRef
+from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
 from tests.depth import is_deep
 from tests.dynamodb_local import ENGINE, Server
 from tests.schema.asking import Asked, asking, opened

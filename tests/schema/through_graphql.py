@@ -7,16 +7,16 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.markers import IndexRef
-from graphql_api.catalog.specs import EntitySpec, IndexSpec
+from graphql_api.codecs.key_ranges import Between, Eq, Prefix
 from graphql_api.database import Database
-from graphql_api.keys.ranges import Between, Eq, Prefix
-from graphql_api.schema.context import Caller
-from graphql_api.schema.execution import Engine, Operation
+from graphql_api.model.catalog import Catalog
+from graphql_api.model.markers import IndexRef
+from graphql_api.model.specs import EntitySpec, IndexSpec
+from graphql_api.query.argument_names import FLAT, PAGING
+from graphql_api.schema.execution.document_executor import Engine, Operation
+from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
-from graphql_api.schema.limits import Limits
-from graphql_api.search.dialect import FLAT, PAGING
+from graphql_api.schema.request_context import Caller
 from tests.schema.written import Bare, document, inline, read, selection_of, written
 
 WIDE = Limits(cost=10**9, deadline=600.0)

@@ -7,11 +7,11 @@ compared with what is written down in `engines.py`, so that a new release of it 
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.bill import billed
-from graphql_api.store.port import Store
-from graphql_api.store.values import (
+from graphql_api.runtime.capacity_meter import billed
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import (
     AttributeTest,
     Expect,
     IndexDefinition,

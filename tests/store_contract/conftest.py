@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.store.port import Store
+from graphql_api.storage.port import Store
 from tests.clocks import Clock
 from tests.dynamodb_local import NoServer
 from tests.dynamodb_local import running as required

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.errors import ConditionFailed, Conflict, StoreError
-from graphql_api.store.port import Store
-from graphql_api.store.values import Check, Delete, Expect, Key, Put
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Check, Delete, Expect, Key, Put
 from tests.dynamodb_local import ROOT, Server
 from tests.store_contract.samples import record
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.store.port import Store
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.dynamodb_local import Server, dynamodb_local, moto
 from tests.store_contract.abilities import TRIALS, missing
 from tests.store_contract.crowd import Address, open_address

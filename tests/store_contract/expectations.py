@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from graphql_api.store.values import Expect, Key
+from graphql_api.storage.values import Expect, Key
 from tests.store_contract.samples import record
 
 STANDING = record(Key("h!", "r"), a=1, b=["x", 1], d=None)

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from graphql_api.store.values import AllOf, AnyOf, AttributeTest, Item, StoreFilter
+from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, Item, StoreFilter
 
 ATTRIBUTES = ("color", "size")
 ORDERED = ("lt", "le", "gt", "ge")

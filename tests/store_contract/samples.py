@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from graphql_api.codecs.key_ranges import KeyRange, RangeValue
 from graphql_api.errors import StoreError
-from graphql_api.keys.ranges import KeyRange, RangeValue
-from graphql_api.store.port import Store
-from graphql_api.store.values import (
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import (
     IndexDefinition,
     Key,
     Position,

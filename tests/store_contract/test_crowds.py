@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.store.port import Store
-from graphql_api.store.values import Put
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Put
 from tests.store_contract.crowd import AT_ONCE, COUNTERS, GUARDS, PROCESSES, TAKEN, WANTED, Crowd, counter, gathered
 from tests.store_contract.engines import Engine
 from tests.store_contract.samples import page, put, reading, record

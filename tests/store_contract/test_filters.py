@@ -10,11 +10,11 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.bill import billed
-from graphql_api.store.port import Store
-from graphql_api.store.resume import behind
-from graphql_api.store.values import AllOf, AnyOf, AttributeTest, Key, RangeRead, Row, RowPage, StoreFilter
+from graphql_api.codecs.key_ranges import KeyRange
+from graphql_api.runtime.capacity_meter import billed
+from graphql_api.storage.port import Store
+from graphql_api.storage.read_resumption import behind
+from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, Key, RangeRead, Row, RowPage, StoreFilter
 from tests.depth import examples
 from tests.store_contract.filter_samples import ATTRIBUTES, EVERY_TYPE, NUMBERS, TEXTS, filters, passes
 from tests.store_contract.samples import page, put, reading, record, summary, with_stores

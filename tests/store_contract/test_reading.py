@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.keys.ranges import KeyRange, RangeValue
-from graphql_api.store.port import Store
-from graphql_api.store.values import Delete, Key, RowPage, StartKey
+from graphql_api.codecs.key_ranges import KeyRange, RangeValue
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Delete, Key, RowPage, StartKey
 from tests.depth import examples
 from tests.store_contract.samples import NUMBERS, TEXTS, page, put, reading, record, summary, with_stores
 

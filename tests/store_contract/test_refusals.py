@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import ItemTooLarge, StoreRefused, WrongTable
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.port import Store
-from graphql_api.store.values import Check, Delete, Expect, Key, Put, RangeRead, StartKey, Write
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Check, Delete, Expect, Key, Put, RangeRead, StartKey, Write
 from tests.store_contract.samples import page, put, reading, record, refusal
 
 KEY = Key("h!", "r")

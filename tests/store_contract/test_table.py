@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graphql_api.errors import StoreRefused, WrongTable
-from graphql_api.store.port import Store
-from graphql_api.store.values import Delete, IndexDefinition, Key, Put, TableDefinition
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Delete, IndexDefinition, Key, Put, TableDefinition
 from tests.clocks import Clock
 from tests.store_contract.engines import Engine
 from tests.store_contract.samples import TABLE, page, put, reading, record, unordered

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from graphql_api.errors import ConditionFailed, StoreRefused
-from graphql_api.store.port import Store
-from graphql_api.store.values import Check, Delete, Expect, Key, Put, TogetherWrite, Write
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Check, Delete, Expect, Key, Put, TogetherWrite, Write
 from tests.clocks import Clock
 from tests.store_contract.engines import Engine
 from tests.store_contract.expectations import EXPECTATIONS, STANDING

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead, RowPage
+from graphql_api.codecs.key_ranges import KeyRange
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import RangeRead, RowPage
 from tests.depth import examples
 from tests.store_contract.samples import NUMBERS, TEXTS, put, reading, record, summary, walk, with_stores
 

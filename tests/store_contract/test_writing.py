@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphql_api.errors import ConditionFailed, StoreRefused
-from graphql_api.store.port import Store
-from graphql_api.store.values import Delete, Expect, Key, Put, Write
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Delete, Expect, Key, Put, Write
 from tests.depth import examples
 from tests.store_contract.expectations import EXPECTATIONS, STANDING
 from tests.store_contract.samples import page, put, reading, record, refusal, with_stores

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.mutations import transaction, tries
-from graphql_api.store.port import Store
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.writes import optimistic_concurrency, transactions
 from tests.dynamodb_local import ENGINE, NoServer, Server
 from tests.unit.shelf import CATALOG, Shelf
 
@@ -107,6 +107,6 @@ def remote_worlds(dynamodb: Server) -> Worlds:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for others but by leaving them the next turn, and nobody gives up before they had some."""
-    monkeypatch.setattr(tries, "MOST_TRIES", 100)
-    for module in (tries, transaction):
+    monkeypatch.setattr(optimistic_concurrency, "MOST_TRIES", 100)
+    for module in (optimistic_concurrency, transactions):
         monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)

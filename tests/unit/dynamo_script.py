@@ -11,7 +11,7 @@ from zlib import crc32
 
 from aiohttp import web
 
-from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore
+from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
 from tests.dynamodb_local import Server
 
 DESCRIPTION: dict[str, Any] = {

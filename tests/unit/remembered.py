@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphql_api.store.definitions import carried_attributes
-from graphql_api.store.filters import holds
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, Position, RangeRead, ReadAnswer, Row, RowPage
+from graphql_api.storage.filter_evaluation import filter_matches
+from graphql_api.storage.port import Store
+from graphql_api.storage.table_definitions import carried_attributes
+from graphql_api.storage.values import Item, Key, Position, RangeRead, ReadAnswer, Row, RowPage
 from tests.stores import WrappedStore, all_items
 
 
@@ -68,7 +68,7 @@ class RememberedStore(WrappedStore):
         rows = [
             Row(there.values[at], read.ordinal, there.keys[at], there.items[at], _as_it_is)
             for at in taken
-            if read.filter is None or holds(read.filter, there.items[at])
+            if read.filter is None or filter_matches(read.filter, there.items[at])
         ]
         if len(taken) == len(whole):
             return RowPage(rows, None, len(taken))

@@ -32,11 +32,11 @@ from graphql_api import (
 )
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.mutations.bindings import held_by, owner_of, references_of
-from graphql_api.mutations.item_keys import key_of
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, RangeRead, ReadAnswer, TogetherWrite, Write
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer, TogetherWrite, Write
+from graphql_api.writes.constraints.constraint_items import held_by, owner_of, references_of
+from graphql_api.writes.item_keys import key_of
 from tests.clocks import Clock
 from tests.stores import WrappedStore, all_items
 

@@ -20,9 +20,9 @@ from graphql_api import (
     owner_through,
     signed_in,
 )
-from graphql_api.catalog.access import Group, Rule
-from graphql_api.catalog.left_open import left_open
 from graphql_api.errors import InvalidCatalog
+from graphql_api.model.access_declarations import Group, Rule
+from graphql_api.model.unrestricted_access import left_open
 
 
 class Share(Entity):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from graphql_api.errors import Unauthenticated
-from graphql_api.web.identity.api_keys import NoApiKeys, read_api_keys
-from graphql_api.web.identity.who import Identity
+from graphql_api.server.auth.api_keys import NoApiKeys, read_api_keys
+from graphql_api.server.auth.identity import Identity
 
 KEY = "0123456789abcdefghij"
 DIGEST = sha256(KEY.encode()).hexdigest()

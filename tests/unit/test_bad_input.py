@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from graphql_api.catalog.markers import IndexRef
+from graphql_api.codecs.key_ranges import Between, Eq, Prefix
+from graphql_api.codecs.scalar_codec import shown
 from graphql_api.errors import (
     ConflictingArguments,
     EmptyKey,
@@ -23,8 +24,7 @@ from graphql_api.errors import (
     UnknownEntity,
     UnknownIndex,
 )
-from graphql_api.keys.codec import shown
-from graphql_api.keys.ranges import Between, Eq, Prefix
+from graphql_api.model.markers import IndexRef
 from tests.unit.things import LONE, Digits, Line, Served, Settings, State, Stranger, Thing, served
 
 

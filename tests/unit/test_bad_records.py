@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphql_api import Entity
-from graphql_api.catalog.markers import IndexRef
+from graphql_api.codecs.key_ranges import Between, Eq, Prefix
+from graphql_api.codecs.scalar_codec import shown
 from graphql_api.errors import (
     ConflictingArguments,
     EmptyKey,
@@ -23,10 +24,9 @@ from graphql_api.errors import (
     UnknownArgument,
     UnknownEntity,
 )
-from graphql_api.keys.codec import shown
-from graphql_api.keys.ranges import Between, Eq, Prefix
-from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
+from graphql_api.model.markers import IndexRef
+from graphql_api.query.planner import plan_search
+from graphql_api.query.search_request import SearchRequest
 from tests.depth import examples
 from tests.unit.things import CATALOG, LONE, NOW, SEAL, Digits, Line, Served, Settings, State, Stranger, Thing, served
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Union
-from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import InvalidLimit, TokenMismatch
-from graphql_api.search.request import READ_BUDGET
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key
+from graphql_api.query.search_request import READ_BUDGET
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key
 from tests.depth import depth
 from tests.stores import CountingStore, Counts, ReadByRead
 from tests.unit.remembered import RememberedStore

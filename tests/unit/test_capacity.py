@@ -28,22 +28,22 @@ from graphql_api import (
     derived,
     stored,
 )
-from graphql_api.catalog.items import from_item, to_attributes
 from graphql_api.cli import app
 from graphql_api.errors import InvalidRecord, InvalidValue
 from graphql_api.examples.users import catalog as users
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.store.sizes import attribute_size, record_size, value_size
-from graphql_api.store.values import IndexDefinition, TableDefinition
-from graphql_api.upkeep.capacity import (
+from graphql_api.model.record_codec import from_item, to_attributes
+from graphql_api.ops.index_capacity import index_entry, write_units
+from graphql_api.ops.record_capacity import (
     EntityCapacity,
     design_size,
     entity_capacity,
     records_per_partition,
     shards_for,
 )
-from graphql_api.upkeep.entries import index_entry, write_units
-from graphql_api.upkeep.typical import typical_record
+from graphql_api.ops.typical_records import typical_record
+from graphql_api.storage.item_sizes import attribute_size, record_size, value_size
+from graphql_api.storage.values import IndexDefinition, TableDefinition
+from graphql_api.writes.item_keys import item_of
 from tests.unit.test_example_users import JASON
 
 USERS = "graphql_api.examples.users:catalog"

@@ -23,12 +23,12 @@ from graphql_api import (
     UniqueTogether,
     counter,
 )
-from graphql_api.adapters.dynamodb import DynamoStore
 from graphql_api.database import Database
-from graphql_api.mutations.commands import Command, Create, Remove, Update
-from graphql_api.search.seal import Seal
-from graphql_api.upkeep.beside import BesideCapacity, TransactionUnits
-from graphql_api.upkeep.capacity import EntityCapacity, entity_capacity
+from graphql_api.ops.constraint_capacity import BesideCapacity, TransactionUnits
+from graphql_api.ops.record_capacity import EntityCapacity, entity_capacity
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.dynamodb import DynamoStore
+from graphql_api.writes.commands import Command, Create, Remove, Update
 from tests.dynamodb_local import Server
 
 WRITE = 2 + 16

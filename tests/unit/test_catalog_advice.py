@@ -11,9 +11,9 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
-from graphql_api.store.sizes import read_units, record_size
-from graphql_api.upkeep.advice import Advice, advice
-from graphql_api.upkeep.capacity import entity_capacity
+from graphql_api.ops.design_advice import Advice, advice
+from graphql_api.ops.record_capacity import entity_capacity
+from graphql_api.storage.item_sizes import read_units, record_size
 
 HASH = "Give it more shards, or hash by another property too."
 

@@ -23,14 +23,14 @@ from graphql_api import (
     TimestampMs,
     Ttl,
     canonical,
+    codecs,
     derived,
     desc,
     stored,
 )
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.errors import InvalidCatalog, UnknownEntity, UnknownIndex
-from graphql_api.keys import scalars
-from graphql_api.store.values import IndexDefinition
+from graphql_api.model.markers import IndexRef
+from graphql_api.storage.values import IndexDefinition
 
 
 class User(Entity, shards=Shards(1).then(16, since="2026-01-01")):
@@ -281,20 +281,20 @@ def test_type_decides_the_codec() -> None:
 
     spec = Catalog(Everything).entity(Everything)
     assert {name: part.codec for name, part in spec.properties.items()} == {
-        "id": scalars.Uuid(),
-        "text": scalars.Text(),
-        "number": scalars.Int64(),
-        "small": scalars.Int32(),
-        "seconds": scalars.Timestamp(),
-        "milliseconds": scalars.TimestampMs(),
-        "ratio": scalars.Float64(),
-        "price": scalars.DecimalNumber(),
-        "flag": scalars.Boolean(),
-        "day": scalars.Date(),
-        "moment": scalars.DateTime(),
-        "length": scalars.Duration(),
-        "color": scalars.EnumCodec(Color),
-        "word": scalars.Text(),
+        "id": codecs.Uuid(),
+        "text": codecs.Text(),
+        "number": codecs.Int64(),
+        "small": codecs.Int32(),
+        "seconds": codecs.Timestamp(),
+        "milliseconds": codecs.TimestampMs(),
+        "ratio": codecs.Float64(),
+        "price": codecs.DecimalNumber(),
+        "flag": codecs.Boolean(),
+        "day": codecs.Date(),
+        "moment": codecs.DateTime(),
+        "length": codecs.Duration(),
+        "color": codecs.EnumCodec(Color),
+        "word": codecs.Text(),
         "either": None,
         "many": None,
         "anything": None,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Int32, Timestamp, TimestampMs, canonical, derived, stored
-from graphql_api.catalog.items import from_item, to_attributes
 from graphql_api.errors import InvalidRecord, InvalidValue
+from graphql_api.model.record_codec import from_item, to_attributes
 from tests.laws.strategies import texts
 
 

@@ -20,8 +20,8 @@ from graphql_api import (
     canonical,
     derived,
 )
-from graphql_api.catalog.joins import Join
 from graphql_api.errors import InvalidCatalog
+from graphql_api.model.join_declarations import Join
 
 
 class Color(Enum):

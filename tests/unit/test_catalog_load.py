@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.catalog.load import load_catalog
 from graphql_api.errors import InvalidCatalog, InvalidValue
+from graphql_api.model.catalog_loader import load_catalog
 
 APP = """
 from graphql_api import Catalog, Entity, Id

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from graphql_api import Shards
-from graphql_api.catalog.generations import shard_problems, shard_space
-from graphql_api.keys import scalars
-from graphql_api.keys.scalars import Codec
-from graphql_api.shards.spaces import Generation, ShardSpace
+from graphql_api import Shards, codecs
+from graphql_api.codecs.text_codecs import Codec
+from graphql_api.model.shard_declarations import shard_problems, shard_space
+from graphql_api.sharding.shard_space import Generation, ShardSpace
 
 NEW_YEAR = 1767225600
 """2026-01-01 in UTC, in seconds"""
@@ -19,7 +18,7 @@ def test_growth_makes_a_new_declaration() -> None:
     """`then` adds a generation to a new declaration and leaves the old one as it was."""
     one = Shards(1)
     assert one.then(16, since=5).generations[1:] != one.generations[1:] == ()
-    assert shard_space(one.then(4, since=5).then(16, since=9), scalars.Int64()) == ShardSpace(
+    assert shard_space(one.then(4, since=5).then(16, since=9), codecs.Int64()) == ShardSpace(
         (Generation(None, 1), Generation(5, 4), Generation(9, 16))
     )
 
@@ -34,22 +33,22 @@ def test_width_and_function_are_kept() -> None:
 @pytest.mark.parametrize(
     ("codec", "since", "beginning"),
     [
-        (scalars.Timestamp(), "2026-01-01", NEW_YEAR),
-        (scalars.Timestamp(), date(2026, 1, 1), NEW_YEAR),
-        (scalars.Timestamp(), "2026-01-01T02:00:00+02:00", NEW_YEAR),
-        (scalars.Timestamp(), datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), NEW_YEAR),
-        (scalars.Timestamp(), "2026-01-01T00:00:00.5", NEW_YEAR + 1),
-        (scalars.Timestamp(), 77, 77),
-        (scalars.TimestampMs(), "2026-01-01", NEW_YEAR * 1000),
-        (scalars.TimestampMs(), "2026-01-01T00:00:00.0015Z", NEW_YEAR * 1000 + 2),
-        (scalars.TimestampMs(), 77, 77),
-        (scalars.DateTime(), "2026-01-01", datetime(2026, 1, 1, tzinfo=UTC)),
-        (scalars.DateTime(), datetime(2026, 1, 1, 3), datetime(2026, 1, 1, 3, tzinfo=UTC)),  # noqa: DTZ001
-        (scalars.Date(), "2026-01-01", date(2026, 1, 1)),
-        (scalars.Date(), datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 1)),
-        (scalars.Int64(), 12, 12),
-        (scalars.Int32(), 12, 12),
-        (scalars.Text(), "2026-01-01", "2026-01-01"),
+        (codecs.Timestamp(), "2026-01-01", NEW_YEAR),
+        (codecs.Timestamp(), date(2026, 1, 1), NEW_YEAR),
+        (codecs.Timestamp(), "2026-01-01T02:00:00+02:00", NEW_YEAR),
+        (codecs.Timestamp(), datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), NEW_YEAR),
+        (codecs.Timestamp(), "2026-01-01T00:00:00.5", NEW_YEAR + 1),
+        (codecs.Timestamp(), 77, 77),
+        (codecs.TimestampMs(), "2026-01-01", NEW_YEAR * 1000),
+        (codecs.TimestampMs(), "2026-01-01T00:00:00.0015Z", NEW_YEAR * 1000 + 2),
+        (codecs.TimestampMs(), 77, 77),
+        (codecs.DateTime(), "2026-01-01", datetime(2026, 1, 1, tzinfo=UTC)),
+        (codecs.DateTime(), datetime(2026, 1, 1, 3), datetime(2026, 1, 1, 3, tzinfo=UTC)),  # noqa: DTZ001
+        (codecs.Date(), "2026-01-01", date(2026, 1, 1)),
+        (codecs.Date(), datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 1)),
+        (codecs.Int64(), 12, 12),
+        (codecs.Int32(), 12, 12),
+        (codecs.Text(), "2026-01-01", "2026-01-01"),
     ],
 )
 def test_beginning_is_in_terms_of_the_creation_property(codec: Codec[Any], since: Any, beginning: Any) -> None:
@@ -63,13 +62,13 @@ def test_beginning_is_in_terms_of_the_creation_property(codec: Codec[Any], since
 @pytest.mark.parametrize(
     ("codec", "since", "remedy"),
     [
-        (scalars.Timestamp(), "next year", "Write the date as 2026-01-31"),
-        (scalars.Timestamp(), 2**60, "timestamp"),
-        (scalars.DateTime(), 12, "Give a date or a datetime"),
-        (scalars.Date(), "2026-01-01T12:00:00Z", "midnight"),
-        (scalars.Date(), True, "Give a date"),
-        (scalars.Int64(), "2026-01-01", "int"),
-        (scalars.Text(), 12, "str"),
+        (codecs.Timestamp(), "next year", "Write the date as 2026-01-31"),
+        (codecs.Timestamp(), 2**60, "timestamp"),
+        (codecs.DateTime(), 12, "Give a date or a datetime"),
+        (codecs.Date(), "2026-01-01T12:00:00Z", "midnight"),
+        (codecs.Date(), True, "Give a date"),
+        (codecs.Int64(), "2026-01-01", "int"),
+        (codecs.Text(), 12, "str"),
     ],
 )
 def test_beginning_that_is_no_creation_value_is_reported(codec: Codec[Any], since: Any, remedy: str) -> None:
@@ -83,7 +82,7 @@ def test_beginning_that_is_no_creation_value_is_reported(codec: Codec[Any], sinc
 def test_generations_must_ascend(later: str) -> None:
     """A generation that does not begin after the one before it is reported."""
     shards = Shards(1).then(16, since="2026-01-01").then(32, since=later)
-    ((problem, _),) = shard_problems(shards, scalars.Timestamp())
+    ((problem, _),) = shard_problems(shards, codecs.Timestamp())
     assert problem == f"has a shard generation since {later!r} declared behind the one since '2026-01-01'."
 
 
@@ -106,4 +105,4 @@ def test_impossible_spaces_are_reported(shards: Shards, problem: str) -> None:
 def test_all_problems_are_reported_together() -> None:
     """Several things that are wrong with one declaration are reported together."""
     shards = Shards(0, function="md5").then(2000, since="?").then(4, since="2026-01-01").then(5, since="2025-01-01")
-    assert len(list(shard_problems(shards, scalars.Timestamp()))) == 5
+    assert len(list(shard_problems(shards, codecs.Timestamp()))) == 5

@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 
 import graphql_api
 from graphql_api.cli import app
-from graphql_api.examples.people import emails_of, people
+from graphql_api.examples.user_samples import emails_of, people
 from graphql_api.examples.users import Email, User, catalog
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
 
 USERS = "graphql_api.examples.users:catalog"
 STORE = "sqlite:///test.db"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from graphql_api.codecs.record_key import RecordKeySeal
 from graphql_api.database import Database
-from graphql_api.examples.people import people
+from graphql_api.examples.user_samples import people
 from graphql_api.examples.users import Email, User, catalog
-from graphql_api.fanout.page import Page
-from graphql_api.keys.record_key import RecordKeySeal
-from graphql_api.settings import read_settings
-from graphql_api.token_key import token_secrets
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
+from graphql_api.query.execution.result_page import Page
+from graphql_api.server.development_keys import token_secrets
+from graphql_api.server.settings import read_settings
 from tests.unit.shell import USERS, run
 
 STORE = "sqlite:///test.db"

@@ -17,7 +17,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, Ttl
-from graphql_api.adapters.dynamodb import DynamoSettings, DynamoStore
 from graphql_api.cli import app
 from graphql_api.errors import (
     ConflictingArguments,
@@ -27,12 +26,14 @@ from graphql_api.errors import (
     UnknownArgument,
     WrongTable,
 )
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.store.sizes import record_size
-from graphql_api.store.values import TableDefinition
-from graphql_api.upkeep.capacity import entity_capacity
-from graphql_api.upkeep.template import cloudformation
-from graphql_api.wiring import makes_tables, open_catalog, open_store
+from graphql_api.opening import open_catalog
+from graphql_api.ops.cloudformation import cloudformation_template
+from graphql_api.ops.record_capacity import entity_capacity
+from graphql_api.storage.engines import makes_tables, open_store
+from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
+from graphql_api.storage.item_sizes import record_size
+from graphql_api.storage.values import TableDefinition
+from graphql_api.writes.item_keys import item_of
 from tests.dynamodb_local import CREDENTIALS, REGION, ROOT, NoServer, Server, moto, session
 
 T = TypeVar("T")
@@ -273,7 +274,7 @@ def test_an_index_of_another_kind_is_refused(url: str) -> None:
 def test_the_template_and_create_make_one_table(server: Server, url: str) -> None:
     """Made from the template's properties, a table is described as one that `table create` made."""
     name = f"t-{uuid4().hex}"
-    asked = cloudformation(more.table_definition(), name)["Resources"]["Table"]["Properties"]
+    asked = cloudformation_template(more.table_definition(), name)["Resources"]["Table"]["Properties"]
     recovery = asked.pop("PointInTimeRecoverySpecification")
     expiry = asked.pop("TimeToLiveSpecification")
     assert asked.pop("DeletionProtectionEnabled") is True
@@ -377,8 +378,8 @@ def test_template_command() -> None:
     plain, named = (
         json.loads(run("table", "template", address, *words, "--json").stdout) for words in ((), ("--table", "visits"))
     )
-    assert plain == cloudformation(first.table_definition())
-    assert named == cloudformation(first.table_definition(), "visits")
+    assert plain == cloudformation_template(first.table_definition())
+    assert named == cloudformation_template(first.table_definition(), "visits")
     text = run("table", "template", address, "--table", "visits").stdout
     assert "      TableName: visits\n" in text
     assert text.endswith("\n")

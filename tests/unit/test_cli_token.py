@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from graphql_api.authentication import identify_of
-from graphql_api.settings import read_settings
-from graphql_api.token_key import token_secrets
-from graphql_api.web.identity.who import Identity
+from graphql_api.server.auth.auth_configuration import identify_of
+from graphql_api.server.auth.identity import Identity
+from graphql_api.server.development_keys import token_secrets
+from graphql_api.server.settings import read_settings
 from tests.unit.shell import USERS, run
 
 KEY = bytes(range(32)).hex()

@@ -34,7 +34,7 @@ from graphql_api import (
     signed_in,
 )
 from graphql_api.errors import InvalidCatalog, Violation
-from graphql_api.mutations.drafts import moment
+from graphql_api.writes.record_builder import moment
 
 ONE: dict[str, Any] = {"thing_id": Id[str]}
 

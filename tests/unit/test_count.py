@@ -9,11 +9,11 @@ import pytest
 from pydantic import Field
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl, Union, canonical, derived, stored
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead, ReadAnswer
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import RangeRead, ReadAnswer
 from tests.stores import ReadByRead, Stingy, WrappedStore
 
 NOW = 1_000

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, counter, derived
+from graphql_api.codecs.hash_keys import parse_hash_key
 from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, Conflict, ImmutableChanged, InvalidValue, StoreError, StoreUnavailable
-from graphql_api.keys.hash_keys import parse_hash_key
-from graphql_api.mutations.counters import Counters, counter_key, counters_of, give_numbers
-from graphql_api.search.seal import Seal
-from graphql_api.store.metered import MeteredStore
-from graphql_api.store.port import Store
-from graphql_api.store.values import Key, Put, TogetherWrite, Write
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.metered_store import MeteredStore
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Key, Put, TogetherWrite, Write
+from graphql_api.writes.constraints.counters import Counters, counter_key, counters_of, give_numbers
 from tests.stores import WrappedStore
 from tests.unit.conftest import Opened
 from tests.unit.engines import on_both_engines
@@ -258,7 +258,7 @@ async def test_the_last_number_of_a_type(store: Watched) -> None:
 
 async def test_only_so_many_counters_are_remembered(store: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process remembers the counters that were used last, and takes from the others all the same."""
-    monkeypatch.setattr("graphql_api.mutations.counters.MOST_KNOWN", 2)
+    monkeypatch.setattr("graphql_api.writes.constraints.counters.MOST_KNOWN", 2)
     keys = [key_of(board, None) for board in "abc"]
     assert [await take(store, key) for key in keys * 2] == [1, 1, 1, 2, 2, 2]
     assert len(counters_of(store)._known) == 2

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphql_api import Catalog, Created, Entity, Id, Shards, SubId, Timestamp, Ttl
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import CreationChanged
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import Key, Position, Put, RangeRead, ReadAnswer, RowPage
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Key, Position, Put, RangeRead, ReadAnswer, RowPage
+from graphql_api.writes.item_keys import item_of
 from tests.stores import WrappedStore
 
 

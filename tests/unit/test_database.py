@@ -12,22 +12,6 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from graphql_api.adapters.sqlite import Switches, open_sqlite
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.markers import (
-    Created,
-    Id,
-    Index,
-    Int32,
-    Shards,
-    SubId,
-    Timestamp,
-    Ttl,
-    canonical,
-    derived,
-    stored,
-)
 from graphql_api.database import Database
 from graphql_api.errors import (
     ConflictingArguments,
@@ -41,11 +25,28 @@ from graphql_api.errors import (
 )
 from graphql_api.examples.users import Email, User
 from graphql_api.examples.users import catalog as users
-from graphql_api.search.seal import Seal
-from graphql_api.shards.spaces import blake2b_number
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, Put
-from graphql_api.wiring import Secrets, open_catalog, open_store
+from graphql_api.model.catalog import Catalog
+from graphql_api.model.entity import Entity
+from graphql_api.model.markers import (
+    Created,
+    Id,
+    Index,
+    Int32,
+    Shards,
+    SubId,
+    Timestamp,
+    Ttl,
+    canonical,
+    derived,
+    stored,
+)
+from graphql_api.opening import Secrets, open_catalog
+from graphql_api.query.token_seal import Seal
+from graphql_api.sharding.shard_space import blake2b_number
+from graphql_api.storage.engines import open_store
+from graphql_api.storage.engines.sqlite import Switches, open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key, Put
 from tests.stores import CountingStore, Counts, WrappedStore
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import aioboto3
 import pytest
 
-from graphql_api.adapters.dynamodb import DynamoStore, open_dynamodb
-from graphql_api.adapters.dynamodb.problems import DENIALS, THROTTLES
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreDenied, StoreError, StoreRefused, StoreUnavailable, Throttled, WrongTable
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.values import Key, RangeRead, RowPage
+from graphql_api.storage.engines.dynamodb import DynamoStore, open_dynamodb
+from graphql_api.storage.engines.dynamodb.error_mapping import DENIALS, THROTTLES
+from graphql_api.storage.values import Key, RangeRead, RowPage
 from tests.unit.dynamo_script import DROPPED, QUICK, SILENT, Reply, Script, error, playing
 
 READ = RangeRead("byText", "t!01", 1, KeyRange(), 10)

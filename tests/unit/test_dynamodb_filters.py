@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from graphql_api.adapters.dynamodb.expressions import (
+from graphql_api.codecs.key_ranges import KeyRange
+from graphql_api.errors import StoreError
+from graphql_api.runtime.capacity_meter import billed
+from graphql_api.storage.engines.dynamodb.filter_expressions import (
     MOST_CHARACTERS,
     MOST_IN,
     MOST_OPERATORS,
@@ -17,10 +20,7 @@ from graphql_api.adapters.dynamodb.expressions import (
     extras_of,
     extras_of_reads,
 )
-from graphql_api.errors import StoreError
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.bill import billed
-from graphql_api.store.values import (
+from graphql_api.storage.values import (
     AllOf,
     AnyOf,
     AttributeTest,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.adapters.dynamodb.items import (
+from graphql_api.errors import StoreRefused
+from graphql_api.storage.engines.dynamodb.wire_format import (
     bytes_sent,
     decode_item,
     decode_value,
@@ -17,7 +18,6 @@ from graphql_api.adapters.dynamodb.items import (
     encode_value,
     number_text,
 )
-from graphql_api.errors import StoreRefused
 from tests.store_contract.samples import NUMBERS
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from graphql_api.codecs.key_ranges import KeyRange, RangeValue
 from graphql_api.errors import StoreRefused, StoreUnavailable
-from graphql_api.keys.ranges import KeyRange, RangeValue
-from graphql_api.store.values import Key, Position, RangeRead, RowPage, StartKey
+from graphql_api.storage.values import Key, Position, RangeRead, RowPage, StartKey
 from tests.unit.dynamo_script import DESCRIPTION, Reply, Script, playing
 
 TEXT = RangeRead("byText", "t!01", 7, KeyRange(), 10)

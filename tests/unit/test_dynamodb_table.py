@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graphql_api.errors import StoreRefused, StoreUnavailable, WrongTable
-from graphql_api.store.values import IndexDefinition, TableDefinition
+from graphql_api.storage.values import IndexDefinition, TableDefinition
 from tests.unit.dynamo_script import DESCRIPTION, QUICK, Reply, Script, error, playing
 
 WANTED = TableDefinition(

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from graphql_api.adapters.dynamodb.settings import DEFAULTS, DynamoSettings
-from graphql_api.adapters.dynamodb.traffic import MOST_SHARDS_REMEMBERED, RetryBudget, Traffic
 from graphql_api.errors import StoreRefused, StoreUnavailable
+from graphql_api.storage.engines.dynamodb.concurrency_limits import MOST_SHARDS_REMEMBERED, RetryBudget, Traffic
+from graphql_api.storage.engines.dynamodb.dynamodb_settings import DEFAULTS, DynamoSettings
 from tests.clocks import Clock
 
 

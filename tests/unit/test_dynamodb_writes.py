@@ -18,7 +18,7 @@ from graphql_api.errors import (
     StoreUnavailable,
     Throttled,
 )
-from graphql_api.store.values import Check, Delete, Expect, Key, Put, Write
+from graphql_api.storage.values import Check, Delete, Expect, Key, Put, Write
 from tests.dynamodb_local import Server
 from tests.unit.dynamo_script import DROPPED, QUICK, Reply, Script, error, playing
 

@@ -10,8 +10,9 @@ from uuid import uuid4
 import pytest
 
 from graphql_api import Entity, open_catalog
+from graphql_api.codecs.key_ranges import decode_tuple
 from graphql_api.errors import ForeignKeyBroken, ImmutableChanged, InvalidValue, NotUnique
-from graphql_api.examples.backlog import (
+from graphql_api.examples.issue_samples import (
     ACME,
     BRIDGE,
     DAILY_NEWS,
@@ -23,10 +24,9 @@ from graphql_api.examples.backlog import (
     projects,
 )
 from graphql_api.examples.issues import Issue, IssueState, Project, Tenant, catalog, sample
-from graphql_api.keys.ranges import decode_tuple
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.store.values import AttributeValue
-from graphql_api.upkeep.advice import advice
+from graphql_api.ops.design_advice import advice
+from graphql_api.storage.values import AttributeValue
+from graphql_api.writes.item_keys import item_of
 from tests.depth import depth
 from tests.unit.pinned import digest_of
 

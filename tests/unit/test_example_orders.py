@@ -8,6 +8,7 @@ from typing import TypeVar
 import pytest
 
 from graphql_api import Entity
+from graphql_api.examples.order_samples import purchases
 from graphql_api.examples.orders import (
     Customer,
     Order,
@@ -21,8 +22,7 @@ from graphql_api.examples.orders import (
     catalog,
     sample,
 )
-from graphql_api.examples.purchases import purchases
-from graphql_api.mutations.item_keys import item_of
+from graphql_api.writes.item_keys import item_of
 from tests.unit.pinned import digest_of
 
 E = TypeVar("E", bound=Entity)

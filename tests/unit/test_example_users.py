@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.catalog.entity import Entity
-from graphql_api.examples.draw import Draw
-from graphql_api.examples.people import emails_of, people
+from graphql_api.codecs.key_ranges import decode_tuple
+from graphql_api.examples.seeded_random import Draw
+from graphql_api.examples.user_samples import emails_of, people
 from graphql_api.examples.users import Email, User, catalog, sample
-from graphql_api.keys.ranges import decode_tuple
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.store.values import AttributeValue
-from graphql_api.wiring import open_catalog
+from graphql_api.model.entity import Entity
+from graphql_api.opening import open_catalog
+from graphql_api.storage.values import AttributeValue
+from graphql_api.writes.item_keys import item_of
 from tests.unit.pinned import digest_of
 
 JASON = User(

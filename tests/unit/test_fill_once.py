@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from graphql_api import open_catalog
-from graphql_api.catalog.entity import Entity
-from graphql_api.cli.fill import fill_once, stored_samples
+from graphql_api.cli.sample_loading import fill_once, stored_samples
 from graphql_api.database import Database
 from graphql_api.examples.users import Email, User, catalog, sample
+from graphql_api.model.entity import Entity
 
 USERS = "graphql_api.examples.users:catalog"
 COUNT = 40

@@ -12,11 +12,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import FilterTooLarge, InvalidValue, ShardQLError, UnknownArgument
-from graphql_api.search.filters import DEEPEST, MOST_TESTS, MOST_VALUES
-from graphql_api.search.seal import Seal
+from graphql_api.query.filters import DEEPEST, MOST_TESTS, MOST_VALUES
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.stores import CountingStore
 
 NOW = 1_000

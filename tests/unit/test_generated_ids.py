@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from graphql_api import Catalog, Entity, Id, Index, Int32, SubId, generated
 from graphql_api.errors import InvalidCatalog, InvalidRecord, InvalidValue
-from graphql_api.mutations.commands import Create
+from graphql_api.writes.commands import Create
 from tests.schema.asking import Asked, asked
 
 NUMBERS = count(1)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Shards, SubId, Timestamp
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.errors import EmptyKey, InvalidRecord, MissingArgument, UnknownArgument
-from graphql_api.store.values import Item, Key
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.values import Item, Key
 from tests.schema.asking import asking, opened
 from tests.stores import WrappedStore
 

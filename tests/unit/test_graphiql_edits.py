@@ -50,11 +50,11 @@ from graphql_api.examples.orders import catalog as orders
 from graphql_api.examples.orders import sample as sample_orders
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample as sample_users
-from graphql_api.schema.context import Caller
-from graphql_api.schema.execution import Engine, Operation
-from graphql_api.schema.limits import Limits
-from graphql_api.schema.tab_text import Tab
-from graphql_api.schema.tabs import tabs_of
+from graphql_api.playground.query_tabs import tabs_of
+from graphql_api.playground.tab_text import Tab
+from graphql_api.schema.execution.document_executor import Engine, Operation
+from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.schema.request_context import Caller
 
 
 class Colour(Enum):

@@ -13,11 +13,11 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.routing import Mount, Route
 
-from graphql_api.schema.tab_text import Tab
-from graphql_api.web import graphiql
-from graphql_api.web.app import WebOptions, build_app
-from graphql_api.web.csrf import check_not_cross_site
-from graphql_api.web.graphiql import FILES, HEADERS, POLICY, graphiql_page, graphiql_routes
+from graphql_api.playground import graphiql
+from graphql_api.playground.graphiql import FILES, HEADERS, POLICY, graphiql_page, graphiql_routes
+from graphql_api.playground.tab_text import Tab
+from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.csrf import check_not_cross_site
 from tests.api.scripted import ScriptedEngine, no_database
 
 TITLE = 'User & "<Email>" $title'

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Int32, SubId, Timestamp, Ttl, Unique, Updated, Version, counter
-from graphql_api.catalog.plain import DEEPEST
+from graphql_api.codecs.hash_keys import parse_hash_key
 from graphql_api.database import Database
 from graphql_api.errors import (
     AlreadyExists,
@@ -28,12 +28,12 @@ from graphql_api.errors import (
     Throttled,
     VersionConflict,
 )
-from graphql_api.keys.hash_keys import parse_hash_key
-from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
-from graphql_api.mutations.idempotency import KEPT_SECONDS, SWEEP_GRACE, digest_of, once
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key, Put, TogetherWrite
+from graphql_api.model.nested_values import DEEPEST
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key, Put, TogetherWrite
+from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
+from graphql_api.writes.idempotency import KEPT_SECONDS, SWEEP_GRACE, digest_of, once
 from tests.clocks import Clock
 from tests.stores import WrappedStore
 from tests.unit.conftest import Opened

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
 
 from graphql_api.errors import Unauthenticated
-from graphql_api.web.identity.key_set import (
+from graphql_api.server.auth.jwks import (
     HMAC,
     KNOWN_ALGORITHMS,
     PUBLIC_KEY_ALGORITHMS,
@@ -18,7 +18,7 @@ from graphql_api.web.identity.key_set import (
     NoKeySet,
     read_key_set,
 )
-from graphql_api.web.identity.signed_text import MOST_CHARACTERS, read_signed
+from graphql_api.server.auth.jws import MOST_CHARACTERS, read_signed
 from tests.issuer import ALGORITHMS, hmac_token, jwks, part, private_key, public_der, public_jwk, public_pem, signed
 
 SAID = {"sub": "alice", "exp": 1}

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from graphql_api.errors import Unauthenticated
-from graphql_api.web.identity.key_set import KeySet, VerifyingKey
-from graphql_api.web.identity.key_source import KeySource, KeysUnavailable
+from graphql_api.server.auth.jwks import KeySet, VerifyingKey
+from graphql_api.server.auth.jwks_source import KeySource, KeysUnavailable
 
 
 @dataclass(slots=True)

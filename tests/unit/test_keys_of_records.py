@@ -31,12 +31,12 @@ from graphql_api import (
     open_catalog,
     record_key,
 )
-from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.codecs.record_key import MAX_KEY_CHARACTERS, RecordKeySeal
+from graphql_api.codecs.text_codecs import EnumCodec
 from graphql_api.database import Database
 from graphql_api.errors import ConflictingArguments, InvalidRecordKey, InvalidValue, KeyTooLong, TokenAhead
-from graphql_api.keys.record_key import MAX_KEY_CHARACTERS, RecordKeySeal
-from graphql_api.keys.scalars import EnumCodec
-from graphql_api.search.seal import Seal
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.depth import examples
 from tests.laws.strategies import DATETIMES, DECIMALS, DURATIONS, UUIDS, integers, texts
 from tests.stores import CountingStore

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong
-from graphql_api.keys.hash_keys import hash_key, parse_hash_key
-from graphql_api.keys.ranges import (
+from graphql_api.codecs.hash_keys import hash_key, parse_hash_key
+from graphql_api.codecs.key_ranges import (
     Between,
     Column,
     Condition,
@@ -19,8 +18,9 @@ from graphql_api.keys.ranges import (
     range_of,
     raw_range,
 )
-from graphql_api.keys.scalars import Boolean, Date, Int64, Text, Timestamp
-from graphql_api.keys.segments import dec, enc, successor
+from graphql_api.codecs.key_segments import dec, enc, successor
+from graphql_api.codecs.text_codecs import Boolean, Date, Int64, Text, Timestamp
+from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong
 
 LAST = Column("last", Text())
 FIRST = Column("first", Text())

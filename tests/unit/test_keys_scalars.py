@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from graphql_api.errors import InvalidValue
-from graphql_api.keys.scalars import (
+from graphql_api.codecs.text_codecs import (
     Boolean,
     Codec,
     Date,
@@ -27,6 +26,7 @@ from graphql_api.keys.scalars import (
     Uuid,
     enum_problem,
 )
+from graphql_api.errors import InvalidValue
 
 
 class State(Enum):

@@ -30,12 +30,12 @@ from graphql_api import (
 from graphql_api.cli import app
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError, StoreUnavailable
-from graphql_api.examples.backlog import BRIDGE, FIRST_ISSUES
+from graphql_api.examples.issue_samples import BRIDGE, FIRST_ISSUES
 from graphql_api.examples.issues import Issue, Project, Tenant
 from graphql_api.examples.issues import catalog as issues
-from graphql_api.mutations.commands import Command
-from graphql_api.upkeep.load_checked import checked, in_turns, turns
-from graphql_api.upkeep.load_lines import load_lines
+from graphql_api.ops.checked_loader import checked, in_turns, turns
+from graphql_api.ops.loader import load_lines
+from graphql_api.writes.commands import Command
 from tests.unit.payments import rejects_of
 
 ISSUES = "graphql_api.examples.issues:catalog"

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from graphql_api.errors import EmptyKey
-from graphql_api.upkeep import load_lines as module
-from graphql_api.upkeep.load_lines import load_lines
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
+from graphql_api.ops import loader as module
+from graphql_api.ops.loader import load_lines
 from tests.unit.payments import PAYMENT, PAYMENTS, Colour, Payment, Sink, line, rejects_of
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import graphql_api
 from graphql_api.examples.users import User, catalog
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
 
 # `resource.getrusage` will not do: a new process starts with the peak of the one that started it.
 STATUS = Path("/proc/self/status")
@@ -20,10 +20,10 @@ USERS = "graphql_api.examples.users:catalog"
 MEASURED = """
 import sys
 from pathlib import Path
-from graphql_api.adapters.sqlite import file
+from graphql_api.storage.engines.sqlite import database_file
 from graphql_api.cli import app
-connect = file._connect
-file._connect = lambda path, patience, cache_kib: connect(path, patience, 2048)
+connect = database_file._connect
+database_file._connect = lambda path, patience, cache_kib: connect(path, patience, 2048)
 app(sys.argv[1:], standalone_mode=False)
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 """

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Id, generated
-from graphql_api.catalog.entity import Entity
 from graphql_api.errors import InvalidValue, ShardQLError, StoreUnavailable, Throttled, WrongTable
-from graphql_api.upkeep import load_lines as module
-from graphql_api.upkeep.load_lines import Progress, load_lines
+from graphql_api.model.entity import Entity
+from graphql_api.ops import loader as module
+from graphql_api.ops.loader import LoadProgress, load_lines
 from tests.depth import depth
 from tests.unit.payments import PAYMENT, Payment, Sink, line, rejects_of
 
@@ -47,7 +47,7 @@ async def test_batches(file: Path) -> None:
     """Records reach the store in order, in batches of the given size; a rejected line takes its place in one."""
     file.write_text("\n".join([line(1), line(2), "x", line(3), line(4), line(5), line(6)]), encoding="utf-8")
     sink = Sink()
-    shown: list[Progress] = []
+    shown: list[LoadProgress] = []
     await load_lines(sink.put_many, PAYMENT, file, batch=3, show=shown.append)
     assert sink.batches == [["p1", "p2"], ["p3", "p4", "p5"], ["p6"]]
     assert [(progress.written, progress.rejected, progress.lines) for progress in shown] == [
@@ -102,7 +102,7 @@ async def test_stopped_load_goes_on(file: Path, write: int) -> None:
     expected_rejects = rejects_of(file)
     sink = Sink(before=stop_at(write))
     await interrupted(file, sink)
-    shown: list[Progress] = []
+    shown: list[LoadProgress] = []
     done = await load_lines(sink.put_many, PAYMENT, file, batch=4, show=shown.append)
     assert sink.records == whole.records
     assert done == expected

@@ -10,9 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.markers import Created, Id, Index, Shards, SubId, Timestamp, canonical, derived, desc, stored
 from graphql_api.database import Database
 from graphql_api.errors import (
     CreationChanged,
@@ -23,11 +20,14 @@ from graphql_api.errors import (
     KeyTooLong,
     ShardQLError,
 )
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.search.seal import Seal
-from graphql_api.shards.spaces import blake2b_number
-from graphql_api.store.values import Item
-from graphql_api.wiring import open_catalog
+from graphql_api.model.catalog import Catalog
+from graphql_api.model.entity import Entity
+from graphql_api.model.markers import Created, Id, Index, Shards, SubId, Timestamp, canonical, derived, desc, stored
+from graphql_api.opening import open_catalog
+from graphql_api.query.token_seal import Seal
+from graphql_api.sharding.shard_space import blake2b_number
+from graphql_api.storage.values import Item
+from graphql_api.writes.item_keys import item_of
 from tests.depth import depth
 from tests.stores import all_items
 

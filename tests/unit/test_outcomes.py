@@ -15,10 +15,10 @@ from graphql_api.errors import (
     Throttled,
     VersionConflict,
 )
-from graphql_api.mutations import transaction
-from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
-from graphql_api.mutations.transaction import MOST_ASKED
-from graphql_api.store.values import Put, TogetherWrite
+from graphql_api.storage.values import Put, TogetherWrite
+from graphql_api.writes import transactions
+from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
+from graphql_api.writes.transactions import MOST_ASKED
 from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, Author, Diary, Shelf
 from tests.unit.test_writes import Losing
@@ -79,8 +79,8 @@ async def test_a_process_that_stood_still(on_file: Shelf, monkeypatch: pytest.Mo
         def uniform(*_: float) -> float:
             return 0.1
 
-    monkeypatch.setattr(transaction, "_RANDOM", Long)
-    monkeypatch.setattr(transaction, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(transactions, "_RANDOM", Long)
+    monkeypatch.setattr(transactions, "MOST_SECONDS", 0.05)
     store = Losing(on_file.store, [(StoreUnavailable("No answer."), True)])
     with pytest.raises(OutcomeUnknown):
         await on_file.through(store).create(Author, author_id="a", name="Ada")

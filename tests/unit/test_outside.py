@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.errors import EmptyKey, InvalidValue, ShardQLError
-from graphql_api.keys.codec import shown
-from graphql_api.keys.outside import join_outside, split_outside, split_outside_prefix, split_outside_start
-from graphql_api.keys.scalars import (
+from graphql_api.codecs.composite_ids import join_outside, split_outside, split_outside_prefix, split_outside_start
+from graphql_api.codecs.scalar_codec import shown
+from graphql_api.codecs.text_codecs import (
     Codec,
     Date,
     DateTime,
@@ -25,6 +24,7 @@ from graphql_api.keys.scalars import (
     Text,
     Uuid,
 )
+from graphql_api.errors import EmptyKey, InvalidValue, ShardQLError
 from tests.laws.strategies import texts
 
 SEPARATORS = sorted(set(string.punctuation) - {"%"})

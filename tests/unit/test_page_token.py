@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphql_api.codecs.text_codecs import DecimalNumber
 from graphql_api.errors import InvalidToken, InvalidValue
-from graphql_api.keys.scalars import DecimalNumber
-from graphql_api.search.page_token import (
+from graphql_api.query.page_token import (
     FORM,
     Lagging,
     PageToken,
@@ -21,7 +21,7 @@ from graphql_api.search.page_token import (
     short_words,
     unpack,
 )
-from graphql_api.search.seal import MAX_TOKEN_CHARACTERS, Seal
+from graphql_api.query.token_seal import MAX_TOKEN_CHARACTERS, Seal
 from tests.depth import examples
 from tests.laws.strategies import texts
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Shards
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import RangeRead
 from tests.schema.asking import asking
 from tests.stores import FailingStore, ReadByRead, all_items
 

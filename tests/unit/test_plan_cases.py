@@ -9,9 +9,9 @@ import pytest
 
 from graphql_api.errors import ShardQLError
 from graphql_api.examples.users import catalog
-from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
-from graphql_api.search.seal import Seal
+from graphql_api.query.planner import plan_search
+from graphql_api.query.search_request import SearchRequest
+from graphql_api.query.token_seal import Seal
 
 FOLDER = Path(__file__).parent.parent / "plan_cases"
 SEAL = Seal([b"s" * 32])

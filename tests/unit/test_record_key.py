@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphql_api.codecs.base64url import from_text, to_text
+from graphql_api.codecs.record_key import MAX_KEY_CHARACTERS, KeyValue, RecordKey, RecordKeySeal
+from graphql_api.codecs.scalar_codec import shown
 from graphql_api.errors import InvalidRecordKey
-from graphql_api.keys.codec import shown
-from graphql_api.keys.record_key import MAX_KEY_CHARACTERS, KeyValue, RecordKey, RecordKeySeal
-from graphql_api.keys.urltext import from_text, to_text
 from tests.depth import examples
 from tests.laws.strategies import texts
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphql_api.codecs.scalar_codec import shown
 from graphql_api.errors import ConflictingArguments, InvalidLimit, InvalidValue
-from graphql_api.keys.codec import shown
-from graphql_api.search.request import DEFAULT_LIMIT, MAX_LIMIT, Paging, SearchRequest, read_paging
+from graphql_api.query.search_request import DEFAULT_LIMIT, MAX_LIMIT, Paging, SearchRequest, read_paging
 
 VALUES: dict[str, Any] = {"limit": 7, "next_token": "t", "first": 7, "after": "t", "last": 7, "before": "t"}
 ALLOWED = [{"limit", "next_token"}, {"first", "after"}, {"last", "before"}]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphql_api.codecs.base64url import from_text, to_text
 from graphql_api.errors import InvalidToken
-from graphql_api.keys.urltext import from_text, to_text
-from graphql_api.search.seal import MAX_TOKEN_CHARACTERS, VERSION, Seal
+from graphql_api.query.token_seal import MAX_TOKEN_CHARACTERS, VERSION, Seal
 from tests.depth import examples
 
 OLD, NEW = b"the secret of yesterday, 32 bytes.", b"the secret of today is long enough"

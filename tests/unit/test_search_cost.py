@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Shards
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.database import Database
-from graphql_api.search.seal import Seal
-from graphql_api.shards.spaces import Generation, ShardSpace
-from graphql_api.store.port import Store
+from graphql_api.model.markers import IndexRef
+from graphql_api.query.token_seal import Seal
+from graphql_api.sharding.shard_space import Generation, ShardSpace
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.depth import depth, is_deep
 from tests.stores import CountingStore, Counts, ReadByRead
 

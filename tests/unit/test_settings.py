@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.authentication import Issuer, identify_of, issuer_of
 from graphql_api.errors import InvalidSettings
-from graphql_api.schema.limits import Limits
-from graphql_api.settings import Settings, read_secret, read_settings
-from graphql_api.token_key import token_secrets
-from graphql_api.unfit import unfit
-from graphql_api.web.health import HEALTH, READY
-from graphql_api.web.identity.bearer import IssuedTokens
-from graphql_api.web.identity.claims import ClaimRules
-from graphql_api.web.metrics_page import METRICS_PATH
+from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.server.auth.auth_configuration import Issuer, identify_of, issuer_of
+from graphql_api.server.auth.bearer_tokens import IssuedTokens
+from graphql_api.server.auth.token_claims import ClaimRules
+from graphql_api.server.development_keys import token_secrets
+from graphql_api.server.observability.health import HEALTH, READY
+from graphql_api.server.observability.metrics_endpoint import METRICS_PATH
+from graphql_api.server.settings import Settings, read_secret, read_settings
+from graphql_api.server.settings_checks import unfit
 
 SECRET = bytes(range(32))
 OTHER = bytes(range(32, 72))

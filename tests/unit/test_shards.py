@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.markers import Created, Id, Index, Shards, SubId, Timestamp, desc
-from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
-from graphql_api.search.seal import Seal
-from graphql_api.shards.spaces import ONE_SHARD, Generation, ShardSpace, blake2b_number, string_hash
+from graphql_api.model.catalog import Catalog
+from graphql_api.model.entity import Entity
+from graphql_api.model.markers import Created, Id, Index, Shards, SubId, Timestamp, desc
+from graphql_api.query.planner import plan_search
+from graphql_api.query.search_request import SearchRequest
+from graphql_api.query.token_seal import Seal
+from graphql_api.sharding.shard_space import ONE_SHARD, Generation, ShardSpace, blake2b_number, string_hash
 from tests.depth import depth
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])

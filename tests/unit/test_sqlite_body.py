@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.adapters.sqlite.body import decode_body, encode_body
-from graphql_api.adapters.sqlite.keys import number_bytes, read_range, tie_of
-from graphql_api.store.records import same
-from graphql_api.store.sizes import record_size
+from graphql_api.storage.engines.sqlite.key_bytes import number_bytes, read_range, tie_of
+from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
+from graphql_api.storage.item_rules import same
+from graphql_api.storage.item_sizes import record_size
 from tests.store_contract.samples import NUMBERS
 
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.adapters.sqlite import SqliteStore, file, open_sqlite
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import Conflict, StoreRefused, StoreUnavailable, WrongTable
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.values import Expect, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
+from graphql_api.storage.engines.sqlite import SqliteStore, database_file, open_sqlite
+from graphql_api.storage.values import Expect, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
 from tests.depth import depth
 
 TABLE = TableDefinition((IndexDefinition("byText", "textHash", "text"),))
 
 WRITER = """
 import asyncio, sys
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.store.values import IndexDefinition, Put, TableDefinition
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.values import IndexDefinition, Put, TableDefinition
 
 async def main(path, name, rounds):
     store = await open_sqlite(path)
@@ -153,7 +153,7 @@ async def test_other_files(tmp_path: Path) -> None:
     newer = tmp_path / "newer.db"
     await (await open_sqlite(newer)).close()
     with sqlite3.connect(newer) as sql:
-        sql.execute(f"PRAGMA user_version = {file.FORMAT + 1}")
+        sql.execute(f"PRAGMA user_version = {database_file.FORMAT + 1}")
     sql.close()
     for path in (foreign, marked, text, newer):
         before = path.read_bytes()
@@ -174,8 +174,8 @@ async def test_no_such_folder(tmp_path: Path) -> None:
 async def test_how_the_file_is_kept(store: SqliteStore, tmp_path: Path) -> None:
     """The file is marked as ours, logs ahead, and every commit waits for the disk."""
     sql = store._writer._sql
-    assert sql.execute("PRAGMA application_id").fetchone() == (file.APPLICATION_ID,)
-    assert sql.execute("PRAGMA user_version").fetchone() == (file.FORMAT,)
+    assert sql.execute("PRAGMA application_id").fetchone() == (database_file.APPLICATION_ID,)
+    assert sql.execute("PRAGMA user_version").fetchone() == (database_file.FORMAT,)
     assert sql.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert sql.execute("PRAGMA synchronous").fetchone() == (2,)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
@@ -223,7 +223,7 @@ async def test_cancelled_callers(store: SqliteStore) -> None:
 
 async def test_locked_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """While another process keeps the file locked a write meets a conflict, to be tried again, and later it works."""
-    monkeypatch.setattr(file, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database_file, "BUSY_SECONDS", 0.05)
     path = tmp_path / "store.db"
     store = await open_sqlite(path)
     await store.ensure_table(TABLE)
@@ -285,7 +285,7 @@ async def test_what_a_failure_says(store: SqliteStore, statement: str, certain: 
     assert caught.value.certain is certain
 
 
-@pytest.mark.parametrize("place", ["changes.Transaction.put_all", "jobs.prepare"])
+@pytest.mark.parametrize("place", ["write_transaction.Transaction.put_all", "writer_jobs.prepare"])
 async def test_a_mistake_of_ours_is_told_to_its_caller(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -296,7 +296,7 @@ async def test_a_mistake_of_ours_is_told_to_its_caller(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"graphql_api.adapters.sqlite.{place}", broken)
+        patch.setattr(f"graphql_api.storage.engines.sqlite.{place}", broken)
         with pytest.raises(ZeroDivisionError):
             await store.write([put(0)])
     assert await store.write([put(1)]) == [None]

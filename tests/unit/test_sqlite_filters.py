@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.bill import billed
-from graphql_api.store.values import AttributeTest, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
+from graphql_api.codecs.key_ranges import KeyRange
+from graphql_api.runtime.capacity_meter import billed
+from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.storage.values import AttributeTest, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
 
 TABLE = TableDefinition(
     (IndexDefinition("byText", "textHash", "text"), IndexDefinition("keys", "textHash", "text", projection="KEYS_ONLY"))

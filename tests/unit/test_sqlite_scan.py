@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
-from graphql_api.adapters.sqlite.scan import BREATH_AFTER, ENTRIES_ONLY, WITH_RECORDS
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreRefused
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.values import IndexDefinition, Put, RangeRead, RowPage, StartKey, TableDefinition
+from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
+from graphql_api.storage.engines.sqlite.ordered_scan import BREATH_AFTER, ENTRIES_ONLY, WITH_RECORDS
+from graphql_api.storage.values import IndexDefinition, Put, RangeRead, RowPage, StartKey, TableDefinition
 
 TABLE = TableDefinition((IndexDefinition("byText", "textHash", "text"), IndexDefinition("byNumber", "nHash", "n", "N")))
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
-from graphql_api.adapters.sqlite.switches import PRODUCTION
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import Throttled, WrongTable
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.store.values import Delete, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
+from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.storage.engines.sqlite.test_switches import PRODUCTION
+from graphql_api.storage.values import Delete, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
 
 TABLE = TableDefinition((IndexDefinition("byText", "textHash", "text"),))
 

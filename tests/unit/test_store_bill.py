@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from graphql_api.store.bill import Bill, billed, itemised, present_bill
-from graphql_api.store.sizes import read_units
+from graphql_api.runtime.capacity_meter import Bill, billed, itemised, present_bill
+from graphql_api.storage.item_sizes import read_units
 
 
 @pytest.mark.parametrize(

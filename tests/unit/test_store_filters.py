@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.store.filters import holds, ordered_together, weakened
-from graphql_api.store.values import AllOf, AnyOf, AttributeTest, StoreFilter
+from graphql_api.storage.filter_evaluation import filter_matches, ordered_together, weakened
+from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, StoreFilter
 from tests.depth import examples
 from tests.store_contract.filter_samples import ATTRIBUTES, EVERY_TYPE, filters, passes
 
@@ -27,7 +27,7 @@ A, B, X = asks("a"), asks("b"), asks("x")
 @given(filter=filters(EVERY_TYPE), item=ITEMS)
 def test_a_filter_holds_where_its_plain_meaning_does(filter: StoreFilter, item: dict[str, Any]) -> None:
     """Values equal those of their type alone, and have an order among their kind; what is missing passes if so said."""
-    assert holds(filter, item) == passes(filter, item)
+    assert filter_matches(filter, item) == passes(filter, item)
 
 
 @examples(300)
@@ -37,7 +37,7 @@ def test_what_is_left_of_a_filter_holds_wherever_it_does(
 ) -> None:
     """A record that passes a filter passes what is left of it, whatever tests cannot be made."""
     left = weakened(filter, lambda test: test.attribute in testable)
-    assert left is None or holds(left, item) or not holds(filter, item)
+    assert left is None or filter_matches(left, item) or not filter_matches(filter, item)
 
 
 LEFT: dict[str, tuple[StoreFilter, StoreFilter | None]] = {
@@ -82,4 +82,4 @@ def test_values_that_have_an_order(values: tuple[Any, ...], ordered: bool) -> No
 def test_an_unknown_comparison() -> None:
     """A comparison that there is not is a mistake of the caller."""
     with pytest.raises(ValueError, match="'like'"):
-        holds(AttributeTest("a", "like", ("v",), or_missing=False), {"a": "v"})
+        filter_matches(AttributeTest("a", "like", ("v",), or_missing=False), {"a": "v"})

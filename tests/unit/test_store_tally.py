@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from graphql_api.adapters.sqlite import open_sqlite
+from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.database import Database
 from graphql_api.errors import StoreError, StoreUnavailable, Throttled
-from graphql_api.examples.people import people
+from graphql_api.evolution.table_record import admit_table
+from graphql_api.examples.user_samples import people
 from graphql_api.examples.users import User, catalog
-from graphql_api.keys.ranges import KeyRange
-from graphql_api.search.planner import plan_search
-from graphql_api.search.request import SearchRequest
-from graphql_api.store.metered import CANCELLED, UNFORESEEN, MeteredStore, StoreCall
-from graphql_api.store.tally import Tally, count_retry, tallied, tally_so_far
-from graphql_api.store.values import Delete, Item, Key, RangeRead, Write
-from graphql_api.upkeep.table_meta import admit_table
+from graphql_api.query.planner import plan_search
+from graphql_api.query.search_request import SearchRequest
+from graphql_api.runtime.request_statistics import Tally, count_retry, tallied, tally_so_far
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import CANCELLED, UNFORESEEN, MeteredStore, StoreCall
+from graphql_api.storage.values import Delete, Item, Key, RangeRead, Write
 from tests.stores import CountingStore, FailingStore, WrappedStore
 from tests.unit.dynamo_script import Reply, error, playing
 from tests.unit.things import SEAL

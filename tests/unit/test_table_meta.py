@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 import pytest
 
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.entity import Entity
-from graphql_api.catalog.markers import Created, Id, Index, Role, Shards, SubId, Timestamp, TimestampMs
 from graphql_api.database import Database
 from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Put, TableDefinition, TogetherWrite
-from graphql_api.upkeep.table_meta import META_KEY, TABLE_FORMAT, admit_table, entries_of
-from graphql_api.wiring import Secrets, open_catalog
+from graphql_api.evolution.table_record import META_KEY, TABLE_FORMAT, admit_table, entries_of
+from graphql_api.model.catalog import Catalog
+from graphql_api.model.entity import Entity
+from graphql_api.model.markers import Created, Id, Index, Role, Shards, SubId, Timestamp, TimestampMs
+from graphql_api.opening import Secrets, open_catalog
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Put, TableDefinition, TogetherWrite
 from tests.stores import WrappedStore, all_items
 
 NOW = 1_000

@@ -11,12 +11,12 @@ from cfnlint.api import lint
 from cfnlint.decode import cfn_yaml
 
 from graphql_api import Catalog, Entity, Id, Index, Timestamp, Ttl
-from graphql_api.adapters.dynamodb.table import table_request
 from graphql_api.examples.users import catalog as users
-from graphql_api.store.values import TableDefinition
-from graphql_api.upkeep.template import as_yaml, cloudformation, create_table_arguments
+from graphql_api.ops.cloudformation import as_yaml, cloudformation_template, create_table_arguments
+from graphql_api.storage.engines.dynamodb.table_lifecycle import table_request
+from graphql_api.storage.values import TableDefinition
 
-ADAPTER = Path(__file__).parents[2] / "graphql_api" / "adapters" / "dynamodb"
+ADAPTER = Path(__file__).parents[2] / "graphql_api" / "storage" / "engines" / "dynamodb"
 
 
 class Session(Entity):
@@ -44,20 +44,20 @@ def resources(template: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
 def test_the_template_is_valid(definition: TableDefinition) -> None:
     """AWS's schemas and rules find nothing wrong with a template, with a name for the table or without."""
-    assert lint(as_yaml(cloudformation(definition, "sessions"))) == []
-    assert lint(json.dumps(cloudformation(definition))) == []
+    assert lint(as_yaml(cloudformation_template(definition, "sessions"))) == []
+    assert lint(json.dumps(cloudformation_template(definition))) == []
 
 
 def test_the_validator_finds_mistakes() -> None:
     """A template with a misspelt property and a wrong key type is found out."""
-    text = as_yaml(cloudformation(SESSIONS))
+    text = as_yaml(cloudformation_template(SESSIONS))
     assert {found.rule.id for found in lint(text.replace("ManagedPolicyArns", "Policys"))} >= {"E3002"}
     assert lint(text.replace("KeyType: RANGE", "KeyType: ORDER", 1))
 
 
 def test_the_table_is_the_definition() -> None:
     """The table has the definition's keys, types, indexes and projections, and all that keeps data from harm."""
-    assert resources(cloudformation(SESSIONS, "sessions"))["Table"] == {
+    assert resources(cloudformation_template(SESSIONS, "sessions"))["Table"] == {
         "TableName": "sessions",
         "BillingMode": "PAY_PER_REQUEST",
         "AttributeDefinitions": [
@@ -100,7 +100,7 @@ def test_the_table_is_the_definition() -> None:
 
 def test_a_table_without_more() -> None:
     """Without a name, indexes and an expiry the template speaks of none, and data still outlives the stack."""
-    template = cloudformation(TableDefinition())
+    template = cloudformation_template(TableDefinition())
     assert resources(template)["Table"].keys() == {
         *("BillingMode", "AttributeDefinitions", "KeySchema"),
         *("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"),
@@ -121,7 +121,7 @@ def test_the_adapter_makes_the_same_table(definition: TableDefinition) -> None:
 def granted(policy: str) -> dict[str, set[str]]:
     """What a policy allows, by what it is done with."""
     found: dict[str, set[str]] = {}
-    for statement in resources(cloudformation(SESSIONS))[policy]["PolicyDocument"]["Statement"]:
+    for statement in resources(cloudformation_template(SESSIONS))[policy]["PolicyDocument"]["Statement"]:
         assert statement["Effect"] == "Allow"
         found.setdefault(json.dumps(statement["Resource"]), set()).update(statement["Action"])
     return found
@@ -163,7 +163,7 @@ def test_readers_change_nothing() -> None:
 
 def test_roles_have_one_policy_each() -> None:
     """A role has its own policy and nothing more, and only the named service may take it on."""
-    found = resources(cloudformation(SESSIONS))
+    found = resources(cloudformation_template(SESSIONS))
     for name in ("Server", "Reader"):
         role = found[f"{name}Role"]
         assert role["ManagedPolicyArns"] == [{"Ref": f"{name}Policy"}]
@@ -177,7 +177,7 @@ def test_roles_have_one_policy_each() -> None:
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
 def test_yaml_says_what_json_says(definition: TableDefinition) -> None:
     """Read back, the YAML of a template is the template."""
-    template = cloudformation(definition, "sessions")
+    template = cloudformation_template(definition, "sessions")
     assert json.loads(json.dumps(cfn_yaml.loads(as_yaml(template)))) == json.loads(json.dumps(template))
 
 

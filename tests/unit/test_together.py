@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, ForeignKey, Id, Int32, Unique, counter, generated, open_catalog
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import (
     AlreadyExists,
@@ -25,11 +24,12 @@ from graphql_api.errors import (
     StoreUnavailable,
     Throttled,
 )
-from graphql_api.mutations.commands import Create
-from graphql_api.mutations.together import Together
-from graphql_api.mutations.transaction import commit
-from graphql_api.store.port import Store
-from graphql_api.store.values import Check, Delete, Expect, Item, Key, Put, TableDefinition, TogetherWrite, Write
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Check, Delete, Expect, Item, Key, Put, TableDefinition, TogetherWrite, Write
+from graphql_api.writes.commands import Create
+from graphql_api.writes.transactions import commit
+from graphql_api.writes.write_coalescer import Together
 from tests.depth import depth
 from tests.stores import WrappedStore
 

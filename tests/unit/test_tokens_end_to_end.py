@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, canonical, derived, desc
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.catalog.markers import IndexRef
+from graphql_api.codecs.base64url import from_text
 from graphql_api.database import Database
 from graphql_api.errors import ExpiredToken, InvalidToken, ShardQLError, TokenAhead, TokenMismatch
-from graphql_api.fanout.page import Page
-from graphql_api.keys.urltext import from_text
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
+from graphql_api.model.markers import IndexRef
+from graphql_api.query.execution.result_page import Page
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.stores import on_a_loop
 
 OLD, NEW = b"the secret of yesterday, 32 bytes.", b"the secret of today is long enough"

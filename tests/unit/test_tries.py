@@ -3,13 +3,13 @@
 import pytest
 
 from graphql_api.errors import ConditionFailed, Conflict
-from graphql_api.mutations import tries
-from graphql_api.mutations.tries import MOST_TRIES, in_some_tries
+from graphql_api.writes import optimistic_concurrency
+from graphql_api.writes.optimistic_concurrency import MOST_TRIES, in_some_tries
 
 
 async def test_a_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails since others came in between is tried again, and after some tries it is a conflict."""
-    monkeypatch.setattr(tries, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(optimistic_concurrency, "FIRST_PAUSE", 0.0)
     met = [ConditionFailed("met", position=0, old=None), Conflict("met")] * MOST_TRIES
     left = met[: MOST_TRIES - 1]
 
@@ -27,7 +27,7 @@ async def test_a_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_no_try_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one try takes longer than all of them may, as on a locked file, it is the only one."""
-    monkeypatch.setattr(tries, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(optimistic_concurrency, "MOST_SECONDS", 0.0)
     tried = 0
 
     async def attempt() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Union, canonical, derived, desc
-from graphql_api.adapters.sqlite import SqliteStore, Switches, open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import (
     ConflictingArguments,
@@ -20,8 +19,9 @@ from graphql_api.errors import (
     TooManyToSort,
     UnknownArgument,
 )
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.storage.port import Store
 from tests.stores import Between, FailingStore, ReadByRead
 
 SEAL = Seal([b"s" * 32])

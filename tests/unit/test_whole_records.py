@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl
-from graphql_api.adapters.sqlite import Switches, open_sqlite
 from graphql_api.database import Database
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import Item, Key
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import Switches, open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Item, Key
 from tests.stores import CountingStore, ReadByRead, WrappedStore
 
 NOW = 1_000

@@ -24,11 +24,11 @@ from graphql_api.errors import (
     UnknownArgument,
     VersionConflict,
 )
-from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.mutations.transaction import MOST_ASKED
-from graphql_api.store.port import Store
-from graphql_api.store.values import Delete, Key, Put, TogetherWrite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Delete, Key, Put, TogetherWrite
+from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
+from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.transactions import MOST_ASKED
 from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, NOW, Author, Book, Diary, Loan, Pass, Shelf, Ticket, Visit
 

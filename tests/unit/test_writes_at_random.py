@@ -10,8 +10,8 @@ import pytest
 from graphql_api import Entity
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.mutations.closing import CLOSING, PATIENCE
-from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
+from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
+from graphql_api.writes.constraints.delete_intent import CLOSING, PATIENCE
 from tests.clocks import Clock
 from tests.depth import depth
 from tests.unit.conftest import Worlds

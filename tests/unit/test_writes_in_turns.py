@@ -15,10 +15,10 @@ from graphql_api.errors import (
     RecordNotFound,
     ShardQLError,
 )
-from graphql_api.mutations import closing
-from graphql_api.mutations.closing import CLOSING, PATIENCE
-from graphql_api.mutations.item_keys import item_of
-from graphql_api.store.values import Put
+from graphql_api.storage.values import Put
+from graphql_api.writes.constraints import delete_intent
+from graphql_api.writes.constraints.delete_intent import CLOSING, PATIENCE
+from graphql_api.writes.item_keys import item_of
 from tests.depth import depth
 from tests.unit.conftest import Worlds
 from tests.unit.shelf import CATALOG, Author, Book, Diary, Loan, Operation, Turns
@@ -123,7 +123,7 @@ async def test_a_mark_that_is_taken_off_too_early(
     worlds: Worlds, random: Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where clocks differ so much that every mark looks abandoned, nothing breaks; it only takes more tries."""
-    monkeypatch.setattr(closing, "PATIENCE", -1.0)
+    monkeypatch.setattr(delete_intent, "PATIENCE", -1.0)
     async for world in worlds.some(depth(100, 2_000)):
         await world.db.create(Author, author_id="a", name="Ada")
         operations = {"create": create_book(), "another": create_book("c"), "remove": remove_author()}

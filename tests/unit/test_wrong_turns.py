@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp
-from graphql_api.adapters.sqlite import SqliteStore, open_sqlite
-from graphql_api.catalog.markers import IndexRef
 from graphql_api.database import Database
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import RangeRead, ReadAnswer
+from graphql_api.model.markers import IndexRef
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import RangeRead, ReadAnswer
 from tests.stores import Between, ReadByRead, WrappedStore
 
 SEAL = Seal([b"s" * 32])

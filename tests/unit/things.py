@@ -14,10 +14,10 @@ from uuid import UUID
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Int32, Shards, SubId, Timestamp, canonical, derived, desc
-from graphql_api.adapters.sqlite import open_sqlite
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.search.seal import Seal
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.stores import CountingStore, on_a_loop
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])

@@ -6,13 +6,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphql_api.catalog.catalog import Catalog
-from graphql_api.catalog.items import from_item
-from graphql_api.catalog.specs import EntitySpec, PropertySpec
+from graphql_api.codecs.hash_keys import parse_hash_key
 from graphql_api.database import Database
-from graphql_api.keys.hash_keys import parse_hash_key
-from graphql_api.mutations.item_keys import WRITE_ID, item_of, key_of
-from graphql_api.store.values import Item, Key
+from graphql_api.model.catalog import Catalog
+from graphql_api.model.record_codec import from_item
+from graphql_api.model.specs import EntitySpec, PropertySpec
+from graphql_api.storage.values import Item, Key
+from graphql_api.writes.item_keys import WRITE_ID, item_of, key_of
 from tests.stores import all_items
 
 OWNER, LAST, CLOSING = "_owner", "_last", "_closing"

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
 from tests.dynamodb_local import CREDENTIALS, REGION, Server
 from tests.writes.fleet import Fleet, Place, fleet
 from tests.writes.servers import Mother, mother

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from graphql_api.mutations.tries import MOST_SECONDS
+from graphql_api.writes.optimistic_concurrency import MOST_SECONDS
 from tests.api.running import PATIENCE
 from tests.writes.servers import Coming, Mother, Server
 

@@ -142,7 +142,7 @@ def _is_there(pid: int) -> bool:
 
 def _bear() -> None:
     """Has one server for each line that it reads; when there are no more, all of them end."""
-    from graphql_api.cli import start  # noqa: F401, PLC0415 - what takes long is done once, here
+    from graphql_api.cli.process import serve_startup  # noqa: F401, PLC0415 - what takes long is done once, here
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever has ended is gone at once
     children: list[int] = []
@@ -168,11 +168,12 @@ def _serve(wish: Mapping[str, Any]) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(wish["folder"])
         os.environ.update(wish["variables"])
-        from graphql_api import wiring  # noqa: PLC0415 - only the child needs it
+        from graphql_api import opening  # noqa: PLC0415 - only the child needs it
         from graphql_api.cli import app  # noqa: PLC0415 - likewise
+        from graphql_api.storage import engines  # noqa: PLC0415 - likewise
 
         if wish["troubles"]:
-            setattr(wiring, "open_store", troubled(wiring.open_store, **wish["troubles"]))  # noqa: B010 - of its own type
+            setattr(opening, "open_store", troubled(engines.open_store, **wish["troubles"]))  # noqa: B010 - of its own type
         code = app(["serve", *wish["words"], "--port", "0"], standalone_mode=False) or 0
     finally:
         os._exit(code)

@@ -12,7 +12,7 @@ import pytest
 
 from graphql_api.examples.issues import Issue, Project, Tenant
 from graphql_api.examples.users import Email
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
 from tests.depth import depth, is_deep
 from tests.dynamodb_local import Server
 from tests.faults.faults import MeetsOthers

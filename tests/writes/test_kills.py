@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from graphql_api.examples.issues import Issue, Project, Tenant
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
 from tests.depth import depth, is_deep
 from tests.faults.test_kills import check_entries
 from tests.faults.timing import best_of

@@ -12,9 +12,10 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from graphql_api import wiring
+from graphql_api import opening
 from graphql_api.cli import app
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
+from graphql_api.storage import engines
 from tests.depth import depth
 from tests.dynamodb_local import CREDENTIALS, REGION, Server
 from tests.unit.payments import rejects_of
@@ -136,7 +137,7 @@ def test_loads_are_as_reading_one_by_one(tmp_path: Path, random: Random) -> None
 
 def test_loads_over_a_store_with_troubles(tmp_path: Path, random: Random) -> None:
     """So it is where replies are lost and transactions meet others: nobody overtakes what has to be tried again."""
-    open_store = wiring.open_store
+    open_store = engines.open_store
     met = 0
 
     @contextmanager
@@ -149,7 +150,7 @@ def test_loads_over_a_store_with_troubles(tmp_path: Path, random: Random) -> Non
             return stores[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(wiring, "open_store", open_troubled)
+            patch.setattr(opening, "open_store", open_troubled)
             yield
         met += sum(store.met for store in stores)
 

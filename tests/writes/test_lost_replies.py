@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from graphql_api.wiring import open_catalog
+from graphql_api.opening import open_catalog
 from tests.depth import depth
 from tests.faults.faults import AppliedThenReset
 from tests.faults.proxy import FaultProxy

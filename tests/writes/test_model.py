@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.catalog.items import from_item
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.mutations.commands import Command, Create, Remove, Replace, Update
-from graphql_api.mutations.item_keys import key_of
-from graphql_api.search.seal import Seal
-from graphql_api.store.port import Store
-from graphql_api.store.values import Delete
+from graphql_api.model.record_codec import from_item
+from graphql_api.query.token_seal import Seal
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import Delete
+from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
+from graphql_api.writes.item_keys import key_of
 from tests.depth import examples
 from tests.dynamodb_local import Server
 from tests.faults.test_kills import check_entries

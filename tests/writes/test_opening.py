@@ -3,8 +3,8 @@
 from pathlib import Path
 from random import Random
 
-from graphql_api.adapters.sqlite import open_sqlite
-from graphql_api.upkeep.table_meta import META_KEY, admit_table
+from graphql_api.evolution.table_record import META_KEY, admit_table
+from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.writes.troubles import TroubledStore
 from tests.writes.world import CATALOG
 

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable
-from graphql_api.store.port import Store
-from graphql_api.store.values import TogetherWrite, Write
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import TogetherWrite, Write
 from tests.stores import WrappedStore
 
 

@@ -1,6 +1,0 @@
-"""DynamoDB, or whatever speaks its protocol: the engine for everything beyond one machine (docs/engines.md)."""
-
-from graphql_api.adapters.dynamodb.settings import DynamoSettings
-from graphql_api.adapters.dynamodb.store import DynamoStore, open_dynamodb
-
-__all__ = ["DynamoSettings", "DynamoStore", "open_dynamodb"]

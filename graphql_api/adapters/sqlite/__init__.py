@@ -1,6 +1,0 @@
-"""The embedded engine: one SQLite file, shared by any number of processes of one machine (docs/engines.md)."""
-
-from graphql_api.adapters.sqlite.store import SqliteStore, open_sqlite
-from graphql_api.adapters.sqlite.switches import Switches
-
-__all__ = ["SqliteStore", "Switches", "open_sqlite"]

@@ -1,1 +1,0 @@
-"""Does what a plan says: rounds of reads, one merged page; decides nothing."""

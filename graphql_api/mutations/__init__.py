@@ -1,1 +1,0 @@
-"""Writes: how records become items with keys, and how they reach the store."""

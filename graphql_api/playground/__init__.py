@@ -1,0 +1,26 @@
+"""GraphiQL in the browser: the page, its assets, and the sample operations of its tabs."""
+
+from typing import TYPE_CHECKING
+
+from graphql_api.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from graphql_api.playground.graphiql import graphiql_page, graphiql_routes
+    from graphql_api.playground.query_tabs import tabs_of, title_of
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "graphiql_page": "graphiql",
+            "graphiql_routes": "graphiql",
+            "tabs_of": "query_tabs",
+            "title_of": "query_tabs",
+        },
+    )
+
+__all__ = [
+    "graphiql_page",
+    "graphiql_routes",
+    "tabs_of",
+    "title_of",
+]

@@ -1,1 +1,0 @@
-"""Decides what a search does: pure, without store, clock or settings."""

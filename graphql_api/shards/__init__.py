@@ -1,1 +1,0 @@
-"""Shard arithmetic: pure, without knowledge of entities or engines."""

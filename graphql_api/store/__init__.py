@@ -1,1 +1,0 @@
-"""The store port: what a search and a write need of an engine, and nothing more."""

@@ -1,0 +1,27 @@
+"""Every package exports what its interface lists."""
+
+from importlib import import_module
+from pkgutil import walk_packages
+
+import pytest
+
+import graphql_api
+
+PACKAGES = [
+    "graphql_api",
+    *(found.name for found in walk_packages(graphql_api.__path__, "graphql_api.") if found.ispkg),
+]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_export_resolves(package: str) -> None:
+    """Each name in `__all__` is an attribute of its package, also where it is resolved on first use."""
+    module = import_module(package)
+    assert [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("package", ["graphql_api", "graphql_api.schema", "graphql_api.server", "graphql_api.ops"])
+def test_unknown_export_is_an_attribute_error(package: str) -> None:
+    """A name that no interface lists is an `AttributeError`, as in any module."""
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = import_module(package).nothing
