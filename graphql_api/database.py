@@ -21,7 +21,7 @@ from graphql_api.model import (
 )
 from graphql_api.query import (
     COUNT_BUDGET,
-    MOST_COUNTED,
+    MAX_COUNTED,
     OPTIONS,
     PAGE_WORDS,
     PAGING,
@@ -108,13 +108,13 @@ class Database:
         count_returned(len(found.hits))
         return Page(plan, found, self.seal, request)
 
-    async def count(self, index: IndexRef, /, *, at_most: int = MOST_COUNTED, **arguments: Any) -> Count:
+    async def count(self, index: IndexRef, /, *, at_most: int = MAX_COUNTED, **arguments: Any) -> Count:
         """How many records a search has, counted up to `at_most`: `await db.count(User.by_name, prefix="j")`."""
         what = {name: arguments.pop(name) for name in ("filter", "history") if name in arguments}
         entity = self.catalog.entity(index.entity)
         return await self.count_of(SearchRequest(entity.name, index.attribute, arguments, **what), at_most)
 
-    async def count_of(self, request: SearchRequest, at_most: Any = MOST_COUNTED) -> Count:
+    async def count_of(self, request: SearchRequest, at_most: Any = MAX_COUNTED) -> Count:
         """How many records the whole answer has to which a page belongs."""
         plan = self.count_plan(request, at_most)
         with itemised() as bill:
@@ -124,10 +124,10 @@ class Database:
 
     def count_plan(self, request: SearchRequest, at_most: Any) -> SearchPlan:
         """How the records of a whole answer are counted."""
-        if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST_COUNTED:
+        if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MAX_COUNTED:
             argument = request.dialect.word("at_most")
             raise InvalidLimit(
-                f"{argument} must be a whole number from 1 to {MOST_COUNTED:,}, not {shown(at_most)}.",
+                f"{argument} must be a whole number from 1 to {MAX_COUNTED:,}, not {shown(at_most)}.",
                 argument=argument,
             )
         pages: dict[str, Any] = dict.fromkeys(PAGE_WORDS)

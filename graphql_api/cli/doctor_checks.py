@@ -13,7 +13,7 @@ from graphql_api.cli.file_suggestions import nearest_file
 from graphql_api.cli.sample_data import offers_samples, sample_records
 from graphql_api.database import Database
 from graphql_api.evolution import MAKE_IT, RENAME_IT, conflicts, missing
-from graphql_api.model import MOST_INDEXES, Catalog, Entity, EntitySpec, entity_names, is_open, left_open, load_catalog
+from graphql_api.model import MAX_INDEXES, Catalog, Entity, EntitySpec, entity_names, is_open, left_open, load_catalog
 from graphql_api.ops import TableState, advice, differences, index_states, read_state
 from graphql_api.query import Seal, SearchRequest
 from graphql_api.schema import Engine, in_words
@@ -82,7 +82,7 @@ def _catalog(found: Examination, address: str) -> Catalog | None:
         catalog = load_catalog(address)
         names = ", ".join(spec.type_name for spec in catalog.entities.values())
         count = len(catalog.table_definition().indexes)
-        found.fine("catalog", f"{names}: {count} of the {MOST_INDEXES} indexes that a table may have.")
+        found.fine("catalog", f"{names}: {count} of the {MAX_INDEXES} indexes that a table may have.")
     if catalog is not None:
         with found.about("schema"):
             graph = load_graph(address)

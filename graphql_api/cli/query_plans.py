@@ -12,7 +12,7 @@ from typing import Any, cast
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.database import Database
 from graphql_api.errors import InvalidRecordKey, InvalidToken, MethodNotAllowed, ShardQLError
-from graphql_api.query import MOST_COUNTED, Seal, SearchRequest, plan_search
+from graphql_api.query import MAX_COUNTED, Seal, SearchRequest, plan_search
 from graphql_api.query.execution import Count, Page, RecordRead, RecordsFound
 from graphql_api.schema import Caller, Engine, Graph, Limits, Operation
 from graphql_api.server import known_record_key, known_tokens, read_settings
@@ -105,7 +105,7 @@ class _PlanningDatabase(Database):
         request = replace(request, tenant=self.tenant, principal=self.principal)
         raise _Planned(plan_search(self.catalog, request, self.clock(), self.seal).describe())
 
-    async def count_of(self, request: SearchRequest, at_most: Any = MOST_COUNTED) -> Count:
+    async def count_of(self, request: SearchRequest, at_most: Any = MAX_COUNTED) -> Count:
         raise _Planned(self.count_plan(request, at_most).describe())
 
     async def read_records(self, reads: Sequence[RecordRead]) -> RecordsFound:

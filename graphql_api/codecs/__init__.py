@@ -4,7 +4,7 @@ from graphql_api.codecs.base64url import from_text, to_text
 from graphql_api.codecs.composite_ids import join_outside, split_outside, split_outside_prefix, split_outside_start
 from graphql_api.codecs.hash_keys import hash_key, parse_hash_key
 from graphql_api.codecs.key_ranges import (
-    MOST_KEY_BYTES,
+    MAX_KEY_BYTES,
     Between,
     Column,
     Condition,
@@ -26,7 +26,7 @@ from graphql_api.codecs.time_codecs import Date, DateTime, Duration
 
 __all__ = [
     "LAST_GENERATION",
-    "MOST_KEY_BYTES",
+    "MAX_KEY_BYTES",
     "SEP",
     "Between",
     "Boolean",

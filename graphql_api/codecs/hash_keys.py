@@ -9,9 +9,9 @@ from graphql_api.codecs.key_segments import well_formed
 from graphql_api.codecs.scalar_codec import shown
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong, about
 
-MOST_HASH_BYTES = 2048
+MAX_HASH_BYTES = 2048
 
-MOST_REMEMBERED = 1_024
+MAX_REMEMBERED = 1_024
 """hash keys: records that are written or read together have most of theirs in common"""
 
 _ESCAPED = {"%": "%25", "|": "%7C", "#": "%23", "!": "%21", "/": "%2F"}
@@ -36,7 +36,7 @@ def hash_key(head: str, shard: str, values: Sequence[tuple[str, str]] = (), tena
     return _hash_key(head, shard, tuple(values), tenant)
 
 
-@lru_cache(MOST_REMEMBERED)
+@lru_cache(MAX_REMEMBERED)
 def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant: str | None) -> str:
     if not head or any(map(_RESERVED.search, (head, shard, *(name for name, _ in values)))):
         raise ValueError(f"{head!r}, {shard!r} and the names of {values!r} cannot stand unescaped in a hash key")
@@ -45,9 +45,9 @@ def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant
     slot = "" if tenant is None else _tenant_slot(tenant)
     key = f"{slot}{head}!{shard}" + "".join(f"|{name}#{_escape(value)}" for name, value in values)
     size = len(key.encode())
-    if size > MOST_HASH_BYTES:
+    if size > MAX_HASH_BYTES:
         names = ", ".join(name for name, _ in values) or "the tenant"
-        raise KeyTooLong(f"The hash key would have {size:,} bytes, at most {MOST_HASH_BYTES:,} fit. Shorten {names}.")
+        raise KeyTooLong(f"The hash key would have {size:,} bytes, at most {MAX_HASH_BYTES:,} fit. Shorten {names}.")
     return key
 
 

@@ -13,10 +13,10 @@ from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong
 RangeValue = str | int | Decimal
 """What an engine orders a partition by: text by its UTF-8 bytes, numbers by their value."""
 
-MOST_KEY_BYTES = 1020
+MAX_KEY_BYTES = 1020
 """of a range value, so that what directly follows it still fits into a bound"""
 
-MOST_BOUND_BYTES = 1024
+MAX_BOUND_BYTES = 1024
 
 SENTINEL = "#"
 """the range value of no columns at all, since no key may be empty"""
@@ -132,7 +132,7 @@ def encode_tuple(columns: Sequence[Column], values: Sequence[Any]) -> str:
         return SENTINEL
     if values[0] is None:
         raise ValueError(f"{columns[0].name}: a record without its first column has no range value")
-    return _fitting(join(map(Column.segment, columns, values)), MOST_KEY_BYTES, columns)
+    return _fitting(join(map(Column.segment, columns, values)), MAX_KEY_BYTES, columns)
 
 
 def decode_tuple(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
@@ -167,7 +167,7 @@ def range_of(columns: Sequence[Column], conditions: Sequence[Condition]) -> KeyR
     end = AFTER if position < len(columns) - 1 else ""
     found = _last_range(columns[position], last, stem, end)
     for bound in (found.low, found.high):
-        _fitting(str(bound), MOST_BOUND_BYTES, columns[: position + 1])
+        _fitting(str(bound), MAX_BOUND_BYTES, columns[: position + 1])
     return found
 
 
@@ -224,8 +224,8 @@ def _raw(codec: Codec[Any], value: Any) -> RangeValue:
 def _fitting_bound(text: str | None) -> str | None:
     # What follows a text may have more bytes than the text: the last character can be the last one of its length.
     size = len((text or "").encode())
-    if size > MOST_BOUND_BYTES:
-        raise KeyTooLong(f"The bound would have {size:,} bytes, at most {MOST_BOUND_BYTES:,} fit. Shorten the text.")
+    if size > MAX_BOUND_BYTES:
+        raise KeyTooLong(f"The bound would have {size:,} bytes, at most {MAX_BOUND_BYTES:,} fit. Shorten the text.")
     return text
 
 

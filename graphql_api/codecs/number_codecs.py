@@ -19,11 +19,11 @@ _SIGN_BIT = 1 << 63
 _ALL_BITS = (1 << 64) - 1
 
 # What DynamoDB keeps as a number: magnitudes from 1E-130 to 9.99…E+125 (38 digits), and zero.
-_LEAST_EXPONENT = -130
-_GREATEST_EXPONENT = 125
+_MIN_EXPONENT = -130
+_MAX_EXPONENT = 125
 _DIGITS = 38
 _EXPONENT_BIAS = 500
-_INT_BITS = (10 ** (_GREATEST_EXPONENT + 1)).bit_length()
+_INT_BITS = (10 ** (_MAX_EXPONENT + 1)).bit_length()
 _NUMBER_RANGE = "0, or a magnitude from 1E-130 to 9.99E+125"
 
 
@@ -184,7 +184,7 @@ class DecimalNumber(_Number[Decimal]):
             raise InvalidValue(f"{value} is no number that can be stored or ordered. Give a finite Decimal, or null.")
         if not value:
             return Decimal(0)
-        if not _LEAST_EXPONENT <= value.adjusted() <= _GREATEST_EXPONENT:
+        if not _MIN_EXPONENT <= value.adjusted() <= _MAX_EXPONENT:
             raise _out_of_range(value)
         return self._canonical(value)
 

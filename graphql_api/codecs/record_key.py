@@ -21,7 +21,7 @@ from graphql_api.codecs.scalar_codec import shown
 from graphql_api.errors import InvalidRecordKey
 
 VERSION = 1
-MOST_CHILDREN = 3
+MAX_CHILDREN = 3
 MAX_KEY_CHARACTERS = 8192
 MIN_SECRET_BYTES = 32
 LAST_GENERATION = 254
@@ -157,8 +157,8 @@ def _no_key(argument: str) -> InvalidRecordKey:
 
 
 def _pack(key: RecordKey) -> bytes:
-    if not key.origin or len(key.children) > MOST_CHILDREN:
-        raise ValueError(f"A record key has an origin and at most {MOST_CHILDREN} child ids.")
+    if not key.origin or len(key.children) > MAX_CHILDREN:
+        raise ValueError(f"A record key has an origin and at most {MAX_CHILDREN} child ids.")
     if key.generation is not None and not 0 <= key.generation <= LAST_GENERATION:
         raise ValueError(f"A record key names a generation from 0 to {LAST_GENERATION}, not {key.generation}.")
     out = bytearray((VERSION, 0 if key.generation is None else key.generation + 1))

@@ -90,7 +90,7 @@ SMALL_PROJECTS = (
     "Settings",
     "Themes",
 )
-MOST_OF_SMALL = 12
+MAX_OF_SMALL = 12
 """issues of a small project"""
 
 PROBLEMS = (
@@ -139,7 +139,7 @@ def projects(count: int, seed: int = SEED) -> Iterator[Tenant | Project | Issue]
         draw = Draw(f"project {seed} {name}")
         project_id = UUID(hex=draw.text(HEX, 32), version=4)
         yield Project(project_id=project_id, name=name, tenant_id=TABLE_WORKS.tenant_id)
-        yield from backlog(1 + draw.below(MOST_OF_SMALL), project_id, seed)
+        yield from backlog(1 + draw.below(MAX_OF_SMALL), project_id, seed)
     yield from backlog(count, seed=seed)
 
 

@@ -36,7 +36,7 @@ SECONDS_OF_ORDERS = 152 * 86_400
 """orders are placed from January to May"""
 
 LIFE = ("placed", "paid", "packed", "shipped", "delivered", "returned")
-LONGEST_WAITS = (0, 1, 3, 2, 7, 14)
+MAX_WAITS = (0, 1, 3, 2, 7, 14)
 """days until a status follows the one before"""
 
 CARRIER_REPORTS = ("shipped", "delivered")
@@ -181,7 +181,7 @@ def _life(draw: Draw) -> Iterator[Change]:
     """What happens to an order, from its placing as far as it has come."""
     moment = NEW_YEAR_2024 + timedelta(seconds=draw.below(SECONDS_OF_ORDERS))
     steps = 1 + max(draw.below(len(LIFE)), draw.below(len(LIFE) - 1))
-    for status, days in zip(LIFE[:steps], LONGEST_WAITS, strict=False):
+    for status, days in zip(LIFE[:steps], MAX_WAITS, strict=False):
         moment += timedelta(seconds=days and 60 + draw.below(days * 86_400 - 60))
         yield Change(moment, status, by_carrier=status in CARRIER_REPORTS and draw.chance(0.25))
 

@@ -47,7 +47,7 @@ from graphql_api.model.markers import (
     value_of,
 )
 from graphql_api.model.naming import NAME, camel_case, capitalized, entity_name, without_id
-from graphql_api.model.nested_values import DEEPEST, kinds_of, to_plain
+from graphql_api.model.nested_values import MAX_NESTING, kinds_of, to_plain
 from graphql_api.model.record_codec import from_item, from_stored, has_expired, living, partial_record, to_attributes
 from graphql_api.model.record_identity import (
     check_generation,
@@ -70,12 +70,12 @@ from graphql_api.model.specs import (
     UniqueSpec,
 )
 from graphql_api.model.unrestricted_access import entity_names, left_open
-from graphql_api.model.validation.table_validation import MOST_INDEXES
+from graphql_api.model.validation.table_validation import MAX_INDEXES
 
 __all__ = [
-    "DEEPEST",
     "HASH_ATTRIBUTE",
-    "MOST_INDEXES",
+    "MAX_INDEXES",
+    "MAX_NESTING",
     "NAME",
     "RANGE_ATTRIBUTE",
     "Anyone",

@@ -20,7 +20,7 @@ from graphql_api.model.markers import Stored, value_of
 from graphql_api.model.naming import camel_case
 from graphql_api.storage import AttributeValue
 
-DEEPEST = 29
+MAX_NESTING = 29
 """levels of lists and maps inside one another; engines end at 32, and a kept answer has one more than its record"""
 
 
@@ -29,8 +29,8 @@ DEEPEST = 29
 
 def to_plain(value: Any, depth: int = 0) -> AttributeValue:
     """A value as a record keeps it."""
-    if depth > DEEPEST:
-        raise InvalidValue(f"Lists and maps lie more than {DEEPEST} levels inside one another: flatten them.")
+    if depth > MAX_NESTING:
+        raise InvalidValue(f"Lists and maps lie more than {MAX_NESTING} levels inside one another: flatten them.")
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, RootModel):

@@ -14,7 +14,7 @@ from graphql_api.sharding import ONE_SHARD, SHARD_FUNCTIONS, Generation, ShardSp
 if TYPE_CHECKING:
     from graphql_api.model.entity import Entity
 
-WIDEST = 5
+MAX_WIDTH = 5
 """60 million shards; wider text would only lengthen every key"""
 
 _NUMBERS = codecs.Int64 | codecs.Int32
@@ -47,8 +47,8 @@ def shard_problems(shards: Shards, created: codecs.Codec[Any] | None) -> Iterato
         known = ", ".join(SHARD_FUNCTIONS)
         hint = nearest(shards.function, SHARD_FUNCTIONS)
         yield f"has the unknown shard function {shards.function!r}.", f"Known functions: {known}.{hint}"
-    if not _whole(shards.width) or not 1 <= shards.width <= WIDEST:
-        yield f"has shard texts of width {shards.width!r}.", f"Give a width from 1 to {WIDEST}."
+    if not _whole(shards.width) or not 1 <= shards.width <= MAX_WIDTH:
+        yield f"has shard texts of width {shards.width!r}.", f"Give a width from 1 to {MAX_WIDTH}."
         return
     for growth in shards.generations:
         if not _whole(growth.size) or not 1 <= growth.size <= 36**shards.width:

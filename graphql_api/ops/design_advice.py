@@ -19,13 +19,13 @@ from graphql_api.ops.typical_records import typical_record
 from graphql_api.query import DEFAULT_LIMIT, RowView
 from graphql_api.storage import READ_BYTES, read_units
 
-FEWEST_HASH_KEYS = 10
+MIN_HASH_KEYS = 10
 """over which the entries of an index should be able to spread"""
 
-FEWEST_RECORDS = 50
+MIN_RECORDS = 50
 """in which few different values are no accident"""
 
-MOST_INDEXES = 10
+MAX_INDEXES = 10
 """of one entity, before what they cost on every write is told"""
 
 PARTITION_WRITES = 1_000
@@ -85,13 +85,13 @@ class _Look:
         elif index.hash:
             entries, count = self._hash_values(index)
             told = f"which {'has one value' if count == 1 else f'have {count} values'} in {entries:,} records"
-            if entries < FEWEST_RECORDS:
+            if entries < MIN_RECORDS:
                 return
         elif index.space != self.spec.space:
             count, told = 1, ""
         else:
             return
-        if count * shards >= FEWEST_HASH_KEYS:
+        if count * shards >= MIN_HASH_KEYS:
             return
         keys = f"{count * shards} hash key{'s' if count * shards > 1 else ''}"
         over = "one shard" if shards == 1 else f"{shards} shards"
@@ -140,7 +140,7 @@ class _Look:
     def many(self) -> Iterator[Advice]:
         """Every write of a record writes its entries too."""
         filled = [index for index in self.spec.indexes.values() if index.physical is not None]
-        if len(filled) > MOST_INDEXES and self.capacity is not None:
+        if len(filled) > MAX_INDEXES and self.capacity is not None:
             units = self.capacity.write_units
             yield Advice(
                 self.spec.type_name,

@@ -26,10 +26,10 @@ if sys.platform != "win32":
 BATCH = 1000
 BATCH_BYTES = 8 * 2**20
 """of lines in a batch: a batch of long ones is written before it has all its records"""
-LONGEST_LINE = 4 * 2**20
+MAX_LINE_LENGTH = 4 * 2**20
 """bytes; a record of 400 KB fits even if every character of it is escaped"""
 RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
-MOST_EXPONENT = 400
+MAX_EXPONENT = 400
 """of a number; beyond it lies nothing that can be stored, and making an int of it would take for ever"""
 _HEAD_BYTES = 4096
 NOTHING: Mapping[str, Any] = {}
@@ -166,9 +166,9 @@ def _kept(progress_path: Path) -> LoadProgress | None:
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
     """Each line and its size; of one that is too long only the beginning."""
-    while text := file.readline(LONGEST_LINE + 1):
+    while text := file.readline(MAX_LINE_LENGTH + 1):
         size = len(text)
-        while size > LONGEST_LINE and not text.endswith(b"\n") and (rest := file.readline(LONGEST_LINE)):
+        while size > MAX_LINE_LENGTH and not text.endswith(b"\n") and (rest := file.readline(MAX_LINE_LENGTH)):
             size += len(rest)
             if rest.endswith(b"\n"):
                 break
@@ -212,8 +212,8 @@ def _record(
     entity: EntitySpec, names: dict[str, str], text: bytes, made: Mapping[str, Any] = NOTHING, *, new: bool = False
 ) -> Entity:
     """The record that a line describes; as set counts in it what the line says, or what was `made` for it before."""
-    if len(text) > LONGEST_LINE:
-        raise InvalidRecord(f"The line has more than {LONGEST_LINE:,} bytes, and a record at most 400 KB.")
+    if len(text) > MAX_LINE_LENGTH:
+        raise InvalidRecord(f"The line has more than {MAX_LINE_LENGTH:,} bytes, and a record at most 400 KB.")
     try:
         # Decimal keeps all digits; pydantic makes of it what the property is.
         given = json.loads(text.decode("utf-8-sig"), parse_float=_number, parse_constant=_no_number)
@@ -268,7 +268,7 @@ def _number(text: str) -> Decimal:
         number = Decimal(text)
     except InvalidOperation:
         number = None
-    if number is None or abs(number.adjusted()) > MOST_EXPONENT:
+    if number is None or abs(number.adjusted()) > MAX_EXPONENT:
         raise ValueError(f"{shown(text)} is beyond all numbers that can be stored")
     return number
 

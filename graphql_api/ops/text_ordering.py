@@ -8,10 +8,10 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-LONGEST_NUMBER = 10
+MAX_NUMBER_LENGTH = 10
 """digits: longer texts are rather phone numbers and the like, of which nobody expects an order by value"""
 
-LONGEST_VERSION = 4
+MAX_VERSION_LENGTH = 4
 """numbers: more of them are rather addresses and the like"""
 
 
@@ -60,10 +60,10 @@ def _each(read: Callable[[str], Any]) -> Meaning:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_NUMBER_LENGTH else None
 
 
-_DECIMAL = re.compile(rf"\d{{1,{LONGEST_NUMBER}}}(\.\d{{1,{LONGEST_NUMBER}}})?", re.ASCII)
+_DECIMAL = re.compile(rf"\d{{1,{MAX_NUMBER_LENGTH}}}(\.\d{{1,{MAX_NUMBER_LENGTH}}})?", re.ASCII)
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})", re.ASCII)
 _MOMENT = re.compile(
     r"\d{4}-\d{2}-\d{2}(?P<joint>[T ])\d{2}:\d{2}(?P<seconds>:\d{2})?(?P<fraction>[.,]\d+)?"
@@ -119,7 +119,7 @@ def _versions(texts: Collection[str]) -> Mapping[str, Any] | None:
     if len(matches) < len(found) or len({match["prefix"] for match in matches}) > 1:
         return None
     parts = {match[0]: tuple(map(int, match["numbers"].split("."))) for match in matches}
-    if max(map(len, parts.values())) > LONGEST_VERSION:
+    if max(map(len, parts.values())) > MAX_VERSION_LENGTH:
         return None
     return {match[0]: (parts[match[0]], not match["early"], match["early"] or "") for match in matches}
 

@@ -19,7 +19,7 @@ TEXT = "typical text of some "
 BYTES = bytes(100)
 ELEMENTS = 3
 """of a list"""
-DEEPEST = 3
+MAX_NESTING = 3
 """models inside one another"""
 
 _BY_CODEC: Mapping[type[codecs.Codec[Any]], Any] = {
@@ -86,7 +86,7 @@ def typical_value(annotation: Any, marks: Any = (), depth: int = 0) -> Any:
 
 def _typical_model(model: type[BaseModel], depth: int) -> BaseModel | None:
     """A model with typical fields; one that contains itself ends somewhere."""
-    if depth == DEEPEST:
+    if depth == MAX_NESTING:
         return None
     fields = model.model_fields.items()
     values = {name: typical_value(field.annotation, field.metadata, depth + 1) for name, field in fields}

@@ -21,7 +21,7 @@ from graphql_api.schema import (
     with_article,
 )
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 """properties that may be left out, named in a comment"""
 
 Takes = Mapping[str, GraphQLInputField] | Mapping[str, GraphQLArgument]
@@ -89,7 +89,7 @@ class _Writer:
         takes = self._input("create")
         given = {input_name(part.name): value_of(self.example.record, part.name) for part in self.example.given}
         others = [name for name in takes if name not in given]
-        further = and_joined(others) if len(others) <= MOST_NAMED else f"{len(others)} properties more"
+        further = and_joined(others) if len(others) <= MAX_NAMED else f"{len(others)} properties more"
         entity = self.example.entity
         comments = [
             comment(

@@ -14,13 +14,13 @@ from graphql_api.schema import YEAR, Graph, Names, example_range, groups_of, lit
 PAGE = 5
 """records of a page: few enough to see the answer whole"""
 
-MOST_FIELDS = 6
+MAX_FIELDS = 6
 """of a record, unless its key and its order need more"""
 
-MOST_JOINED = 3
+MAX_JOINED = 3
 """fields of a record that another one shows"""
 
-MOST_NAMES = 3
+MAX_NAMES = 3
 """of entities, in a title"""
 
 
@@ -29,8 +29,8 @@ def title_of(catalog: Catalog) -> str:
     if catalog.namespace is not None:
         return catalog.namespace
     names = [spec.type_name for spec in catalog.entities.values()]
-    further = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {further} more" if further > 0 else "")
+    further = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {further} more" if further > 0 else "")
 
 
 def tabs_of(graph: Graph, records: Iterable[Entity] = (), *, read_only: bool = False) -> tuple[Tab, ...]:
@@ -258,7 +258,7 @@ class _Writer:
         ]
         wanted = dict.fromkeys(part.name for part in (*entity.primary, *sources))
         further = (part.name for part in plain if part.name not in wanted)
-        wanted |= dict.fromkeys(islice(further, max(0, MOST_FIELDS - len(wanted))))
+        wanted |= dict.fromkeys(islice(further, max(0, MAX_FIELDS - len(wanted))))
         return [self.names.dialect.property(name) for name in wanted]
 
     def record_fields(self, entity: EntitySpec) -> list[str]:
@@ -277,7 +277,7 @@ class _Writer:
 
     def _joined(self, join: JoinSpec) -> list[str]:
         """The beginning of what a join shows."""
-        fields = self._fields(self.catalog.entities[join.target], None)[:MOST_JOINED]
+        fields = self._fields(self.catalog.entities[join.target], None)[:MAX_JOINED]
         if join.kind == "page":
             return braced(f"{camel_case(join.name)}(limit: {PAGE})", braced("items", fields))
         return braced(camel_case(join.name), fields)

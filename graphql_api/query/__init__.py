@@ -9,14 +9,14 @@ from graphql_api.query.primary_key_values import primary_values, whole_key, writ
 from graphql_api.query.property_values import value_reader
 from graphql_api.query.range_conditions import read_conditions
 from graphql_api.query.range_pushdown import narrowed
-from graphql_api.query.read_sizing import MOST_FETCHED, Tries, next_limit
+from graphql_api.query.read_sizing import MAX_FETCHED, Tries, next_limit
 from graphql_api.query.search_plan import Member, SearchPlan
 from graphql_api.query.search_request import (
     COUNT_BUDGET,
     DEFAULT_LIMIT,
+    MAX_COUNTED,
     MAX_LIMIT,
-    MOST_COUNTED,
-    MOST_SORTED,
+    MAX_SORTED,
     PAGE_WORDS,
     SearchRequest,
 )
@@ -27,11 +27,11 @@ from graphql_api.query.token_seal import MIN_SECRET_BYTES, Seal
 __all__ = [
     "COUNT_BUDGET",
     "DEFAULT_LIMIT",
+    "MAX_COUNTED",
+    "MAX_FETCHED",
     "MAX_LIMIT",
+    "MAX_SORTED",
     "MIN_SECRET_BYTES",
-    "MOST_COUNTED",
-    "MOST_FETCHED",
-    "MOST_SORTED",
     "OPTIONS",
     "PAGE_WORDS",
     "PAGING",

@@ -31,13 +31,13 @@ from graphql_api.query.property_values import Values
 from graphql_api.query.search_values import searched_value
 from graphql_api.storage import AllOf, AnyOf, AttributeTest, StoreFilter
 
-MOST_TESTS = 100
+MAX_TESTS = 100
 """comparisons of one filter"""
 
-MOST_VALUES = 100
+MAX_VALUES = 100
 """values of one `in`"""
 
-DEEPEST = 10
+MAX_NESTING = 10
 """levels of and, or and not inside one another"""
 
 JOINTS = ("and", "or", "not")
@@ -204,9 +204,9 @@ def read_filter(entity: EntitySpec, given: Any, dialect: Dialect = PYTHON) -> Fi
     word = dialect.word("filter")
     with about(word):
         found = reader.read(given, 0)
-        if reader.tests > MOST_TESTS:
+        if reader.tests > MAX_TESTS:
             raise FilterTooLarge(
-                f"The filter has {reader.tests} comparisons, and at most {MOST_TESTS} are tested: ask for fewer.",
+                f"The filter has {reader.tests} comparisons, and at most {MAX_TESTS} are tested: ask for fewer.",
                 argument=word,
             )
     return found if conjuncts(found) else None
@@ -225,8 +225,10 @@ class _Reader:
         self._entity = entity
 
     def read(self, given: Any, depth: int) -> Filter:
-        if depth > DEEPEST:
-            raise FilterTooLarge(f"and, or and not stand more than {DEEPEST} levels inside one another: flatten them.")
+        if depth > MAX_NESTING:
+            raise FilterTooLarge(
+                f"and, or and not stand more than {MAX_NESTING} levels inside one another: flatten them."
+            )
         if not isinstance(given, Mapping):
             raise InvalidValue(f"A filter names properties and what must hold of them, it is not {shown(given)}.")
         parts = tuple(self._each(given, depth))
@@ -285,8 +287,8 @@ def _checked(entity: EntitySpec, part: PropertySpec, operation: str, value: Any)
     if operation == "in":
         if isinstance(value, str | Mapping) or not isinstance(value, Sequence | frozenset | set):
             raise InvalidValue(f"in takes a list of values, not {shown(value)}.")
-        if len(value) > MOST_VALUES:
-            raise FilterTooLarge(f"in has {len(value)} values, and at most {MOST_VALUES} are looked at: give fewer.")
+        if len(value) > MAX_VALUES:
+            raise FilterTooLarge(f"in has {len(value)} values, and at most {MAX_VALUES} are looked at: give fewer.")
         given = tuple(value)
     elif operation == "between":
         given = _pair(value)

@@ -24,7 +24,7 @@ from graphql_api.query.property_values import has_default
 from graphql_api.query.range_conditions import Conditions, read_conditions
 from graphql_api.query.range_pushdown import narrowed
 from graphql_api.query.search_plan import Binding, Member, SearchPlan
-from graphql_api.query.search_request import MOST_SORTED, PAGE_WORDS, Paging, SearchRequest, read_budget, read_paging
+from graphql_api.query.search_request import MAX_SORTED, PAGE_WORDS, Paging, SearchRequest, read_budget, read_paging
 from graphql_api.query.shard_progress import Standing, Walk
 from graphql_api.query.token_seal import Seal
 from graphql_api.sharding import covering_shards
@@ -60,7 +60,7 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Seal
         union=None if union is None else union.name,
         filter=filter,
         order_by=order_by,
-        limit=paging.limit if order_by is None else MOST_SORTED,
+        limit=paging.limit if order_by is None else MAX_SORTED,
         reverse=paging.reverse,
         backward=paging.backward,
         resumed=paging.token is not None,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, sqrt
 
-MOST_FETCHED = 3_000
+MAX_FETCHED = 3_000
 """records that are fetched by key at once"""
 
 

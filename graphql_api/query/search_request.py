@@ -14,10 +14,10 @@ MAX_LIMIT = 500
 READ_BUDGET = 10_000
 """records that one page looks at before it ends early"""
 
-MOST_SORTED = 1_000
+MAX_SORTED = 1_000
 """matches of a union that `order_by` sorts"""
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 COUNT_BUDGET = 20_000
 """records that one count looks at before it says so many, or more"""
 

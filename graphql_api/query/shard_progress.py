@@ -13,7 +13,7 @@ from typing import Any
 from graphql_api.errors import StoreUnavailable
 from graphql_api.query.page_token import Lagging, Place
 
-MOST_GROUPS = 8
+MAX_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,9 @@ class Walk:
         for ordinal, place in places.items():
             if place != furthest:
                 groups.setdefault(place, []).append(ordinal)
-        if len(groups) > MOST_GROUPS:
+        if len(groups) > MAX_GROUPS:
             raise StoreUnavailable(
-                f"Shards have failed at more than {MOST_GROUPS} places of this walk: try again with the same token, "
+                f"Shards have failed at more than {MAX_GROUPS} places of this walk: try again with the same token, "
                 "which stays good."
             )
         return Standing(furthest, tuple(Lagging(place, tuple(ordinals)) for place, ordinals in groups.items()))

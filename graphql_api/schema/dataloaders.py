@@ -23,7 +23,7 @@ Path = Sequence[str | int]
 Told = Callable[[Path, Mapping[str, Any]], None]
 """takes what a read has done, and for which field"""
 
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 """records that the lists of ids in one operation may name: what they hold is known too late for its cost"""
 
 QUIET = 3
@@ -118,10 +118,10 @@ class Reads:
     def admit(self, listed: int) -> None:
         """Refuses a list of so many ids that the operation would read more than one may."""
         self._listed += listed
-        if self._listed > MOST_LISTED:
+        if self._listed > MAX_LISTED:
             raise QueryTooCostly(
-                f"The lists of ids in this answer name more than {MOST_LISTED:,} records: ask for fewer at once.",
-                limit=MOST_LISTED,
+                f"The lists of ids in this answer name more than {MAX_LISTED:,} records: ask for fewer at once.",
+                limit=MAX_LISTED,
             )
 
     async def record(

@@ -11,7 +11,7 @@ from graphql_api.errors import BadUserInput, InternalError, OutcomeUnknown, Shar
 
 log = logging.getLogger("shardql")
 
-MOST_MESSAGE = 1_000
+MAX_MESSAGE = 1_000
 """characters of a message of GraphQL's: many of them repeat what was sent"""
 
 _HINT = re.compile(r""" Did you mean ('[^']*'|"[^"]*")\?""")
@@ -24,8 +24,8 @@ def without_hints(message: str) -> str:
 
 def shortened(message: str) -> str:
     """A message without the middle of what it repeats, if that is long: what is wrong stands at its ends."""
-    half = MOST_MESSAGE // 2
-    return message if len(message) <= MOST_MESSAGE else f"{message[:half]} … {message[-half:]}"
+    half = MAX_MESSAGE // 2
+    return message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
 
 
 def told(problem: ShardQLError, correlation_id: str, *, details: bool, again: bool = True) -> dict[str, Any]:

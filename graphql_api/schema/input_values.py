@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from strawberry.types.base import get_object_definition
 
 from graphql_api.errors import InvalidValue
-from graphql_api.model import DEEPEST, camel_case, kinds_of, read_annotation
+from graphql_api.model import MAX_NESTING, camel_case, kinds_of, read_annotation
 from graphql_api.schema.types.object_types import has_own_type
 
 
@@ -26,8 +26,8 @@ def said(given: Any) -> dict[str, Any]:
 
 def as_python(value: Any, annotations: Iterable[Any], depth: int = 0) -> Any:
     """What pydantic can validate as one of these annotations; bytes are a text in base64 wherever JSON holds them."""
-    if depth > DEEPEST:
-        raise InvalidValue(f"Lists and maps lie more than {DEEPEST} levels inside one another: flatten them.")
+    if depth > MAX_NESTING:
+        raise InvalidValue(f"Lists and maps lie more than {MAX_NESTING} levels inside one another: flatten them.")
     kinds = [kind for annotation in annotations for kind in kinds_of(annotation)]
     if isinstance(value, list):
         inside = [inner for kind in kinds for inner in _inside(kind)]

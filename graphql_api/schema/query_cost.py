@@ -24,7 +24,7 @@ from graphql import (
     is_list_type,
 )
 
-from graphql_api.query import DEFAULT_LIMIT, MAX_LIMIT, MOST_COUNTED, MOST_SORTED
+from graphql_api.query import DEFAULT_LIMIT, MAX_COUNTED, MAX_LIMIT, MAX_SORTED
 
 EACH = "shardql-each"
 """mark of the list inside a page that has an entry for each of its records"""
@@ -112,7 +112,7 @@ class _Cost:
         inside = self.of(node.selection_set, below, self._page_size(node, definition, marks) if _is_page(below) else 1)
         if COUNTED in marks:
             counted = self._given(node, definition, "atMost")
-            inside += (min(counted, MOST_COUNTED) if isinstance(counted, int) else MOST_COUNTED) // 10
+            inside += (min(counted, MAX_COUNTED) if isinstance(counted, int) else MAX_COUNTED) // 10
         if not _is_list(definition):
             return 1 + inside
         times = self._count_given(node) if GIVEN in marks else _times(marks, page, below)
@@ -121,7 +121,7 @@ class _Cost:
     def _page_size(self, node: FieldNode, definition: GraphQLField, marks: Mapping[Any, Any]) -> int:
         """The size that the arguments ask for; one out of bounds is refused before anything is read."""
         if SORTED in marks and any(argument.name.value == "orderBy" for argument in node.arguments or ()):
-            return MOST_SORTED
+            return MAX_SORTED
         for name in ("limit", "first", "last"):
             size = self._given(node, definition, name)
             if isinstance(size, int):

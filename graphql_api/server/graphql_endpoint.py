@@ -22,7 +22,7 @@ from graphql_api.server.observability import Runs, logs_explain
 from graphql_api.server.request_body import check_media_type, read_body
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST")
-MOST_ADDRESS = 16 << 10
+MAX_ADDRESS = 16 << 10
 """bytes of path and parameters"""
 
 Page = Callable[[Request], Response]
@@ -85,8 +85,8 @@ class GraphQLEndpoint:
 
     def _from_address(self, request: Request) -> Operation:
         query_string = request.scope["query_string"]
-        if len(query_string) + len(request.scope.get("raw_path") or b"") > MOST_ADDRESS:
-            raise UrlTooLong(f"The address is longer than {MOST_ADDRESS:,} bytes: POST the query instead.")
+        if len(query_string) + len(request.scope.get("raw_path") or b"") > MAX_ADDRESS:
+            raise UrlTooLong(f"The address is longer than {MAX_ADDRESS:,} bytes: POST the query instead.")
         operation = operation_in_address(query_string)
         check_not_cross_site(request.headers)
         return operation

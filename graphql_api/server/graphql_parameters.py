@@ -11,7 +11,7 @@ from graphql_api.schema import Operation
 from graphql_api.server.strict_json import read_json
 
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
-_MOST_FIELDS = 50
+_MAX_FIELDS = 50
 
 
 def operation_in_body(body: bytes) -> Operation:
@@ -44,12 +44,12 @@ def _fields(query_string: bytes) -> list[tuple[str, str]]:
         raise InvalidRequest("The address has a % that begins no escape: write %25 for the character itself.")
     try:
         return parse_qsl(
-            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
+            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
         )
     except UnicodeError:
         raise InvalidRequest("The address is not UTF-8 in its %-escapes: encode it anew.") from None
     except ValueError:
-        raise InvalidRequest(f"The address has more than {_MOST_FIELDS} parameters: POST the query instead.") from None
+        raise InvalidRequest(f"The address has more than {_MAX_FIELDS} parameters: POST the query instead.") from None
 
 
 def _operation(sent: Mapping[str, Any]) -> Operation:

@@ -8,9 +8,9 @@ import orjson
 
 from graphql_api.errors import InvalidJson
 
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """objects and lists in each other; what reads them later goes one call deeper with each"""
-MOST_DIGITS = 400
+MAX_DIGITS = 400
 """of one number: the longest float that is written without an exponent has 309 before its point"""
 
 
@@ -45,7 +45,7 @@ def read_json(data: bytes | str, where: str) -> Any:
         raise InvalidJson(f"{where} is not UTF-8: byte {problem.start} begins no character.") from None
     except (RecursionError, _TooDeep):
         raise InvalidJson(
-            f"{where} nests more than {MOST_LEVELS} objects and lists in each other: send it flatter."
+            f"{where} nests more than {MAX_LEVELS} objects and lists in each other: send it flatter."
         ) from None
     except orjson.JSONDecodeError:
         raise InvalidJson(
@@ -100,8 +100,8 @@ def _fraction(text: str) -> float:
 
 
 def _check_digits(text: str) -> None:
-    if len(text) > MOST_DIGITS:
-        raise _Unreadable(f"has a number of {len(text)} digits: at most {MOST_DIGITS} are read.")
+    if len(text) > MAX_DIGITS:
+        raise _Unreadable(f"has a number of {len(text)} digits: at most {MAX_DIGITS} are read.")
 
 
 def _no_number(text: str) -> float:
@@ -109,10 +109,10 @@ def _no_number(text: str) -> float:
 
 
 def _check_levels(text: str, value: Any) -> None:
-    if text.count("{") + text.count("[") <= MOST_LEVELS:
+    if text.count("{") + text.count("[") <= MAX_LEVELS:
         return
     level = [value]
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
         if not level:
             return

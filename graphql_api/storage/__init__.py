@@ -2,9 +2,9 @@
 
 from graphql_api.storage.filter_evaluation import filter_matches, ordered_together, tested_attributes, weakened
 from graphql_api.storage.item_rules import (
-    MOST_DEPTH,
-    MOST_DIGITS,
-    MOST_RECORD_BYTES,
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_RECORD_BYTES,
     number_problem,
     refuse_large,
     same,
@@ -14,11 +14,11 @@ from graphql_api.storage.metered_store import MeteredStore, StoreCall
 from graphql_api.storage.port import Store
 from graphql_api.storage.read_resumption import behind
 from graphql_api.storage.request_checks import (
-    MOST_HASH_BYTES,
-    MOST_RANGE_BYTES,
-    MOST_TOGETHER,
-    MOST_TOGETHER_BYTES,
-    MOST_TOKEN_CHARACTERS,
+    MAX_HASH_BYTES,
+    MAX_RANGE_BYTES,
+    MAX_TOGETHER,
+    MAX_TOGETHER_BYTES,
+    MAX_TOKEN_CHARACTERS,
     RangeType,
     check_company,
     check_key_number,
@@ -60,18 +60,18 @@ from graphql_api.storage.values import (
     Write,
     shard_of,
 )
-from graphql_api.storage.write_conditions import MOST_EXPECTED, Unmet, check_expectation, condition_holds, unmet_error
+from graphql_api.storage.write_conditions import MAX_EXPECTED, Unmet, check_expectation, condition_holds, unmet_error
 
 __all__ = [
-    "MOST_DEPTH",
-    "MOST_DIGITS",
-    "MOST_EXPECTED",
-    "MOST_HASH_BYTES",
-    "MOST_RANGE_BYTES",
-    "MOST_RECORD_BYTES",
-    "MOST_TOGETHER",
-    "MOST_TOGETHER_BYTES",
-    "MOST_TOKEN_CHARACTERS",
+    "MAX_DEPTH",
+    "MAX_DIGITS",
+    "MAX_EXPECTED",
+    "MAX_HASH_BYTES",
+    "MAX_RANGE_BYTES",
+    "MAX_RECORD_BYTES",
+    "MAX_TOGETHER",
+    "MAX_TOGETHER_BYTES",
+    "MAX_TOKEN_CHARACTERS",
     "READ_BYTES",
     "AllOf",
     "AnyOf",

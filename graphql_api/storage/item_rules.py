@@ -8,38 +8,38 @@ from graphql_api.errors import ItemTooLarge
 from graphql_api.storage.item_sizes import record_size, significant_digits
 from graphql_api.storage.values import Item
 
-MOST_RECORD_BYTES = 400 * 1024
-MOST_DIGITS = 38
-MOST_DEPTH = 32
-LEAST_EXPONENT, GREATEST_EXPONENT = -130, 125
+MAX_RECORD_BYTES = 400 * 1024
+MAX_DIGITS = 38
+MAX_DEPTH = 32
+MIN_EXPONENT, MAX_EXPONENT = -130, 125
 
-_MOST_NUMBER_BITS = 420
+_MAX_NUMBER_BITS = 420
 """enough for 10 to the power of 126: a longer int is beyond the range, whatever its digits"""
 
 
 def number_problem(value: int | Decimal) -> str | None:
     """Why a number cannot be stored exactly, or None."""
     if isinstance(value, int):
-        if -(10**MOST_DIGITS) < value < 10**MOST_DIGITS:
+        if -(10**MAX_DIGITS) < value < 10**MAX_DIGITS:
             return None
-        if value.bit_length() > _MOST_NUMBER_BITS:
+        if value.bit_length() > _MAX_NUMBER_BITS:
             return "is beyond 9.99E+125"
         value = Decimal(value)
     if not value.is_finite():
         return "is no finite number"
     if not value:
         return None
-    if not LEAST_EXPONENT <= value.adjusted() <= GREATEST_EXPONENT:
+    if not MIN_EXPONENT <= value.adjusted() <= MAX_EXPONENT:
         return "lies outside of 1E-130 to 9.99E+125"
     digits = len(significant_digits(value))
-    return f"has {digits} digits, at most {MOST_DIGITS} can be kept" if digits > MOST_DIGITS else None
+    return f"has {digits} digits, at most {MAX_DIGITS} can be kept" if digits > MAX_DIGITS else None
 
 
 def refuse_large(item: Item, name: str = "A record") -> None:
     """Refuses a record that is larger than any engine keeps."""
     size = record_size(item)
-    if size > MOST_RECORD_BYTES:
-        raise ItemTooLarge(f"{name} has {size:,} bytes, at most {MOST_RECORD_BYTES:,} are allowed. Make it smaller.")
+    if size > MAX_RECORD_BYTES:
+        raise ItemTooLarge(f"{name} has {size:,} bytes, at most {MAX_RECORD_BYTES:,} are allowed. Make it smaller.")
 
 
 def same(one: Any, other: Any) -> bool:

@@ -10,11 +10,11 @@ from graphql_api.storage.item_rules import number_problem
 from graphql_api.storage.item_sizes import record_size
 from graphql_api.storage.values import Check, Put, RangeRead, TogetherWrite
 
-MOST_HASH_BYTES = 2048
-MOST_RANGE_BYTES = 1024
-MOST_TOGETHER = 100
-MOST_TOGETHER_BYTES = 4 * 1024 * 1024
-MOST_TOKEN_CHARACTERS = 36
+MAX_HASH_BYTES = 2048
+MAX_RANGE_BYTES = 1024
+MAX_TOGETHER = 100
+MAX_TOGETHER_BYTES = 4 * 1024 * 1024
+MAX_TOKEN_CHARACTERS = 36
 
 RangeType = Literal["S", "N"]
 
@@ -51,7 +51,7 @@ def check_range_value(value: Any, kind: RangeType, where: str) -> None:
     if kind == "N":
         check_key_number(value, where)
     else:
-        key_text(value, MOST_RANGE_BYTES, where)
+        key_text(value, MAX_RANGE_BYTES, where)
 
 
 def malformed_text(where: str) -> StoreRefused:
@@ -127,14 +127,14 @@ def refuse_check(write: TogetherWrite) -> None:
 
 def check_together(writes: int, token: str) -> None:
     """Refuses a transaction of too few or too many writes, or with a token that is none."""
-    if not 1 <= writes <= MOST_TOGETHER:
-        raise StoreRefused(f"{writes} writes are asked for together. Send 1 to {MOST_TOGETHER}.")
-    if not 1 <= len(token) <= MOST_TOKEN_CHARACTERS:
-        raise StoreRefused(f"The token has {len(token)} characters. Give 1 to {MOST_TOKEN_CHARACTERS}.")
+    if not 1 <= writes <= MAX_TOGETHER:
+        raise StoreRefused(f"{writes} writes are asked for together. Send 1 to {MAX_TOGETHER}.")
+    if not 1 <= len(token) <= MAX_TOKEN_CHARACTERS:
+        raise StoreRefused(f"The token has {len(token)} characters. Give 1 to {MAX_TOKEN_CHARACTERS}.")
 
 
 def check_together_size(writes: Iterable[TogetherWrite]) -> None:
     """Refuses a transaction of proper records that are too many bytes together."""
     size = sum(record_size(write.item) for write in writes if isinstance(write, Put))
-    if size > MOST_TOGETHER_BYTES:
-        raise StoreRefused(f"{size:,} bytes are written together, {MOST_TOGETHER_BYTES:,} are allowed. Send less.")
+    if size > MAX_TOGETHER_BYTES:
+        raise StoreRefused(f"{size:,} bytes are written together, {MAX_TOGETHER_BYTES:,} are allowed. Send less.")

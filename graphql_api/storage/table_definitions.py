@@ -9,7 +9,7 @@ from graphql_api.errors import StoreRefused, WrongTable
 from graphql_api.storage.request_checks import RangeType
 from graphql_api.storage.values import IndexDefinition, TableDefinition
 
-MOST_INCLUDED = 100
+MAX_INCLUDED = 100
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
@@ -93,7 +93,7 @@ def _check_attributes(definition: TableDefinition, indexes: Sequence[IndexDefini
             raise StoreRefused(f"Index {index.name!r} uses {index.hash_attribute!r} twice. Name two attributes.")
     attribute_types(definition, indexes)
     included = sum(len(index.projection) for index in indexes if isinstance(index.projection, tuple))
-    if included > MOST_INCLUDED:
+    if included > MAX_INCLUDED:
         raise StoreRefused(
-            f"The indexes include {included} attributes, {MOST_INCLUDED} are allowed. Project ALL instead."
+            f"The indexes include {included} attributes, {MAX_INCLUDED} are allowed. Project ALL instead."
         )

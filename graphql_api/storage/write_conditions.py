@@ -7,10 +7,10 @@ from graphql_api.errors import ConditionFailed, StoreRefused
 from graphql_api.storage.item_rules import same
 from graphql_api.storage.values import Expect, Item, Key
 
-MOST_EXPECTED = 100
+MAX_EXPECTED = 100
 """attributes that one write names: AWS takes 300 operators and 4 KB of condition"""
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """attributes in a message"""
 
 
@@ -32,9 +32,9 @@ def check_expectation(expect: Expect) -> None:
     if both:
         raise StoreRefused(f"{both[0]!r} is expected to have a value and to be missing. Expect one of the two.")
     named = len(expect.attributes) + len(expect.without)
-    if named > MOST_EXPECTED:
+    if named > MAX_EXPECTED:
         raise StoreRefused(
-            f"{named} attributes are expected of one record, at most {MOST_EXPECTED} can be. Expect what tells it from "
+            f"{named} attributes are expected of one record, at most {MAX_EXPECTED} can be. Expect what tells it from "
             "other versions of it: its write id."
         )
 
@@ -64,10 +64,10 @@ def _trouble(expect: Expect, old: Item | None) -> str:
     if old is None:
         return "it is not there"
     names = list(_differences(expect, old))
-    listed = ", ".join(map(repr, names[:_MOST_NAMED]))
+    listed = ", ".join(map(repr, names[:_MAX_NAMED]))
     if not names:
         return "it differs"
-    return f"it differs in {listed}{' and more' if len(names) > _MOST_NAMED else ''}"
+    return f"it differs in {listed}{' and more' if len(names) > _MAX_NAMED else ''}"
 
 
 def _differences(expect: Expect, old: Item) -> Iterator[str]:

@@ -5,7 +5,7 @@ from graphql_api.writes.commands import Command, Create, Guard, Remove, Replace,
 from graphql_api.writes.constraints.constraint_items import held_by, parent_keys, references_of
 from graphql_api.writes.constraints.counters import LAST, counter_key
 from graphql_api.writes.executor import carry_out
-from graphql_api.writes.idempotency import DIGEST_BYTES, MOST_CHARACTERS, check_key, kept_item, place_of
+from graphql_api.writes.idempotency import DIGEST_BYTES, MAX_CHARACTERS, check_key, kept_item, place_of
 from graphql_api.writes.item_keys import WRITE_ID, current_item, encoded_id, hash_keys_of, item_of, key_of, keys_of
 from graphql_api.writes.optimistic_concurrency import new_write_id
 from graphql_api.writes.record_builder import FIRST_VERSION, NOT_NULL, all_wrong, draft, given_values, moment
@@ -16,7 +16,7 @@ __all__ = [
     "DIGEST_BYTES",
     "FIRST_VERSION",
     "LAST",
-    "MOST_CHARACTERS",
+    "MAX_CHARACTERS",
     "NOT_NULL",
     "WRITE_ID",
     "Command",

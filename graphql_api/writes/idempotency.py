@@ -26,7 +26,7 @@ from graphql_api.writes.transactions import commit
 
 KEPT_SECONDS = 24 * 60 * 60
 
-MOST_CHARACTERS = 255
+MAX_CHARACTERS = 255
 """of an idempotency key"""
 
 REQUEST, ANSWER, UNTIL = "_request", "_answer", "_until"
@@ -197,7 +197,7 @@ def kept_item(place: Key, request: bytes, answer: Item | None, until: int, ttl_a
     return item if ttl_attribute is None else {**item, ttl_attribute: until}
 
 
-def check_key(key: str, most: int = MOST_CHARACTERS) -> None:
+def check_key(key: str, most: int = MAX_CHARACTERS) -> None:
     """Refuses what is no idempotency key; `most`: how many characters it may have."""
     if not 1 <= len(key) <= most or not all("!" <= mark <= "~" for mark in key):
         raise InvalidValue(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphql_api.codecs import MOST_KEY_BYTES, encode_tuple, hash_key, join
+from graphql_api.codecs import MAX_KEY_BYTES, encode_tuple, hash_key, join
 from graphql_api.errors import EmptyKey, KeyTooLong, ShardQLError, about
 from graphql_api.model import (
     HASH_ATTRIBUTE,
@@ -91,10 +91,10 @@ def _check_plain_key(entity: EntitySpec, index: IndexSpec, attributes: Mapping[s
             argument=part.given_by[0],
         )
     size = len(plain.encode()) if isinstance(plain, str) else 0
-    if size > MOST_KEY_BYTES:
+    if size > MAX_KEY_BYTES:
         raise KeyTooLong(
             f"{entity.type_name}.{part.name} has {size:,} bytes, and {index.attribute} keeps it as a plain key, where "
-            f"at most {MOST_KEY_BYTES:,} fit: shorten it.",
+            f"at most {MAX_KEY_BYTES:,} fit: shorten it.",
             argument=part.given_by[0],
         )
 

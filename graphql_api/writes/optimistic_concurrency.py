@@ -7,15 +7,15 @@ from secrets import SystemRandom, token_urlsafe
 from typing import TypeVar
 
 from graphql_api.errors import ConditionFailed, Conflict
-from graphql_api.storage import MOST_EXPECTED, Expect, Item
+from graphql_api.storage import MAX_EXPECTED, Expect, Item
 from graphql_api.writes.item_keys import WRITE_ID
 
 T = TypeVar("T")
 
-MOST_TRIES = 12
-MOST_SECONDS = 10.0
+MAX_TRIES = 12
+MAX_SECONDS = 10.0
 """after which there is no further try: where others hold a whole file locked, each try takes long"""
-FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
+FIRST_PAUSE, MAX_PAUSE = 0.01, 0.5
 """seconds between two tries, at most"""
 
 _RANDOM = SystemRandom()
@@ -33,7 +33,7 @@ def unchanged(stored: Item | None) -> Expect:
     if WRITE_ID in stored:
         return Expect(attributes={WRITE_ID: stored[WRITE_ID]})
     # Somebody else wrote it, and gave the write no name. There is room for what else is expected of it.
-    told = dict(islice(stored.items(), MOST_EXPECTED - 10))
+    told = dict(islice(stored.items(), MAX_EXPECTED - 10))
     return Expect(attributes=told, without=(WRITE_ID,))
 
 
@@ -50,17 +50,17 @@ async def in_some_tries(attempt: Callable[[], Awaitable[T]], of: str) -> T:
     """What an attempt gives; it reads anew each time, until nobody else writes between its reads and its writes."""
     tried = 0
     now = asyncio.get_running_loop().time
-    ends = now() + MOST_SECONDS
+    ends = now() + MAX_SECONDS
     while True:
         try:
             return await attempt()
         except (ConditionFailed, Conflict) as problem:
             tried += 1
-            if tried == MOST_TRIES or now() >= ends:
+            if tried == MAX_TRIES or now() >= ends:
                 if isinstance(problem, StillBusy):
                     raise
                 raise Conflict(
-                    f"{of} was changed by others while it was to be written ({tried} of {MOST_TRIES} tries), and is as "
+                    f"{of} was changed by others while it was to be written ({tried} of {MAX_TRIES} tries), and is as "
                     "they left it. Try again a little later."
                 ) from problem
-        await asyncio.sleep(_RANDOM.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tried)))
+        await asyncio.sleep(_RANDOM.uniform(0, min(MAX_PAUSE, FIRST_PAUSE * 2**tried)))

@@ -12,7 +12,7 @@ from graphql_api.model import Entity, EntitySpec, PropertySpec, value_of
 
 FIRST_VERSION = 1
 
-MOST_TOLD = 100
+MAX_TOLD = 100
 """of what is wrong with one record"""
 NOT_NULL = ", and not null"
 """stands behind what is wrong with a null"""
@@ -86,7 +86,7 @@ def validated(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
                 ".".join(map(str, one["loc"])) or "record",
                 one["msg"] if one["input"] is not None else f"{one['msg']}{NOT_NULL}",
             )
-            for one in wrong.errors(include_url=False, include_context=False)[:MOST_TOLD]
+            for one in wrong.errors(include_url=False, include_context=False)[:MAX_TOLD]
         ]
         left_out = wrong.error_count() - len(fields)
         message = all_wrong(entity, fields, left_out)

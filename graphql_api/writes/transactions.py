@@ -9,10 +9,10 @@ from graphql_api.errors import ConditionFailed, Conflict, OutcomeUnknown, StoreE
 from graphql_api.storage import Check, Expect, Key, Put, Store, TogetherWrite, same
 from graphql_api.writes.item_keys import WRITE_ID, key_of
 
-MOST_ASKED = 4
+MAX_ASKED = 4
 """times that one transaction is sent while nobody knows what became of it"""
-MOST_SECONDS = 10.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+MAX_SECONDS = 10.0
+FIRST_PAUSE, MAX_PAUSE = 0.02, 0.5
 """seconds between two of them, at most"""
 
 _RANDOM = SystemRandom()
@@ -47,7 +47,7 @@ async def commit_alone(store: Store, write: Put) -> None:
 
 async def _until_known(send: Callable[[], Awaitable[None]], *, may_repeat: bool) -> None:
     now = asyncio.get_running_loop().time
-    ends = now() + MOST_SECONDS
+    ends = now() + MAX_SECONDS
     asked, unknown = 0, False
     while True:
         try:
@@ -64,8 +64,8 @@ async def _until_known(send: Callable[[], Awaitable[None]], *, may_repeat: bool)
             last = problem
             unknown |= not is_certain(problem)
         asked += 1
-        if last.retryable and asked < MOST_ASKED and now() < ends:
-            await asyncio.sleep(_RANDOM.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**asked)))
+        if last.retryable and asked < MAX_ASKED and now() < ends:
+            await asyncio.sleep(_RANDOM.uniform(0, min(MAX_PAUSE, FIRST_PAUSE * 2**asked)))
             if now() < ends:  # Else the process stood still: by now the engine may have forgotten the token.
                 continue
         raise _unknown(last, may_repeat=may_repeat) if unknown else last

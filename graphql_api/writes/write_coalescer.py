@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from graphql_api.errors import ConditionFailed, Conflict, StoreDenied, StoreError, for_one_of_several
 from graphql_api.storage import (
-    MOST_TOGETHER,
+    MAX_TOGETHER,
     Check,
     Item,
     Key,
@@ -62,7 +62,7 @@ class _Group:
     def takes(self, one: _Writing) -> bool:
         """Whether another transaction finds room here, and has no key in common but to check the same of it."""
         common = self.writes.keys() & one.writes.keys()
-        room = len(self.writes) + len(one.writes) - len(common) <= MOST_TOGETHER
+        room = len(self.writes) + len(one.writes) - len(common) <= MAX_TOGETHER
         return room and all(_checks_the_same(self.writes[key], one.writes[key]) for key in common)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from graphql_api.errors import InvalidJson
-from graphql_api.server.strict_json import MOST_LEVELS, WrittenFloat, read_json, write_json
+from graphql_api.server.strict_json import MAX_LEVELS, WrittenFloat, read_json, write_json
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ NESTED: list[Callable[[int], str]] = [
 @pytest.mark.parametrize("nested", NESTED)
 def test_levels(nested: Callable[[int], str]) -> None:
     """As many levels as are allowed are read, of lists, of objects, and beside others; one more is refused."""
-    assert read_json(nested(MOST_LEVELS), "It") == json.loads(nested(MOST_LEVELS))
-    for levels in (MOST_LEVELS + 1, 1_000_000):
-        with pytest.raises(InvalidJson, match=f"It nests more than {MOST_LEVELS}"):
+    assert read_json(nested(MAX_LEVELS), "It") == json.loads(nested(MAX_LEVELS))
+    for levels in (MAX_LEVELS + 1, 1_000_000):
+        with pytest.raises(InvalidJson, match=f"It nests more than {MAX_LEVELS}"):
             read_json(nested(levels), "It")

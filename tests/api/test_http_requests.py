@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.graphql_endpoint import MOST_ADDRESS
+from graphql_api.server.graphql_endpoint import MAX_ADDRESS
 from tests.api.running import Reply, Wire, running
 from tests.api.scripted import ScriptedEngine, no_database
 
@@ -102,7 +102,7 @@ def test_bad_addresses(wire: Wire, parameters: str, code: str) -> None:
 
 def test_long_addresses(wire: Wire) -> None:
     """An address as long as the limit is read; one byte more is a 414."""
-    room = MOST_ADDRESS - len("/graphql") - len("query=")
+    room = MAX_ADDRESS - len("/graphql") - len("query=")
     assert get(wire, "query=" + "a" * room).status == 200
     reply = get(wire, "query=" + "a" * (room + 1))
     assert (reply.status, reply.codes) == (414, ["URL_TOO_LONG"])

@@ -9,7 +9,7 @@ import pytest
 from graphql_api.examples.user_samples import people
 from graphql_api.server.app import WebOptions, build_app
 from graphql_api.server.observability.instrumentation import Operations
-from graphql_api.server.observability.metrics import MOST_CODES, OTHER, SEARCHES, Metrics
+from graphql_api.server.observability.metrics import MAX_CODES, OTHER, SEARCHES, Metrics
 from graphql_api.server.settings import read_settings
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import RangeRead, ReadAnswer
@@ -196,8 +196,8 @@ def test_servers_count_by_themselves() -> None:
 def test_codes_are_bounded() -> None:
     """However many codes own resolvers make up, the labels stay few; a code that is known stays what it is."""
     metrics = Metrics()
-    labels = [metrics.label_of(f"CODE_{number}") for number in range(MOST_CODES * 2)]
-    assert labels == [f"CODE_{number}" for number in range(MOST_CODES)] + [OTHER] * MOST_CODES
+    labels = [metrics.label_of(f"CODE_{number}") for number in range(MAX_CODES * 2)]
+    assert labels == [f"CODE_{number}" for number in range(MAX_CODES)] + [OTHER] * MAX_CODES
     assert metrics.label_of("CODE_7") == "CODE_7"
 
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 
 from graphql_api.errors import DeadlineExceeded, LimitExceeded, ShardQLError
-from graphql_api.schema.execution.document_executor import LONGEST_TEXT
+from graphql_api.schema.execution.document_executor import MAX_TEXT_LENGTH
 from graphql_api.schema.execution.document_limits import Limits
 from tests.docs.pages import ROOT
 from tests.docs.test_errors import error_classes
@@ -17,7 +17,7 @@ def test_limits_are_documented() -> None:
     """The table lists exactly the limits that there are, each with its default."""
     listed = {name or words: float(number.replace(",", "")) for words, name, number, _ in ROW.findall(PAGE)}
     defaults = {field.name: float(getattr(Limits(), field.name)) for field in fields(Limits)}
-    assert listed == {**defaults, "characters": LONGEST_TEXT}
+    assert listed == {**defaults, "characters": MAX_TEXT_LENGTH}
 
 
 def test_codes_of_limits_are_documented() -> None:

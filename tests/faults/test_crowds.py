@@ -19,7 +19,7 @@ from tests.faults.world import SHARDS, WIDE, Thing, Walk, Wide, database, record
 from tests.stores import CountingStore
 
 SILENT_SHARD = "07"
-MOST_OCTETS_A_SEARCH = 4 * 2**20
+MAX_OCTETS_A_SEARCH = 4 * 2**20
 """of a search over 150 shards, with the proxy's part"""
 
 
@@ -188,4 +188,4 @@ async def test_many_wide_searches_at_once_stay_within_the_pool(behind: Behind) -
     assert len(proxy.requests) >= WIDE * (traced + crowd)
     assert settings.in_flight_of_operation / 2 < proxy.most_in_flight <= settings.in_flight_of_operation
     assert proxy.most_connections <= settings.pool
-    assert peak < traced * MOST_OCTETS_A_SEARCH
+    assert peak < traced * MAX_OCTETS_A_SEARCH

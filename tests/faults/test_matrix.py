@@ -21,7 +21,7 @@ from tests.faults.troubles import CALM, HARMFUL, HARMLESS, HASTY, LOUD, SILENT, 
 from tests.faults.world import LIMIT, SHARDS, Policy, Thing, Walk, answer, shard_of
 
 POLICIES: list[Policy] = ["FAIL", "PARTIAL"]
-MOST_SECONDS = 5 * HASTY.deadline
+MAX_SECONDS = 5 * HASTY.deadline
 """until an error, on a slow machine too; calls are counted strictly"""
 FAILING = "07"
 
@@ -151,7 +151,7 @@ async def _error_in_time(walk: Walk) -> StoreError:
     began = now()
     with pytest.raises(StoreError) as found:
         await walk.step()
-    assert now() - began < MOST_SECONDS
+    assert now() - began < MAX_SECONDS
     return found.value
 
 

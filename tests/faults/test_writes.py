@@ -16,7 +16,7 @@ from tests.faults.rules import always, first_try
 from tests.faults.troubles import HARMFUL, HARMLESS, HASTY, settings_for
 
 TROUBLES = HARMFUL | HARMLESS
-MOST_SECONDS = 5 * HASTY.deadline
+MAX_SECONDS = 5 * HASTY.deadline
 every_trouble = pytest.mark.parametrize("name", [*TROUBLES])
 
 
@@ -125,4 +125,4 @@ async def test_lasting_faults_are_errors_of_each_write_in_time(behind: Behind, n
     for problem in (*problems, *others):
         assert isinstance(problem, StoreError)
         assert problem.retryable
-    assert now() - began < MOST_SECONDS
+    assert now() - began < MAX_SECONDS

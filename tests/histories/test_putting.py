@@ -18,9 +18,9 @@ from graphql_api.errors import (
     StoreUnavailable,
 )
 from graphql_api.storage.values import Put, TogetherWrite
-from graphql_api.writes.history.history_batches import MOST_ENTRIES
-from graphql_api.writes.optimistic_concurrency import MOST_TRIES
-from graphql_api.writes.transactions import MOST_ASKED
+from graphql_api.writes.history.history_batches import MAX_ENTRIES
+from graphql_api.writes.optimistic_concurrency import MAX_TRIES
+from graphql_api.writes.transactions import MAX_ASKED
 from tests.histories.orders import CURRENT, Counted, Order, Plain, Shop, order
 from tests.stores import WrappedStore
 
@@ -80,7 +80,7 @@ async def test_the_current_record_is_nobodys_to_write(shop: Shop) -> None:
 async def test_batches_of_histories(shop: Shop, random: Random) -> None:
     """Many entries of few ids, more of one than a transaction holds, some of them twice: all stand as in the end."""
     records = [order(f"o{random.randrange(4)}", f"v{random.randrange(60):03}", total=at) for at in range(150)]
-    records += [order("long", f"v{at:03}", total=at) for at in range(2 * MOST_ENTRIES + 5)]
+    records += [order("long", f"v{at:03}", total=at) for at in range(2 * MAX_ENTRIES + 5)]
     random.shuffle(records)
     assert await shop.db.put_many(records) == [None] * len(records)
     last = {(record.order_id, record.version): record for record in records}
@@ -196,20 +196,20 @@ class Meets(WrappedStore):
 async def test_a_fault_at_the_transaction(on_file: Shop, afterwards: bool) -> None:
     """Whether it was carried out or not, there is an entry with its current record or neither, and again is enough."""
     for problem in (StoreUnavailable("gone"), StoreUnavailable("gone again")):
-        store = Meets(on_file, [problem] * MOST_ASKED, afterwards=afterwards)
+        store = Meets(on_file, [problem] * MAX_ASKED, afterwards=afterwards)
         db = on_file.through(store)
         with pytest.raises(StoreUnavailable):
             await db.put(order("o", "v1"))
         assert await on_file.histories() == ({"o": ["v1"]} if afterwards else {})
         await db.put(order("o", "v1"))
         assert await on_file.histories() == {"o": ["v1"]}
-        store.problems += [problem] * MOST_ASKED
+        store.problems += [problem] * MAX_ASKED
         with pytest.raises(StoreUnavailable):
             await db.update(Order, "o", version="v2", total=2)
         await db.update(Order, "o", version="v2", total=2)
         assert await on_file.histories() == {"o": ["v1", "v2"]}
         await db.delete(Order, "o", version="v2")
-        store.problems += [problem] * MOST_ASKED
+        store.problems += [problem] * MAX_ASKED
         with pytest.raises(StoreUnavailable):
             await db.delete(Order, "o", version="v1")
         assert await on_file.histories() == ({} if afterwards else {"o": ["v1"]})
@@ -222,7 +222,7 @@ async def test_what_others_change_meanwhile(on_file: Shop) -> None:
     store = Meets(on_file, [Conflict("met")] * 3)
     await on_file.through(store).put(order("o", "v1"))
     assert not store.problems
-    store.problems = [Conflict("met")] * (MOST_TRIES + 1)
+    store.problems = [Conflict("met")] * (MAX_TRIES + 1)
     with pytest.raises(Conflict, match="Order o was changed by others") as given_up:
         await on_file.through(store).put(order("o", "v2"))
     assert given_up.value.retryable

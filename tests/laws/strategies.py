@@ -96,10 +96,10 @@ def _storable(value: float) -> bool:
     return value == 0 or 1e-130 <= abs(value) < 1e126
 
 
-GREATEST_FLOAT = nextafter(1e126, 0)
+MAX_FLOAT = nextafter(1e126, 0)
 
 FLOATS = st.one_of(
-    st.sampled_from([0.0, -0.0, 1.0, -1.0, 1.5, 0.1, 1e-130, -1e-130, GREATEST_FLOAT, -GREATEST_FLOAT]),
+    st.sampled_from([0.0, -0.0, 1.0, -1.0, 1.5, 0.1, 1e-130, -1e-130, MAX_FLOAT, -MAX_FLOAT]),
     st.floats(allow_nan=False, allow_infinity=False).filter(_storable),
 )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphql_api.codecs.hash_keys import HashKeyParts, hash_key, parse_hash_key
 from graphql_api.codecs.key_ranges import (
-    MOST_BOUND_BYTES,
+    MAX_BOUND_BYTES,
     Between,
     Column,
     Condition,
@@ -111,7 +111,7 @@ def test_bounds_fit_into_a_key(search: tuple[Table, list[Condition]]) -> None:
     found = range_of(table.columns, conditions)
     for bound in (found.low, found.high):
         assert isinstance(bound, str)
-        assert len(bound.encode()) <= MOST_BOUND_BYTES
+        assert len(bound.encode()) <= MAX_BOUND_BYTES
         assert "\x00" not in bound
 
 

@@ -48,7 +48,7 @@ CHANGES = ["insert", "delete", "move", "growth", "move between rounds"]
 """classes of cases: a run that has not drawn one of them has shown nothing about it"""
 
 
-BATCHES, MOST_BATCHES = 4, 28
+BATCHES, MAX_BATCHES = 4, 28
 
 
 def in_batches(law: Callable[[], None], request: pytest.FixtureRequest, classes: Sequence[str] = ()) -> None:
@@ -57,7 +57,7 @@ def in_batches(law: Callable[[], None], request: pytest.FixtureRequest, classes:
     Within one batch Hypothesis may lean away from a whole class; each has a seed of its own, made from the run's.
     """
     first = int(request.config.getoption("--hypothesis-seed"))
-    for number in range(MOST_BATCHES):
+    for number in range(MAX_BATCHES):
         seed(first + number)(law)()
         if number + 1 >= BATCHES and all(seen[name] for name in classes):
             return

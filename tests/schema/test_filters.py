@@ -28,7 +28,7 @@ from graphql_api import (
 )
 from graphql_api.database import Database
 from graphql_api.query.execution.result_page import Page
-from graphql_api.query.filters import DEEPEST, MOST_TESTS, MOST_VALUES
+from graphql_api.query.filters import MAX_NESTING, MAX_TESTS, MAX_VALUES
 from graphql_api.query.search_request import SearchRequest
 from graphql_api.schema.graph import build_schema
 from tests.schema.asking import Asked, asked, asking
@@ -275,8 +275,8 @@ async def test_a_property_called_like_a_joint(tmp_path: Path) -> None:
         ({"not": None}, "INVALID_VALUE", "A filter names properties"),
         ({"or": None}, "INVALID_VALUE", "or joins filters: give a list of them."),
         ({"day": {"between": None}}, "INVALID_VALUE", "day.between: Null is compared with nothing"),
-        ({"text": {"in": ["x"] * (MOST_VALUES + 1)}}, "FILTER_TOO_LARGE", "in has 101 values, and at most 100"),
-        ({"or": [{"text": {"eq": "x"}}] * (MOST_TESTS + 1)}, "FILTER_TOO_LARGE", "has 101 comparisons, and at most"),
+        ({"text": {"in": ["x"] * (MAX_VALUES + 1)}}, "FILTER_TOO_LARGE", "in has 101 values, and at most 100"),
+        ({"or": [{"text": {"eq": "x"}}] * (MAX_TESTS + 1)}, "FILTER_TOO_LARGE", "has 101 comparisons, and at most"),
     ],
 )
 async def test_filters_that_are_refused(tmp_path: Path, filter: Any, code: str, says: str) -> None:
@@ -293,14 +293,14 @@ async def test_filters_that_are_refused(tmp_path: Path, filter: Any, code: str, 
 async def test_the_largest_filters(tmp_path: Path) -> None:
     """So many comparisons, values and levels as are allowed are tested, and one level more is refused."""
     deepest: dict[str, Any] = {"key": {"eq": "a"}}
-    for _ in range(DEEPEST):
+    for _ in range(MAX_NESTING):
         deepest = {"and": [deepest]}
     async with asked(CATALOG, tmp_path, *samples("text")) as ask:
         query = f"query ($f: SampleFilter) {{ page: samples(filter: $f) {KEYS} }}"
         for filter in (
             deepest,
-            {"key": {"in": ["a", *map(str, range(MOST_VALUES - 1))]}},
-            {"or": [{"key": {"eq": "a"}}, *({"text": {"eq": str(at)}} for at in range(MOST_TESTS - 1))]},
+            {"key": {"in": ["a", *map(str, range(MAX_VALUES - 1))]}},
+            {"or": [{"key": {"eq": "a"}}, *({"text": {"eq": str(at)}} for at in range(MAX_TESTS - 1))]},
         ):
             assert await ask.data(query, {"f": filter}) == {"page": {"items": [{"key": "a"}]}}
         error = await ask.error(query, {"f": {"or": [deepest]}})

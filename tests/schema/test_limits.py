@@ -11,7 +11,7 @@ from graphql import get_introspection_query
 from pydantic import BaseModel, Field
 
 from graphql_api import Catalog, Entity, Id, Index, Shards
-from graphql_api.schema.execution.document_executor import LONGEST_TEXT
+from graphql_api.schema.execution.document_executor import MAX_TEXT_LENGTH
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.query_cost import HUGE
 from graphql_api.storage.engines.sqlite import open_sqlite
@@ -217,10 +217,14 @@ async def test_characters(tmp_path: Path) -> None:
     """A document has as many characters as the limit says, whatever they are."""
     async with asked(CATALOG, tmp_path) as ask:
         for filler in (" ", ",", "\n", "#"):
-            at_most = "{ __typename }".ljust(LONGEST_TEXT, filler)
+            at_most = "{ __typename }".ljust(MAX_TEXT_LENGTH, filler)
             assert await ask.data(at_most) == {"__typename": "Query"}
             error = await _refused(ask, at_most + filler)
-            assert error["extensions"] == {"code": "QUERY_TOO_LONG", "limit": LONGEST_TEXT, "found": LONGEST_TEXT + 1}
+            assert error["extensions"] == {
+                "code": "QUERY_TOO_LONG",
+                "limit": MAX_TEXT_LENGTH,
+                "found": MAX_TEXT_LENGTH + 1,
+            }
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, SubId, Unique, Version
 from graphql_api.errors import ShardQLError, StoreRefused, Throttled
-from graphql_api.schema.fields.mutation_fields import MOST_ROWS
+from graphql_api.schema.fields.mutation_fields import MAX_ROWS
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.schema.asking import LIMITS, Asked, asked, asking, opened
@@ -195,10 +195,10 @@ async def test_most_rows(tmp_path: Path) -> None:
     async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
         assert await rows(ask, "create", []) == []
         query = "mutation ($inputs: [DeleteBadgeInput!]!) { deleteBadges(inputs: $inputs) { results { deletedId } } }"
-        error = await ask.error(query, {"inputs": [{"id": "b"}] * (MOST_ROWS + 1)})
+        error = await ask.error(query, {"inputs": [{"id": "b"}] * (MAX_ROWS + 1)})
         assert error["extensions"] == {"code": "INVALID_LIMIT", "argument": "inputs"}
         assert ask.counts.without_lists() == Counts().without_lists()
-        assert len(await rows(ask, "delete", [{"id": f"b{number}"} for number in range(MOST_ROWS)])) == MOST_ROWS
+        assert len(await rows(ask, "delete", [{"id": f"b{number}"} for number in range(MAX_ROWS)])) == MAX_ROWS
 
 
 @pytest.mark.parametrize("by_variable", [True, False])

@@ -32,7 +32,7 @@ TABLE = TableDefinition(
     )
 )
 
-MOST_ROUNDS = 10_000
+MAX_ROUNDS = 10_000
 
 
 def record(key: Key | tuple[str, str], **attributes: Any) -> dict[str, Any]:
@@ -75,7 +75,7 @@ async def walk(store: Store, reads: Sequence[RangeRead], want: int, *, by_positi
     """All rows by hash key, page by page: each read goes on behind its own last row, or behind `scanned_to`."""
     found: dict[str, list[Row]] = {read.hash_key: [] for read in reads}
     asked = list(reads)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         if not asked:
             return found
         answers = await store.read_ranges(asked, want)
@@ -87,7 +87,7 @@ async def walk(store: Store, reads: Sequence[RangeRead], want: int, *, by_positi
                 rest = _behind(read, answer.rows, answer.scanned_to, by_position=by_position)
                 left += [] if rest is None else [rest]
         asked = left
-    raise AssertionError(f"no end after {MOST_ROUNDS} rounds")
+    raise AssertionError(f"no end after {MAX_ROUNDS} rounds")
 
 
 def _behind(read: RangeRead, rows: Sequence[Row], place: Position, *, by_position: bool) -> RangeRead | None:

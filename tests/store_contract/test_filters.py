@@ -21,7 +21,7 @@ from tests.store_contract.samples import page, put, reading, record, summary, wi
 
 NUMBERED = count()
 SHARDS = ("00", "01", "0a")
-MOST_ROUNDS = 1000
+MAX_ROUNDS = 1000
 CARRIED: dict[str | None, frozenset[str] | None] = {
     None: None,
     "byText": None,
@@ -38,7 +38,7 @@ async def walk_behind(store: Store, reads: Sequence[RangeRead], want: int) -> tu
     """All rows by hash key and all records looked at, where each read goes on behind its `scanned_to`."""
     found: dict[str, list[Row]] = {read.hash_key: [] for read in reads}
     looked_at, asked = 0, list(reads)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         if not asked:
             return found, looked_at
         left = []
@@ -51,7 +51,7 @@ async def walk_behind(store: Store, reads: Sequence[RangeRead], want: int) -> tu
                 rest = behind(read, answer.scanned_to, may_tie=True)
                 left += [] if rest is None else [rest]
         asked = left
-    raise AssertionError(f"no end after {MOST_ROUNDS} rounds")
+    raise AssertionError(f"no end after {MAX_ROUNDS} rounds")
 
 
 async def check_filter(

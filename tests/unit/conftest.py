@@ -77,17 +77,17 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 class Worlds:
     """Empty libraries, each of a tenant of its own; few in one store, as every look at one reads the whole store."""
 
-    MOST = 20
+    MAX = 20
 
     def __init__(self, opened: Callable[[str], Awaitable[Store]]) -> None:
         self.opened = opened
 
     async def some(self, count: int) -> AsyncIterator[Shelf]:
         """So many libraries, one after the other."""
-        for first in range(0, count, self.MOST):
+        for first in range(0, count, self.MAX):
             store = await self.opened(f"from-{first}-{uuid4().hex}")
             await store.ensure_table(CATALOG.table_definition())
-            for number in range(first, min(first + self.MOST, count)):
+            for number in range(first, min(first + self.MAX, count)):
                 yield Shelf(store, f"t{number}")
             await store.close()
 
@@ -107,6 +107,6 @@ def remote_worlds(dynamodb: Server) -> Worlds:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for others but by leaving them the next turn, and nobody gives up before they had some."""
-    monkeypatch.setattr(optimistic_concurrency, "MOST_TRIES", 100)
+    monkeypatch.setattr(optimistic_concurrency, "MAX_TRIES", 100)
     for module in (optimistic_concurrency, transactions):
         monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)

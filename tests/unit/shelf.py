@@ -195,7 +195,7 @@ def _of_slot(key: Key, slot: str) -> bool:
 
 # --- writes in turns -------------------------------------------------------------------------------------------
 
-MOST_IN_A_ROW = 8
+MAX_IN_A_ROW = 8
 """turns"""
 
 Operation = Callable[[Database], Awaitable[Any]]
@@ -259,9 +259,9 @@ class Turns:
 
     def _next(self) -> str:
         """Anyone who waits, but nobody so often in a row that they would give up waiting for the others."""
-        others = [name for name in sorted(self.waiting) if self.row != [name] * MOST_IN_A_ROW]
+        others = [name for name in sorted(self.waiting) if self.row != [name] * MAX_IN_A_ROW]
         name = self.random.choice(others or sorted(self.waiting))
-        self.row = [*self.row, name][-MOST_IN_A_ROW:]
+        self.row = [*self.row, name][-MAX_IN_A_ROW:]
         return name
 
 

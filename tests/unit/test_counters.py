@@ -258,7 +258,7 @@ async def test_the_last_number_of_a_type(store: Watched) -> None:
 
 async def test_only_so_many_counters_are_remembered(store: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process remembers the counters that were used last, and takes from the others all the same."""
-    monkeypatch.setattr("graphql_api.writes.constraints.counters.MOST_KNOWN", 2)
+    monkeypatch.setattr("graphql_api.writes.constraints.counters.MAX_KNOWN", 2)
     keys = [key_of(board, None) for board in "abc"]
     assert [await take(store, key) for key in keys * 2] == [1, 1, 1, 2, 2, 2]
     assert len(counters_of(store)._known) == 2

@@ -12,10 +12,10 @@ from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreError
 from graphql_api.runtime.capacity_meter import billed
 from graphql_api.storage.engines.dynamodb.filter_expressions import (
-    MOST_CHARACTERS,
-    MOST_IN,
-    MOST_OPERATORS,
-    MOST_VALUE_BYTES,
+    MAX_CHARACTERS,
+    MAX_IN,
+    MAX_OPERATORS,
+    MAX_VALUE_BYTES,
     Extras,
     extras_of,
     extras_of_reads,
@@ -115,12 +115,12 @@ LEFT_OUT: dict[str, StoreFilter] = {
     "a prefix that is a number": asks("color", "prefix", 1),
     "a part that is a number": asks("color", "contains", 1),
     "no values": AttributeTest("color", "in", (), or_missing=False),
-    "too many values": asks("color", "in", *range(MOST_IN + 1)),
+    "too many values": asks("color", "in", *range(MAX_IN + 1)),
     "a number that cannot be sent": asks("color", "eq", 10**200),
     "half a surrogate pair": asks("color", "eq", "\ud800"),
     "an empty set": asks("color", "eq", frozenset()),
     "a set of two types": asks("color", "eq", frozenset({1, "x"})),
-    "values that are too long": asks("color", "eq", "x" * (MOST_VALUE_BYTES + 1)),
+    "values that are too long": asks("color", "eq", "x" * (MAX_VALUE_BYTES + 1)),
     "an unknown comparison": asks("color", "like"),
     "no alternatives": AnyOf(()),
 }
@@ -142,10 +142,10 @@ def test_keys_of_other_indexes_are_tested() -> None:
 
 def test_large_filters() -> None:
     """A filter that is too large is asked as far as it fits, and later parts that still fit are asked too."""
-    many = tuple(asks("a", "in", *range(n, n + MOST_IN)) for n in range(20))
+    many = tuple(asks("a", "in", *range(n, n + MAX_IN)) for n in range(20))
     extras = filtered(AllOf((*many, asks("last"))))
     assert extras.filter is not None
-    assert MOST_CHARACTERS - 700 < len(extras.filter) <= MOST_CHARACTERS
+    assert MAX_CHARACTERS - 700 < len(extras.filter) <= MAX_CHARACTERS
     assert extras.filter.endswith(f" AND #a3 = :a{len(extras.values) - 1}")
     assert set(extras.names.values()) == {"a", "last"}
     assert all(re.search(rf"{placeholder}\b", extras.filter) for placeholder in extras.values)
@@ -153,9 +153,9 @@ def test_large_filters() -> None:
     loose = filtered(AllOf(tuple(asks("a", or_missing=True) for _ in range(300))))
     assert loose.filter is not None
     operators = sum(map(loose.filter.count, (" = ", " OR ", " AND ", "attribute_not_exists")))
-    assert MOST_OPERATORS - 4 <= operators <= MOST_OPERATORS
+    assert MAX_OPERATORS - 4 <= operators <= MAX_OPERATORS
 
-    long = filtered(AllOf(tuple(asks("a", "eq", "x" * (MOST_VALUE_BYTES // 3)) for _ in range(5))))
+    long = filtered(AllOf(tuple(asks("a", "eq", "x" * (MAX_VALUE_BYTES // 3)) for _ in range(5))))
     assert len(long.values) == 3
 
 

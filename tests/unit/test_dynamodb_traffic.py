@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from graphql_api.errors import StoreRefused, StoreUnavailable
-from graphql_api.storage.engines.dynamodb.concurrency_limits import MOST_SHARDS_REMEMBERED, RetryBudget, Traffic
+from graphql_api.storage.engines.dynamodb.concurrency_limits import MAX_SHARDS_REMEMBERED, RetryBudget, Traffic
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DEFAULTS, DynamoSettings
 from tests.clocks import Clock
 
@@ -146,6 +146,6 @@ async def test_only_shards_out_of_order_are_remembered() -> None:
     for number in range(100):
         await ask(traffic, f"shard {number}", answered=True)
     assert len(traffic._shards) == 0
-    for number in range(MOST_SHARDS_REMEMBERED + 100):
+    for number in range(MAX_SHARDS_REMEMBERED + 100):
         await ask(traffic, f"shard {number}", answered=False)
-    assert len(traffic._shards) == MOST_SHARDS_REMEMBERED
+    assert len(traffic._shards) == MAX_SHARDS_REMEMBERED

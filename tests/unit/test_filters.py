@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived
 from graphql_api.database import Database
 from graphql_api.errors import FilterTooLarge, InvalidValue, ShardQLError, UnknownArgument
-from graphql_api.query.filters import DEEPEST, MOST_TESTS, MOST_VALUES
+from graphql_api.query.filters import MAX_NESTING, MAX_TESTS, MAX_VALUES
 from graphql_api.query.token_seal import Seal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.stores import CountingStore
@@ -402,9 +402,9 @@ def nested(levels: int) -> Any:
         ({"or": {"size": 1}}, InvalidValue, "or joins filters: give a list of them"),
         ({"and": "x"}, InvalidValue, "and joins filters: give a list of them"),
         ({"not": [{"size": 1}]}, InvalidValue, "A filter names properties"),
-        ({"size": {"in": list(range(MOST_VALUES + 1))}}, FilterTooLarge, "in has 101 values, and at most 100"),
-        ({"or": [{"size": 1}] * (MOST_TESTS + 1)}, FilterTooLarge, "has 101 comparisons, and at most 100 are tested"),
-        (nested(DEEPEST + 1), FilterTooLarge, "more than 10 levels inside one another: flatten them"),
+        ({"size": {"in": list(range(MAX_VALUES + 1))}}, FilterTooLarge, "in has 101 values, and at most 100"),
+        ({"or": [{"size": 1}] * (MAX_TESTS + 1)}, FilterTooLarge, "has 101 comparisons, and at most 100 are tested"),
+        (nested(MAX_NESTING + 1), FilterTooLarge, "more than 10 levels inside one another: flatten them"),
     ],
 )
 async def test_what_is_no_filter_is_refused_before_any_read(
@@ -421,9 +421,9 @@ async def test_what_is_no_filter_is_refused_before_any_read(
 @pytest.mark.parametrize(
     ("filter", "keys"),
     [
-        ({"size": {"in": list(range(MOST_VALUES))}}, "abc"),
-        ({"or": [{"size": number} for number in range(MOST_TESTS)]}, "abc"),
-        (nested(DEEPEST), "a"),
+        ({"size": {"in": list(range(MAX_VALUES))}}, "abc"),
+        ({"or": [{"size": number} for number in range(MAX_TESTS)]}, "abc"),
+        (nested(MAX_NESTING), "a"),
     ],
 )
 async def test_a_filter_at_its_limits_is_taken(filter: Any, keys: str, db: Database) -> None:

@@ -28,7 +28,7 @@ from graphql_api.errors import (
     Throttled,
     VersionConflict,
 )
-from graphql_api.model.nested_values import DEEPEST
+from graphql_api.model.nested_values import MAX_NESTING
 from graphql_api.query.token_seal import Seal
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, Put, TogetherWrite
@@ -532,7 +532,7 @@ async def test_a_record_with_no_room_for_its_answer(db: Database) -> None:
 async def test_the_deepest_record(db: Database) -> None:
     """A record with lists as deep as any may be is kept as an answer too."""
     deepest: Any = []
-    for _ in range(DEEPEST - 1):
+    for _ in range(MAX_NESTING - 1):
         deepest = [deepest]
     first = await made(db, create(more={"x": deepest}))
     assert await made(db, create(more={"x": deepest})) == first

@@ -18,7 +18,7 @@ from graphql_api.server.auth.jwks import (
     NoKeySet,
     read_key_set,
 )
-from graphql_api.server.auth.jws import MOST_CHARACTERS, read_signed
+from graphql_api.server.auth.jws import MAX_CHARACTERS, read_signed
 from tests.issuer import ALGORITHMS, hmac_token, jwks, part, private_key, public_der, public_jwk, public_pem, signed
 
 SAID = {"sub": "alice", "exp": 1}
@@ -237,8 +237,8 @@ def test_long_tokens_are_not_read() -> None:
     key = private_key("ES256")
     keys = key_set(public_jwk("ES256", key))
     assert checked(signed("ES256", key, {"pad": "x" * 10_000}), keys) == {"pad": "x" * 10_000}
-    with pytest.raises(Unauthenticated, match=f"at most {MOST_CHARACTERS:,}"):
-        read_signed(signed("ES256", key, {"pad": "x" * MOST_CHARACTERS}))
+    with pytest.raises(Unauthenticated, match=f"at most {MAX_CHARACTERS:,}"):
+        read_signed(signed("ES256", key, {"pad": "x" * MAX_CHARACTERS}))
 
 
 @pytest.mark.parametrize(

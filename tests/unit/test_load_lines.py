@@ -194,7 +194,7 @@ async def test_rejected_lines_can_be_loaded_again(file: Path) -> None:
 
 async def test_endless_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line longer than any record is rejected without being held, and the lines behind it keep their numbers."""
-    monkeypatch.setattr(module, "LONGEST_LINE", 100)
+    monkeypatch.setattr(module, "MAX_LINE_LENGTH", 100)
     endless = line(2, colour="x" * 1000)
     file.write_text(f"{line(1)}\n{endless}\n{line(3)}\n{endless}", encoding="utf-8")
     sink = Sink()

@@ -18,7 +18,7 @@ from graphql_api.errors import (
 from graphql_api.storage.values import Put, TogetherWrite
 from graphql_api.writes import transactions
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.transactions import MOST_ASKED
+from graphql_api.writes.transactions import MAX_ASKED
 from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, Author, Diary, Shelf
 from tests.unit.test_writes import Losing
@@ -46,7 +46,7 @@ async def test_what_may_be_sent_again(on_file: Shelf, command: Command, may_repe
     await on_file.db.create(Author, author_id="a", name="Ada")
     await on_file.db.create(Diary, diary_id="d", at=1)
     was_done = command.idempotency_key is None  # Else the answer that is kept would tell.
-    store = Losing(on_file.store, [(StoreUnavailable("No answer."), was_done)] * MOST_ASKED)
+    store = Losing(on_file.store, [(StoreUnavailable("No answer."), was_done)] * MAX_ASKED)
     with pytest.raises(StoreUnavailable, match="Nobody knows whether the write was carried out: No answer") as unknown:
         await on_file.through(store).apply(command)
     assert store.problems == []
@@ -80,7 +80,7 @@ async def test_a_process_that_stood_still(on_file: Shelf, monkeypatch: pytest.Mo
             return 0.1
 
     monkeypatch.setattr(transactions, "_RANDOM", Long)
-    monkeypatch.setattr(transactions, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(transactions, "MAX_SECONDS", 0.05)
     store = Losing(on_file.store, [(StoreUnavailable("No answer."), True)])
     with pytest.raises(OutcomeUnknown):
         await on_file.through(store).create(Author, author_id="a", name="Ada")
@@ -122,11 +122,11 @@ def without_trace() -> StoreUnavailable:
 @pytest.mark.parametrize("problem", [Throttled("Patience."), without_trace()])
 async def test_nothing_was_written(on_file: Shelf, problem: StoreError) -> None:
     """Where the store has certainly written nothing, everything may be sent again; one doubt is enough to say so."""
-    store = Losing(on_file.store, [(problem, False)] * MOST_ASKED)
+    store = Losing(on_file.store, [(problem, False)] * MAX_ASKED)
     with pytest.raises(type(problem), match=problem.message) as told:
         await on_file.through(store).create(Author, author_id="a", name="Ada")
     assert told.value.retryable
-    lost = [(StoreUnavailable("No answer."), False), *[(problem, False)] * (MOST_ASKED - 1)]
+    lost = [(StoreUnavailable("No answer."), False), *[(problem, False)] * (MAX_ASKED - 1)]
     with pytest.raises(OutcomeUnknown):
         await on_file.through(Losing(on_file.store, lost)).create(Author, author_id="a", name="Ada")
     assert await on_file.db.get(Author, "a") is None

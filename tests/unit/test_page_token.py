@@ -27,13 +27,13 @@ from tests.laws.strategies import texts
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])
 SHARDS = 150
-LONGEST_WORDS = short_words("w" * 100)
+MAX_WORDS_LENGTH = short_words("w" * 100)
 BASE = PageToken(
     issued_hour=490_000,
     generations=1,
     index_digest=digest("index"),
     search_digest=digest("search"),
-    words=LONGEST_WORDS,
+    words=MAX_WORDS_LENGTH,
     place=Place(0),
 )
 

@@ -28,7 +28,7 @@ from graphql_api.storage.port import Store
 from graphql_api.storage.values import Delete, Key, Put, TogetherWrite
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
 from graphql_api.writes.item_keys import item_of
-from graphql_api.writes.transactions import MOST_ASKED
+from graphql_api.writes.transactions import MAX_ASKED
 from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, NOW, Author, Book, Diary, Loan, Pass, Shelf, Ticket, Visit
 
@@ -523,7 +523,7 @@ async def test_a_conflict_is_certain(on_file: Shelf) -> None:
 
 async def test_nobody_knows(on_file: Shelf) -> None:
     """After some times it is said that nobody knows, and that what would be made twice is not to be tried again."""
-    store = Losing(on_file.store, [(StoreUnavailable("No answer."), True)] * MOST_ASKED)
+    store = Losing(on_file.store, [(StoreUnavailable("No answer."), True)] * MAX_ASKED)
     with pytest.raises(OutcomeUnknown, match="Nobody knows whether the write was carried out: No answer") as unknown:
         await on_file.through(store).create(Author, author_id="a", name="Ada")
     assert not unknown.value.retryable

@@ -44,7 +44,7 @@ EXPECTED = {
 }
 """codes of what a write may come to; everything else would be a mistake"""
 
-MOST_ROUNDS = 8
+MAX_ROUNDS = 8
 """of as many libraries as are asked for, where by chance one of the usual refusals is still missing"""
 
 
@@ -226,7 +226,7 @@ async def test_writes_at_random(worlds: Worlds, random: Random) -> None:
     """No order of calls, no end in the middle and no clock leaves a double, a dangling name or a stuck mark."""
     wanted = {"ALREADY_EXISTS", "NOT_UNIQUE", "FOREIGN_KEY", "RECORD_NOT_FOUND"}
     codes = set[str]()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         async for world in worlds.some(depth(80, 6_000)):
             codes |= await play(world, random)
         if wanted <= codes:

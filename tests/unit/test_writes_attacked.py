@@ -188,7 +188,7 @@ class Meanwhile(WrappedStore):
 async def test_an_owner_that_is_named_and_removed(on_file: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes a value that a record has left behind, and names that very record, makes sure of both."""
     entity = CATALOG.entity(Author)
-    monkeypatch.setattr(optimistic_concurrency, "MOST_TRIES", 4)
+    monkeypatch.setattr(optimistic_concurrency, "MAX_TRIES", 4)
     outcomes = set()
     for calls in range(8):
         shelf = Shelf(on_file.store, f"t{calls}")
@@ -385,7 +385,7 @@ async def test_a_history_whose_first_entries_have_expired(shelf: Shelf) -> None:
 
 async def test_a_mark_goes_with_the_attempt(on_file: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a removal comes to, it leaves no mark that would keep others waiting."""
-    monkeypatch.setattr(optimistic_concurrency, "MOST_TRIES", 3)
+    monkeypatch.setattr(optimistic_concurrency, "MAX_TRIES", 3)
     await on_file.db.create(Author, author_id="a", name="Ada")
     met: list[int] = []
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from graphql_api.writes.optimistic_concurrency import MOST_SECONDS
+from graphql_api.writes.optimistic_concurrency import MAX_SECONDS
 from tests.api.running import PATIENCE
 from tests.writes.servers import Coming, Mother, Server
 
@@ -83,7 +83,7 @@ class Fleet:
                 if not extensions.get("retryable") or not certain:
                     raise Refused(extensions["code"], extensions.get("argument"), error["message"])
                 self.retries[extensions["code"]] += 1
-                self.hasty += asyncio.get_running_loop().time() - began < MOST_SECONDS / 2
+                self.hasty += asyncio.get_running_loop().time() - began < MAX_SECONDS / 2
                 await asyncio.sleep(_PAUSE)
 
     async def kill(self, at: int) -> Server:

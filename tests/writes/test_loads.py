@@ -27,7 +27,7 @@ from tests.writes.troubles import TroubledStore
 ADDRESS = "tests.writes.club:GROWN"
 TEAMS = ["a", "b"]
 LINES = 60
-MOST_TIMES = 10
+MAX_TIMES = 10
 DUMB = {"TERM": "dumb"}
 STORE_FAILED = 3
 """exit code"""
@@ -89,7 +89,7 @@ def load(url: str, lines: Sequence[Line], folder: Path) -> list[int]:
     file.with_name("members.jsonl.rejected").unlink(missing_ok=True)
     words = ("load", ADDRESS, "Member", str(file), "--store", url, "--checked")
     result = CliRunner().invoke(app, words, env=DUMB)
-    for _ in range(MOST_TIMES):
+    for _ in range(MAX_TIMES):
         if result.exit_code == STORE_FAILED:
             result = CliRunner().invoke(app, words, env=DUMB)
     refused = [kept["line"] for kept in rejects_of(file)] if result.exit_code else []

@@ -37,7 +37,7 @@ from tests.writes.moves import IDS, Move, Wish, some
 from tests.writes.troubles import TroubledStore
 
 SEAL = Seal([b"a secret of thirty-two bytes only"])
-MOST_TRIES = 20
+MAX_TRIES = 20
 """of a client that is told to try again"""
 
 CLASSES = [
@@ -169,7 +169,7 @@ class Play:
             stage = stages[at % 2] if len(steps) > 1 else self.stage
             db = self.db(stage, self.processes[(at + move.pick) % 2])
             problems: list[str] = []
-            for _ in range(MOST_TRIES):
+            for _ in range(MAX_TRIES):
                 try:
                     answer: Any = await db.apply(self.command(step, stage))
                 except ShardQLError as problem:

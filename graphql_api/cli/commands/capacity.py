@@ -19,7 +19,7 @@ from graphql_api.cli.sample_data import offers_samples, sample_records
 from graphql_api.model import Catalog, Entity, EntitySpec, camel_case, load_catalog
 from graphql_api.ops import EntityCapacity, entity_capacity, mean_size, read_records, stored_items, typical_record
 
-MOST_DESIGN_BYTES = 400 * 1024
+MAX_DESIGN_BYTES = 400 * 1024
 """a record is never larger"""
 
 
@@ -47,7 +47,7 @@ def capacity(
     ] = 1000,
     design_bytes: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=MOST_DESIGN_BYTES, help="Plan with records of this size."),
+        typer.Option(metavar="N", min=1, max=MAX_DESIGN_BYTES, help="Plan with records of this size."),
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="TENANT", help="Count keys with this tenant in them.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

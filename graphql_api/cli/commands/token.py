@@ -11,7 +11,7 @@ from graphql_api.errors import InvalidSettings, InvalidValue
 from graphql_api.model import load_catalog
 from graphql_api.server import Settings, known_tokens, read_settings, token_secrets, variable
 
-MOST_SECONDS = 30 * 86400
+MAX_SECONDS = 30 * 86400
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SPAN = re.compile(r"([0-9]{1,9})([smhd])")
 
@@ -61,7 +61,7 @@ def token(
 
 def _minted(settings: Settings, subject: str, groups: list[str], tenant: str | None, seconds: int) -> str:
     from graphql_api.server.auth import (  # noqa: PLC0415 - as slow as the web room is
-        MOST_CHARACTERS,
+        MAX_CHARACTERS,
         Identity,
         is_name,
         mint,
@@ -69,7 +69,7 @@ def _minted(settings: Settings, subject: str, groups: list[str], tenant: str | N
 
     for option, value in (("subject", subject), *(("group", group) for group in groups), ("tenant", tenant)):
         if value is not None and not is_name(value):
-            raise InvalidValue(f"--{option} is no text of 1 to {MOST_CHARACTERS} printable characters.")
+            raise InvalidValue(f"--{option} is no text of 1 to {MAX_CHARACTERS} printable characters.")
     if settings.production:
         raise InvalidSettings(["Production takes tokens of its issuer alone: mint tokens for a server in development."])
     if (tenant is None) != (settings.tenant_claim is None):
@@ -95,7 +95,7 @@ def _secret(settings: Settings) -> bytes:
 def _seconds(text: str) -> int:
     found = _SPAN.fullmatch(text.strip().lower())
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0
-    if not 0 < seconds <= MOST_SECONDS:
+    if not 0 < seconds <= MAX_SECONDS:
         raise InvalidValue(f"--expires is {text!r}: give a time such as 90s, 15m, 1h or 7d, at most 30d.")
     return seconds
 

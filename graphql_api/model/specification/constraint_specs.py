@@ -13,7 +13,7 @@ from graphql_api.model.specs import EntitySpec, ForeignKeySpec, PropertySpec
 Found = Iterator[tuple[str | None, str, str]]
 """violations of one entity: property or constraint, problem, remedy"""
 
-MOST_CONSTRAINTS = 20
+MAX_CONSTRAINTS = 20
 """unique values and foreign keys of one entity: a transaction has room for all of them, old and new"""
 
 _WHOLE = codecs.Int32 | codecs.Int64
@@ -86,11 +86,11 @@ def _count(spec: EntitySpec) -> Found:
     count = len(spec.unique) + sum(
         isinstance(one, ForeignKey) for one in spec.model.__declaration__.constraints.values()
     )
-    if count > MOST_CONSTRAINTS:
+    if count > MAX_CONSTRAINTS:
         yield (
             None,
             f"has {count} unique values and foreign keys.",
-            f"One transaction has room for {MOST_CONSTRAINTS}: leave some out.",
+            f"One transaction has room for {MAX_CONSTRAINTS}: leave some out.",
         )
 
 

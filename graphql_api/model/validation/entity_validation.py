@@ -22,8 +22,8 @@ TABLE_KEYS = ("hashKey", "rangeKey")
 RESERVED_ENTITY = "shardql"
 """stands in front of the table's own records"""
 
-MOST_SUB_IDS = 3
-LONGEST_NAME = 255
+MAX_SUB_IDS = 3
+MAX_NAME_LENGTH = 255
 SEPARATOR = re.compile(r"[!-$&-/:-@\[-`{-~]")
 """one printable ASCII character that is neither letter nor digit, nor the `%` that escapes it"""
 
@@ -54,11 +54,11 @@ def violations_of(specs: Sequence[EntitySpec], namespace: str | None) -> list[Vi
 
 
 def _names(spec: EntitySpec) -> Found:
-    if not NAME.fullmatch(spec.name) or len(spec.name) > LONGEST_NAME:
+    if not NAME.fullmatch(spec.name) or len(spec.name) > MAX_NAME_LENGTH:
         yield (
             None,
             f"is called {spec.name!r} in hash keys.",
-            f"Give name= at most {LONGEST_NAME} letters, digits and underscores, a letter first.",
+            f"Give name= at most {MAX_NAME_LENGTH} letters, digits and underscores, a letter first.",
         )
     if spec.name.lower() == RESERVED_ENTITY:
         yield None, f"is called {spec.name!r}, which the table keeps for itself.", "Give it another name=."
@@ -76,11 +76,11 @@ def _stored_names(spec: EntitySpec) -> Found:
     for part in spec.properties.values():
         if part.stored in TABLE_KEYS:
             yield part.name, f"is stored as {part.stored!r}, a key of the table.", 'Rename it by stored("…").'
-        elif not NAME.fullmatch(part.stored) or len(part.stored) > LONGEST_NAME:
+        elif not NAME.fullmatch(part.stored) or len(part.stored) > MAX_NAME_LENGTH:
             yield (
                 part.name,
                 f"is stored as {part.stored!r}.",
-                f"A stored name has at most {LONGEST_NAME} ASCII letters, digits and underscores, a letter first.",
+                f"A stored name has at most {MAX_NAME_LENGTH} ASCII letters, digits and underscores, a letter first.",
             )
         if not NAME.fullmatch(camel_case(part.name)):
             yield part.name, "has a name that GraphQL cannot write.", "Use ASCII letters and digits, a letter first."
@@ -115,8 +115,8 @@ def _primary_key(spec: EntitySpec) -> Found:
     for name, times in Counter(part.name for part in spec.primary).items():
         if times > 1:
             yield name, "is both Id and SubId.", "Keep one of the two."
-    if len(spec.sub_ids) > MOST_SUB_IDS:
-        yield None, f"has {len(spec.sub_ids)} sub ids.", f"A record key carries at most {MOST_SUB_IDS}."
+    if len(spec.sub_ids) > MAX_SUB_IDS:
+        yield None, f"has {len(spec.sub_ids)} sub ids.", f"A record key carries at most {MAX_SUB_IDS}."
     shards = spec.model.__declaration__.shards
     if not spec.ids and any(growth.size != 1 for growth in shards.generations):
         yield None, "has no Id, so all its records lie in one shard.", "Mark its id, or leave shards= out."

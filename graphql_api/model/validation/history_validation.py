@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from graphql_api.codecs import MOST_KEY_BYTES, Text
+from graphql_api.codecs import MAX_KEY_BYTES, Text
 from graphql_api.errors import InvalidValue
 from graphql_api.model.specs import EntitySpec, PropertySpec
 
@@ -64,8 +64,8 @@ def _value(spec: EntitySpec, part: PropertySpec) -> Iterator[tuple[str, str]]:
     except InvalidValue as problem:
         yield f"cannot be {given!r}: {problem.message}", remedy
         return
-    if size >= MOST_KEY_BYTES:
-        yield f"has {size:,} bytes in the current record's key, where {MOST_KEY_BYTES:,} hold the id too.", remedy
+    if size >= MAX_KEY_BYTES:
+        yield f"has {size:,} bytes in the current record's key, where {MAX_KEY_BYTES:,} hold the id too.", remedy
     problem_told = _refusal(spec, part, given)
     if problem_told is not None:
         yield f"does not admit current={given!r}: {problem_told}.", remedy

@@ -13,9 +13,9 @@ Found = Iterator[tuple[str | None, str, str]]
 """violations of one entity: index, problem, remedy"""
 
 PHYSICAL_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
-LONGEST_ATTRIBUTE = 255
-MOST_RANGE_BYTES = 1020
-MOST_HASH_BYTES = 2048
+MAX_ATTRIBUTE_LENGTH = 255
+MAX_RANGE_BYTES = 1020
+MAX_HASH_BYTES = 2048
 
 
 def index_violations(spec: EntitySpec) -> Found:
@@ -52,10 +52,10 @@ def _named(index: IndexSpec, declared: Index) -> Problems:
     if declared.slot and declared.name:
         yield "has a slot and a name.", "The slot is its name in the table: leave name= out."
     for attribute in (index.hash_attribute, index.range_attribute):
-        if not NAME.fullmatch(attribute) or len(attribute) > LONGEST_ATTRIBUTE:
+        if not NAME.fullmatch(attribute) or len(attribute) > MAX_ATTRIBUTE_LENGTH:
             yield (
                 f"keeps a key in the attribute {attribute!r}.",
-                f"Such a name has at most {LONGEST_ATTRIBUTE} ASCII letters, digits and underscores, a letter first.",
+                f"Such a name has at most {MAX_ATTRIBUTE_LENGTH} ASCII letters, digits and underscores, a letter first.",
             )
     if index.projection == ():
         yield "carries no property.", 'Say projection="KEYS_ONLY".'
@@ -111,11 +111,11 @@ def _fitting(index: IndexSpec) -> Problems:
     """Names alone can fill a key."""
     columns = [*index.lead, *(part.property for part in index.sort), *index.tail]
     range_bytes = 0 if index.raw else sum(len(part.stored) + 3 for part in columns) - 2
-    if range_bytes > MOST_RANGE_BYTES:
-        yield f"has range values of at least {range_bytes} bytes.", f"{MOST_RANGE_BYTES} fit: shorten the stored names."
+    if range_bytes > MAX_RANGE_BYTES:
+        yield f"has range values of at least {range_bytes} bytes.", f"{MAX_RANGE_BYTES} fit: shorten the stored names."
     hash_bytes = len(index.head) + 1 + index.space.width + sum(len(part.stored) + 2 for part in index.hash)
-    if hash_bytes > MOST_HASH_BYTES:
-        yield f"has hash keys of at least {hash_bytes} bytes.", f"{MOST_HASH_BYTES} fit: shorten the stored names."
+    if hash_bytes > MAX_HASH_BYTES:
+        yield f"has hash keys of at least {hash_bytes} bytes.", f"{MAX_HASH_BYTES} fit: shorten the stored names."
 
 
 def _repeated(names: list[str]) -> list[str]:

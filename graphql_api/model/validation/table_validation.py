@@ -8,8 +8,8 @@ from graphql_api.model.naming import NAME, capitalized
 from graphql_api.model.physical_table import index_definition, raw_key_type
 from graphql_api.model.specs import EntitySpec, IndexSpec, UnionSpec
 
-MOST_INDEXES = 20
-MOST_INCLUDED = 100
+MAX_INDEXES = 20
+MAX_INCLUDED = 100
 CATALOG = "Catalog"
 """where a violation is that belongs to no single entity"""
 
@@ -85,20 +85,20 @@ def _field_names(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
 
 
 def _sizes(slots: dict[str, list[Declared]]) -> Iterator[Violation]:
-    if len(slots) > MOST_INDEXES:
+    if len(slots) > MAX_INDEXES:
         yield Violation(
             CATALOG,
             None,
-            f"needs {len(slots)} indexes in the table; an engine allows {MOST_INDEXES}.",
+            f"needs {len(slots)} indexes in the table; an engine allows {MAX_INDEXES}.",
             'Let indexes of different entities share one by slot="gsi01".',
         )
     carried = [declared[0][1].projection for declared in slots.values()]
     included = sum(len(projection) for projection in carried if isinstance(projection, tuple))
-    if included > MOST_INCLUDED:
+    if included > MAX_INCLUDED:
         yield Violation(
             CATALOG,
             None,
-            f"has indexes that carry {included} properties by name; an engine allows {MOST_INCLUDED} over the table.",
+            f"has indexes that carry {included} properties by name; an engine allows {MAX_INCLUDED} over the table.",
             'Let some carry "ALL" or "KEYS_ONLY".',
         )
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from graphql_api.errors import StoreError, TooManyToSort
 from graphql_api.model import SortProperty, has_expired
-from graphql_api.query import MOST_FETCHED, Member, Place, SearchPlan, Standing, Tries, value_reader
+from graphql_api.query import MAX_FETCHED, Member, Place, SearchPlan, Standing, Tries, value_reader
 from graphql_api.query.execution.index_scan import Found, IndexReading, Work
 from graphql_api.storage import Item, Row, Store
 
@@ -115,7 +115,7 @@ class _Finder:
             needed = wanted - len(self.hits)
             count = tries.next_count(needed) if member.late else needed
             if member.fetches:
-                count = min(count, MOST_FETCHED)
+                count = min(count, MAX_FETCHED)
             before = self.work.records_read
             # Nobody knows how many rows are needed: a good part of them is fetched before another round is made.
             found = await reading.more(count, enough=ceil(count / 4) if member.late else None)

@@ -14,10 +14,10 @@ from graphql_api.query.execution.page_scan import Hit, PageFound, places_of
 E = TypeVar("E", bound=Entity)
 
 
-MOST_HINT = 13
+MAX_HINT = 13
 """a page that looks at 8,192 records for each of its own is near the end of any budget"""
 
-MOST_OWING_CHARACTERS = 4096
+MAX_OWING_CHARACTERS = 4096
 """of a token of a page on which shards failed; the pages behind it add one place at most to what it owes"""
 
 
@@ -61,7 +61,7 @@ class Page(Generic[E]):
         """About how many records were looked at for each that the filter let through, as a power of two."""
         if self._plan.filter is None:
             return 0
-        return min(MOST_HINT, round(log2(max(1, self._found.looked_at_for_each))))
+        return min(MAX_HINT, round(log2(max(1, self._found.looked_at_for_each))))
 
     @property
     def shards(self) -> Shards:
@@ -145,7 +145,7 @@ class Page(Generic[E]):
     def _sealed(self, standing: Standing, hint: int = 0) -> str:
         plan = self._plan
         token = self._seal.seal(pack(plan.binding.token(standing, hint)), plan.tenant, plan.principal)
-        if self._found.failures and standing.lagging and len(token) > MOST_OWING_CHARACTERS:
+        if self._found.failures and standing.lagging and len(token) > MAX_OWING_CHARACTERS:
             raise StoreUnavailable(
                 "Too many shards have failed at too many places of this walk: try again with the same token, which "
                 "stays good."

@@ -53,10 +53,10 @@ from graphql_api.schema.validation_messages import told_of_mistake
 KEPT_CHARACTERS = 500_000
 """of documents that stay parsed, all together: in memory each of them is about a hundred times its text"""
 
-LONGEST_TEXT = 100_000
+MAX_TEXT_LENGTH = 100_000
 """characters of a document"""
 
-MOST_TOLD = 10
+MAX_TOLD = 10
 """mistakes in variables: for each of them GraphQL writes out what was sent"""
 
 
@@ -215,10 +215,10 @@ class Engine:
 
     def _parsed(self, text: str) -> DocumentNode:
         limits = self.limits
-        if len(text) > LONGEST_TEXT:
+        if len(text) > MAX_TEXT_LENGTH:
             raise QueryTooLong(
-                f"The document has {len(text):,} characters, and at most {LONGEST_TEXT:,} are read: send less at once.",
-                limit=LONGEST_TEXT,
+                f"The document has {len(text):,} characters, and at most {MAX_TEXT_LENGTH:,} are read: send less at once.",
+                limit=MAX_TEXT_LENGTH,
                 found=len(text),
             )
         try:
@@ -267,7 +267,7 @@ class Engine:
             schema,
             chosen.variable_definitions or (),
             dict(given),
-            max_errors=MOST_TOLD,
+            max_errors=MAX_TOLD,
             hide_suggestions=not self.suggestions,
         )
         if isinstance(found, list):

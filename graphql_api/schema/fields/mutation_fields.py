@@ -31,9 +31,9 @@ from graphql_api.schema.types.mutation_inputs import (
     writable,
 )
 from graphql_api.schema.types.object_types import RecordTypes
-from graphql_api.writes import MOST_CHARACTERS, Command, Create, Remove, Replace, Update, check_key
+from graphql_api.writes import MAX_CHARACTERS, Command, Create, Remove, Replace, Update, check_key
 
-MOST_ROWS = 100
+MAX_ROWS = 100
 """records that are written by one field"""
 
 VERBS = ("create", "update", "put", "delete")
@@ -94,16 +94,16 @@ class Edits:
         inputs: Any = list[input_type]  # type: ignore[valid-type]
         arguments = [
             Argument(
-                "inputs", inputs, f"The rows, {MOST_ROWS} at most; those of one record in their order.", required=True
+                "inputs", inputs, f"The rows, {MAX_ROWS} at most; those of one record in their order.", required=True
             ),
             Argument(IDEMPOTENCY_KEY, str, f"{IDEMPOTENCY_WORDS} Each row counts by its place."),
         ]
 
         async def resolve(info: Info, given: Given) -> Batch:
             inputs = given["inputs"]
-            if len(inputs) > MOST_ROWS:
+            if len(inputs) > MAX_ROWS:
                 raise InvalidLimit(
-                    f"inputs are {len(inputs):,}, and at most {MOST_ROWS} are written at once: send them in parts.",
+                    f"inputs are {len(inputs):,}, and at most {MAX_ROWS} are written at once: send them in parts.",
                     argument="inputs",
                 )
             rows.admit(info, (RESULTS,) if verb != "delete" else None)
@@ -113,7 +113,7 @@ class Edits:
 
         payload = self._payloads.of_several(entity, verb, result)
         words = (
-            f"Does what {self._names.edit(verb, entity)} does for up to {MOST_ROWS} rows, each by itself: "
+            f"Does what {self._names.edit(verb, entity)} does for up to {MAX_ROWS} rows, each by itself: "
             "one that is wrong takes no other with it."
         )
         return resolved_field(name, or_null(payload), words, arguments, resolve, [WRITES])
@@ -129,7 +129,7 @@ def _keys_of_rows(key: str | None, count: int) -> list[str | None]:
     """What names each row of a request that has a name."""
     if key is None:
         return [None] * count
-    check_key(key, MOST_CHARACTERS - len(f"/{MOST_ROWS}"))
+    check_key(key, MAX_CHARACTERS - len(f"/{MAX_ROWS}"))
     return [f"{key}/{number}" for number in range(count)]
 
 

@@ -15,7 +15,7 @@ from graphql_api.schema.query_cost import GIVEN
 from graphql_api.schema.types.field_arguments import Argument, Given, Info, resolved_field
 from graphql_api.schema.types.graphql_scalars import or_null
 
-MOST_NODES = 100
+MAX_NODES = 100
 """records that are found by one field: what an engine reads by key in one call"""
 
 
@@ -27,9 +27,9 @@ def node_fields(names: Names, node: type) -> Iterator[StrawberryField]:
 
     async def several(info: Info, given: Given) -> list[Entity | BaseException | None]:
         ids = given["ids"]
-        if len(ids) > MOST_NODES:
+        if len(ids) > MAX_NODES:
             raise InvalidLimit(
-                f"ids are {len(ids):,}, and at most {MOST_NODES} are read at once: ask for them in parts.",
+                f"ids are {len(ids):,}, and at most {MAX_NODES} are read at once: ask for them in parts.",
                 argument="ids",
             )
         reads = [_read(info, names, id, "ids") for id in ids]
@@ -46,7 +46,7 @@ def node_fields(names: Names, node: type) -> Iterator[StrawberryField]:
     yield resolved_field(
         "nodes",
         list[or_null(node)],  # type: ignore[misc]
-        f"For each of up to {MOST_NODES} ids the record, in this order; null where there is none.",
+        f"For each of up to {MAX_NODES} ids the record, in this order; null where there is none.",
         [Argument("ids", ids, "Ids of records of any types.", required=True)],
         several,
         [GIVEN],

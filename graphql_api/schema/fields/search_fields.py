@@ -20,7 +20,7 @@ from graphql_api.model import (
     capitalized,
     desc,
 )
-from graphql_api.query import MOST_SORTED, PAGING, SearchRequest, primary_values
+from graphql_api.query import MAX_SORTED, PAGING, SearchRequest, primary_values
 from graphql_api.schema.fields.record_resolvers import read_page, read_record, shown_by
 from graphql_api.schema.graphql_names import Names, Register, at
 from graphql_api.schema.query_cost import SORTED
@@ -120,7 +120,7 @@ class Searches:
             order = Argument(
                 "orderBy",
                 self._union_order(entity, search),
-                f"Sorts the whole answer, up to {MOST_SORTED:,} records, and gives it as one page. Not with arguments "
+                f"Sorts the whole answer, up to {MAX_SORTED:,} records, and gives it as one page. Not with arguments "
                 "of pages.",
             )
             first, reverse = search.members[0], Argument("reverse", bool, "Each index the other way round.")

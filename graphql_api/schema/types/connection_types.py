@@ -9,7 +9,7 @@ import strawberry
 from strawberry.types.field import StrawberryField
 
 from graphql_api.model import EntitySpec
-from graphql_api.query import MOST_COUNTED
+from graphql_api.query import MAX_COUNTED
 from graphql_api.query.execution import Count, Page, Shards
 from graphql_api.schema.graphql_names import Names, Register, at
 from graphql_api.schema.query_cost import COUNTED, EACH, STORED
@@ -213,7 +213,7 @@ def connection_type(names: Names, register: Register, entity: EntitySpec, record
 
 def _total_count() -> StrawberryField:
     async def total_count(
-        root: Connection, info: strawberry.Info[Context, None], at_most: int = MOST_COUNTED
+        root: Connection, info: strawberry.Info[Context, None], at_most: int = MAX_COUNTED
     ) -> Count | TotalCount:
         if isinstance(root.page, Nothing):
             return TotalCount(value=0, exact=True)
@@ -222,7 +222,7 @@ def _total_count() -> StrawberryField:
     total_count.__annotations__ |= {
         "root": strawberry.Parent[Connection],
         "at_most": Annotated[
-            int, strawberry.argument(name="atMost", description=f"How far to count, 1 to {MOST_COUNTED:,}.")
+            int, strawberry.argument(name="atMost", description=f"How far to count, 1 to {MAX_COUNTED:,}.")
         ],
         "return": TotalCount,
     }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphql_api.server.auth.jwks import HMAC, KeySet
     from graphql_api.server.auth.jwks_loading import load_from
     from graphql_api.server.auth.jwks_source import KeysUnavailable
-    from graphql_api.server.auth.token_claims import MOST_CHARACTERS, is_name
+    from graphql_api.server.auth.token_claims import MAX_CHARACTERS, is_name
 else:
     __getattr__ = lazy_exports(
         __name__,
@@ -30,7 +30,7 @@ else:
             "Identity": "identity",
             "KeySet": "jwks",
             "KeysUnavailable": "jwks_source",
-            "MOST_CHARACTERS": "token_claims",
+            "MAX_CHARACTERS": "token_claims",
             "algorithms_of": "auth_configuration",
             "credential_mistakes": "auth_configuration",
             "credentials_in_words": "auth_configuration",
@@ -46,7 +46,7 @@ else:
 
 __all__ = [
     "HMAC",
-    "MOST_CHARACTERS",
+    "MAX_CHARACTERS",
     "Identify",
     "Identity",
     "KeySet",

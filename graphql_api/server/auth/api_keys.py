@@ -12,9 +12,9 @@ from graphql_api.server import read_json
 from graphql_api.server.auth.identity import Identity
 from graphql_api.server.auth.token_claims import is_name
 
-LEAST_CHARACTERS = 20
-MOST_CHARACTERS = 1024
-_KEY = re.compile(rf"[!-~]{{{LEAST_CHARACTERS},{MOST_CHARACTERS}}}")
+MIN_CHARACTERS = 20
+MAX_CHARACTERS = 1024
+_KEY = re.compile(rf"[!-~]{{{MIN_CHARACTERS},{MAX_CHARACTERS}}}")
 _DIGEST = re.compile(r"[0-9A-Fa-f]{64}")
 _MEMBERS = frozenset({"key", "sha256", "subject", "groups", "tenant"})
 
@@ -92,7 +92,7 @@ def _digest(number: int, said: Mapping[str, Any]) -> bytes:
     if key is not None:
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             raise NoApiKeys(
-                f"Entry {number} has a key that is no text of {LEAST_CHARACTERS} to {MOST_CHARACTERS:,} visible ASCII "
+                f"Entry {number} has a key that is no text of {MIN_CHARACTERS} to {MAX_CHARACTERS:,} visible ASCII "
                 "characters: `openssl rand -base64 32` makes one."
             )
         return sha256(key.encode()).digest()

@@ -22,7 +22,7 @@ PUBLIC_KEY_ALGORITHMS = (*RSA, "ES256", "ES384", "ES512", "EdDSA")
 HMAC = {"HS256": 32, "HS384": 48, "HS512": 64}
 """with the bytes that a secret needs for each"""
 KNOWN_ALGORITHMS = frozenset([*PUBLIC_KEY_ALGORITHMS, *HMAC])
-LEAST_RSA_BITS = 2048
+MIN_RSA_BITS = 2048
 _PUBLIC_MEMBERS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x"), "oct": ("k",)}
 """of each type of key: more than these is not read, so that a private key that strayed in is only a public one"""
 _IMPLEMENTED: Mapping[str, Algorithm] = get_default_algorithms()
@@ -109,5 +109,5 @@ def _possible(kind: str, member: Mapping[str, Any]) -> Collection[str]:
 
 def _is_strong(kind: str, algorithm: str, key: Any) -> bool:
     if kind == "RSA":
-        return bool(key.key_size >= LEAST_RSA_BITS)
+        return bool(key.key_size >= MIN_RSA_BITS)
     return kind != "oct" or len(key) >= HMAC[algorithm]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from graphql_api.server.auth.jwks import KeySet, NoKeySet, read_key_set
 from graphql_api.server.auth.jwks_source import KeysUnavailable, Load
 
-MOST_BYTES = 256 << 10
+MAX_BYTES = 256 << 10
 FETCH_SECONDS = 3.0
 """from the first byte that is sent to the last one that comes"""
 _ACCEPTED = "application/jwk-set+json, application/json"
@@ -61,7 +61,7 @@ def read_file(path: Path) -> bytes:
     """The bytes of a file, if they are not too many."""
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
+            text = file.read(MAX_BYTES + 1)
     except OSError as problem:
         raise KeysUnavailable(f"{problem.strerror}.") from None
     _check_size(text)
@@ -93,5 +93,5 @@ async def _fetch(address: str, seconds: float) -> bytes:
 
 
 def _check_size(text: bytes | bytearray) -> None:
-    if len(text) > MOST_BYTES:
-        raise KeysUnavailable(f"There are more than {MOST_BYTES:,} bytes.")
+    if len(text) > MAX_BYTES:
+        raise KeysUnavailable(f"There are more than {MAX_BYTES:,} bytes.")

@@ -12,7 +12,7 @@ from graphql_api.errors import InvalidJson, Unauthenticated
 from graphql_api.server import read_json
 from graphql_api.server.auth.jwks import VerifyingKey
 
-MOST_CHARACTERS = 16 << 10
+MAX_CHARACTERS = 16 << 10
 """of a token: more than that is not looked at"""
 _THREE_PARTS = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
@@ -38,11 +38,11 @@ class SignedText:
 
 def read_signed(token: str) -> SignedText:
     """A token's head, of which only the algorithm and the id of the key are looked at."""
-    if len(token) > MOST_CHARACTERS:
-        raise Unauthenticated(f"The token has {len(token):,} characters: at most {MOST_CHARACTERS:,} are read.")
+    if len(token) > MAX_CHARACTERS:
+        raise Unauthenticated(f"The token has {len(token):,} characters: at most {MAX_CHARACTERS:,} are read.")
     if not _THREE_PARTS.fullmatch(token):
         raise Unauthenticated("The bearer token is no signed JWT: it must have three parts with dots between them.")
-    head = _object(from_text(token.partition(".")[0], MOST_CHARACTERS) or b"", "The head of the token is")
+    head = _object(from_text(token.partition(".")[0], MAX_CHARACTERS) or b"", "The head of the token is")
     algorithm, kid, kind = head.get("alg"), head.get("kid"), head.get("typ", "JWT")
     if not isinstance(algorithm, str) or not isinstance(kid, str | None):
         raise Unauthenticated("The head of the token names no algorithm, or its key by something that is no text.")

@@ -8,7 +8,7 @@ from typing import Any
 from graphql_api.errors import Unauthenticated
 from graphql_api.server.auth.identity import Identity
 
-MOST_CHARACTERS = 255
+MAX_CHARACTERS = 255
 """of a subject or a tenant: both get into keys"""
 _BETWEEN_GROUPS = re.compile(r"[\s,]+")
 
@@ -100,11 +100,11 @@ def _one_text(value: object, name: str, told: str) -> str:
         raise Unauthenticated(f"The token has no claim {name}, which tells {told}.")
     if not is_name(value):
         raise Unauthenticated(
-            f"The claim {name} of the token is no text of 1 to {MOST_CHARACTERS} printable characters."
+            f"The claim {name} of the token is no text of 1 to {MAX_CHARACTERS} printable characters."
         )
     return str(value)
 
 
 def is_name(value: object) -> bool:
     """Whether it can be a subject, a group or a tenant."""
-    return isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS and value.isprintable()
+    return isinstance(value, str) and 0 < len(value) <= MAX_CHARACTERS and value.isprintable()

@@ -16,7 +16,7 @@ SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """variable that tells prometheus_client where the processes of one server keep their counts"""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-MOST_CODES = 100
+MAX_CODES = 100
 """own resolvers may answer with codes of their own; beyond so many of them they are counted as one"""
 OTHER = "OTHER"
 
@@ -131,7 +131,7 @@ class Metrics:
     def label_of(self, code: str) -> str:
         """The code as a label, of which there must not be any number."""
         if code not in self._codes:
-            if len(self._codes) >= MOST_CODES:
+            if len(self._codes) >= MAX_CODES:
                 return OTHER
             self._codes.add(code)
         return code

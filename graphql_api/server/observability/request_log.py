@@ -37,7 +37,7 @@ QUIET = frozenset({HEALTH, READY, METRICS_PATH})
 """asked all day long by machines: their answers are logged only where they are not 200"""
 CLIENT_LEFT = 499
 """the status that logs give a request whose client did not wait for the answer"""
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """of what clients can make up"""
 
 log = getLogger("shardql.request")
@@ -58,7 +58,7 @@ def note_operation(**facts: str | None) -> None:
     """Adds to the line of the present request what is known of its operation."""
     noted = _operation.get()
     if noted is not None:
-        noted.facts |= {name: value[:MOST_CHARACTERS] for name, value in facts.items() if value is not None}
+        noted.facts |= {name: value[:MAX_CHARACTERS] for name, value in facts.items() if value is not None}
 
 
 def logs_explain() -> bool:
@@ -132,7 +132,7 @@ class LogRequests:
         if not log.isEnabledFor(level):
             return
         notes = notes_of(scope)
-        method, path = scope["method"][:MOST_CHARACTERS], scope["path"][:MOST_CHARACTERS]
+        method, path = scope["method"][:MAX_CHARACTERS], scope["path"][:MAX_CHARACTERS]
         facts: dict[str, Any] = {
             "correlationId": notes.correlation_id,
             "method": method,

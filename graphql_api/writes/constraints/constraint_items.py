@@ -11,7 +11,7 @@ from typing import Any
 from graphql_api.codecs import SEP, hash_key
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong, about
 from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, EntitySpec, ForeignKeySpec, PropertySpec, UniqueSpec
-from graphql_api.storage import MOST_RANGE_BYTES, Item, Key
+from graphql_api.storage import MAX_RANGE_BYTES, Item, Key
 from graphql_api.writes.item_keys import WRITE_ID, key_of, keys_of
 from graphql_api.writes.optimistic_concurrency import new_write_id
 
@@ -102,10 +102,10 @@ def _reference_key(
         hash_text = references_key(foreign_key.parent, values, tenant)
     own = f"{entity.name}.{foreign_key.name}{SEP}{item[RANGE_ATTRIBUTE]}"
     size = len(own.encode())
-    if size > MOST_RANGE_BYTES:
+    if size > MAX_RANGE_BYTES:
         raise KeyTooLong(
             f"{entity.type_name}.{foreign_key.name}: the item that stands for it would have a key of {size:,} bytes, "
-            f"at most {MOST_RANGE_BYTES:,} fit. Shorten the record's id.",
+            f"at most {MAX_RANGE_BYTES:,} fit. Shorten the record's id.",
             argument=entity.primary[0].name if entity.primary else foreign_key.by[0].name,
         )
     return Key(hash_text, own)

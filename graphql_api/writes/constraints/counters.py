@@ -23,7 +23,7 @@ from graphql_api.writes.write_coalescer import Together
 LAST = "_last"
 """attribute of a counter: the last number that was taken"""
 
-MOST_KNOWN = 1_000
+MAX_KNOWN = 1_000
 """counters whose last number a process remembers"""
 
 
@@ -202,7 +202,7 @@ class Counters:
     def _remember(self, key: Key, item: Item) -> None:
         self._known[key] = item
         self._known.move_to_end(key)
-        if len(self._known) > MOST_KNOWN:
+        if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
 
 

@@ -19,8 +19,8 @@ from graphql_api.writes.optimistic_concurrency import in_some_tries, new_write_i
 from graphql_api.writes.record_builder import renewed
 from graphql_api.writes.transactions import commit
 
-MOST_ENTRIES = 40
-MOST_BYTES = 3 * 2**20
+MAX_ENTRIES = 40
+MAX_BYTES = 3 * 2**20
 """of the entries of one history that are written together"""
 
 AT_ONCE = 16
@@ -54,7 +54,7 @@ class _History:
         size = 0
         for entry in self.entries.values():
             size += record_size(entry.item)
-            if found and (len(found) == most or size > MOST_BYTES):
+            if found and (len(found) == most or size > MAX_BYTES):
                 break
             found.append(entry)
         return found
@@ -120,7 +120,7 @@ class _Batch:
     async def write(self, history: _History, room: asyncio.Semaphore) -> None:
         """Writes all that the batch has of one id."""
         async with room:
-            most = MOST_ENTRIES
+            most = MAX_ENTRIES
             while history.entries:
                 some = history.some(most)
                 problem = await self._write_some(history, some)

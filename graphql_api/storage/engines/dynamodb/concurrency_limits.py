@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from graphql_api.errors import StoreUnavailable
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
 
-MOST_SHARDS_REMEMBERED = 10_000
+MAX_SHARDS_REMEMBERED = 10_000
 _BURST = 10
 """the budget holds at most so many times its floor"""
 
@@ -129,7 +129,7 @@ class Traffic:
 
     def _forget_oldest(self) -> None:
         """Of shards out of order, only so many are remembered."""
-        if len(self._shards) > MOST_SHARDS_REMEMBERED:
+        if len(self._shards) > MAX_SHARDS_REMEMBERED:
             idle = next((name for name, shard in self._shards.items() if shard.users == 0), None)
             if idle is not None:
                 del self._shards[idle]

@@ -23,19 +23,19 @@ from graphql_api.storage import (
 )
 from graphql_api.storage.engines.dynamodb.wire_format import Wire, encode_value
 
-MOST_CHARACTERS = 4_000
+MAX_CHARACTERS = 4_000
 """of an expression; AWS allows 4,096 bytes"""
 
-MOST_OPERATORS = 250
+MAX_OPERATORS = 250
 """of an expression; AWS allows 300"""
 
-MOST_IN = 100
+MAX_IN = 100
 """values of one IN"""
 
-MOST_VALUE_BYTES = 64 * 1024
+MAX_VALUE_BYTES = 64 * 1024
 """of all values: they go along with each query; AWS allows about 1 MB"""
 
-MOST_ANSWERED = 100
+MAX_ANSWERED = 100
 """attributes that are worth naming; beyond, all of them come back"""
 
 _COMPARED = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -94,9 +94,9 @@ class _Written:
     @property
     def fits(self) -> bool:
         return (
-            len(" AND ".join(self.parts)) <= MOST_CHARACTERS
-            and self.operators <= MOST_OPERATORS
-            and self.value_bytes <= MOST_VALUE_BYTES
+            len(" AND ".join(self.parts)) <= MAX_CHARACTERS
+            and self.operators <= MAX_OPERATORS
+            and self.value_bytes <= MAX_VALUE_BYTES
         )
 
     def with_conjunct(self, part: StoreFilter) -> "_Written":
@@ -146,7 +146,7 @@ class _Written:
         carried = carried_attributes(table, index)
         keys = {index.hash_attribute, index.range_attribute, table.hash_attribute, table.range_attribute}
         answered = frozenset(keys.union(attributes if carried is None else carried.intersection(attributes)))
-        if answered == carried or len(answered) > MOST_ANSWERED:
+        if answered == carried or len(answered) > MAX_ANSWERED:
             return None
         return ", ".join(self._name(attribute) for attribute in sorted(answered))
 
@@ -177,7 +177,7 @@ def _has_fit_values(operation: str, values: tuple[object, ...]) -> bool:
         case "eq":
             return True
         case "in":
-            return 1 <= len(values) <= MOST_IN
+            return 1 <= len(values) <= MAX_IN
         case "lt" | "le" | "gt" | "ge":
             return ordered_together(*values)
         case "between":

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from graphql_api.errors import ConditionFailed, ItemTooLarge, StoreError, StoreRefused
 from graphql_api.storage import (
-    MOST_HASH_BYTES,
-    MOST_TOKEN_CHARACTERS,
+    MAX_HASH_BYTES,
+    MAX_TOKEN_CHARACTERS,
     Check,
     Expect,
     IndexDefinition,
@@ -36,8 +36,8 @@ from graphql_api.storage.engines.dynamodb.table_lifecycle import Standing
 from graphql_api.storage.engines.dynamodb.task_groups import some_at_once
 from graphql_api.storage.engines.dynamodb.wire_format import WireItem, bytes_sent, encode_item, encode_value
 
-MOST_IN_A_BATCH = 25
-MOST_BYTES_IN_A_BATCH = 15 * 2**20
+MAX_IN_A_BATCH = 25
+MAX_BYTES_IN_A_BATCH = 15 * 2**20
 """AWS takes 16 MB of JSON, with what stands around the records"""
 WRITE_ID = "_w"
 """the attribute that tells one write from every other (docs/table-format.md)"""
@@ -82,7 +82,7 @@ def _check_entry(index: IndexDefinition, item: Item) -> None:
     """Refuses attributes that an index could not hold, whether or not it would hold the record."""
     where = f"index {index.name!r}: attribute"
     if index.hash_attribute in item:
-        key_text(item[index.hash_attribute], MOST_HASH_BYTES, f"{where} {index.hash_attribute!r}")
+        key_text(item[index.hash_attribute], MAX_HASH_BYTES, f"{where} {index.hash_attribute!r}")
     if index.range_attribute in item:
         check_range_value(item[index.range_attribute], index.range_type, f"{where} {index.range_attribute!r}")
 
@@ -252,7 +252,7 @@ class Writer:
 
     def _token(self, token: str) -> str:
         """The token as the engine gets it, which remembers the tokens of all tables together."""
-        return blake2b(f"{self._calls.table}\0{token}".encode(), digest_size=MOST_TOKEN_CHARACTERS // 2).hexdigest()
+        return blake2b(f"{self._calls.table}\0{token}".encode(), digest_size=MAX_TOKEN_CHARACTERS // 2).hexdigest()
 
     def _action(self, change: Change) -> dict[str, Any]:
         action = {"TableName": self._calls.table, **change.condition}
@@ -268,7 +268,7 @@ def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
     size = 0
     for change in changes:
         added = 0 if change.item is None else bytes_sent(change.item)
-        if batch and (len(batch) == MOST_IN_A_BATCH or size + added > MOST_BYTES_IN_A_BATCH):
+        if batch and (len(batch) == MAX_IN_A_BATCH or size + added > MAX_BYTES_IN_A_BATCH):
             yield batch
             batch, size = [], 0
         batch.append(change)

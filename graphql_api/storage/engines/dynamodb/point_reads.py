@@ -6,20 +6,20 @@ from typing import Any
 
 from graphql_api.errors import Throttled
 from graphql_api.runtime import count_retry
-from graphql_api.storage import MOST_HASH_BYTES, MOST_RANGE_BYTES, Item, Key, ScanPage, TableDefinition, key_text
+from graphql_api.storage import MAX_HASH_BYTES, MAX_RANGE_BYTES, Item, Key, ScanPage, TableDefinition, key_text
 from graphql_api.storage.engines.dynamodb.calls import Answer, Call, Calls, requires
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentAnswer
 from graphql_api.storage.engines.dynamodb.task_groups import all_of, chunks
 from graphql_api.storage.engines.dynamodb.wire_format import WireItem, decode_item
 
-MOST_KEYS = 100
-MOST_SCANNED = 1000
+MAX_KEYS = 100
+MAX_SCANNED = 1000
 
 
 def check_key(key: Key, where: str) -> None:
     """Refuses what can be no key of a record."""
-    key_text(key.hash, MOST_HASH_BYTES, f"{where}: the hash key")
-    key_text(key.range, MOST_RANGE_BYTES, f"{where}: the range key")
+    key_text(key.hash, MAX_HASH_BYTES, f"{where}: the hash key")
+    key_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key")
 
 
 def wire_key(table: TableDefinition, key: Key) -> WireItem:
@@ -45,7 +45,7 @@ async def get_many(
     async def fetch(batch: list[Key]) -> None:
         found.update(await _batch(calls, table, batch, consistent, deadline))
 
-    await all_of(fetch, chunks(asked, MOST_KEYS))
+    await all_of(fetch, chunks(asked, MAX_KEYS))
     return [decode_item(found[key]) if key in found else None for key in keys]
 
 
@@ -105,7 +105,7 @@ async def scan(
         "TableName": calls.table,
         "Segment": segment,
         "TotalSegments": of,
-        "Limit": MOST_SCANNED,
+        "Limit": MAX_SCANNED,
         "ConsistentRead": True,
     }
     if after is not None:

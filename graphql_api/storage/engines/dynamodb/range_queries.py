@@ -6,8 +6,8 @@ from typing import Any
 from graphql_api.codecs import KeyRange, RangeValue
 from graphql_api.errors import StoreRefused
 from graphql_api.storage import (
-    MOST_HASH_BYTES,
-    MOST_RANGE_BYTES,
+    MAX_HASH_BYTES,
+    MAX_RANGE_BYTES,
     IndexDefinition,
     Key,
     Position,
@@ -37,7 +37,7 @@ def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
     last_range: KeyRange | None = None
     for read in reads:
         check_company(read, reads[0])
-        key_text(read.hash_key, MOST_HASH_BYTES, "the read: the hash key")
+        key_text(read.hash_key, MAX_HASH_BYTES, "the read: the hash key")
         if read.hash_key in seen:
             raise StoreRefused(f"{read.hash_key!r} is read twice in one call. Ask each hash key once.")
         seen.add(read.hash_key)
@@ -49,8 +49,8 @@ def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
             check_room(last_range)
         if read.start is not None:
             check_range_value(read.start.value, kind, _START)
-            key_text(read.start.key.hash, MOST_HASH_BYTES, _START)
-            key_text(read.start.key.range, MOST_RANGE_BYTES, _START)
+            key_text(read.start.key.hash, MAX_HASH_BYTES, _START)
+            key_text(read.start.key.range, MAX_RANGE_BYTES, _START)
             check_start(read)
 
 
@@ -129,7 +129,7 @@ class Query:
         """
         asked = self._read.range
         low, high, low_open = asked.low, asked.high, asked.low_open
-        if low_open and isinstance(low, str) and len(low.encode()) < MOST_RANGE_BYTES:
+        if low_open and isinstance(low, str) and len(low.encode()) < MAX_RANGE_BYTES:
             low, low_open = f"{low}\0", False
         if self._near_is_strict:
             low, high = (None, high) if self._read.descending else (low, None)

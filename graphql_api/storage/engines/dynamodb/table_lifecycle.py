@@ -13,7 +13,7 @@ from graphql_api.storage.engines.dynamodb.error_mapping import BUSY_TABLE, MISSI
 
 _FIRST_PAUSE = 0.02
 
-_MOST_REFUSALS = 50
+_MAX_REFUSALS = 50
 """so many times in a row the engine may be busy with other changes, while we see none; then its limit is a real one"""
 
 
@@ -115,7 +115,7 @@ class Table:
                 request = _index_request(self.name, definition, standing, missing[0])
                 problem = await self._change("UpdateTable", request)
             refusals = 0 if problem is None else refusals + 1
-            if problem is not None and refusals > _MOST_REFUSALS:
+            if problem is not None and refusals > _MAX_REFUSALS:
                 raise problem
             if Calls.left(patience) < pause:
                 raise StoreUnavailable(

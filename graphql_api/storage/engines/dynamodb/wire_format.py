@@ -7,9 +7,9 @@ from typing import Any
 
 from graphql_api.errors import StoreRefused
 from graphql_api.storage import (
-    MOST_DEPTH,
-    MOST_DIGITS,
-    MOST_RECORD_BYTES,
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_RECORD_BYTES,
     Item,
     malformed_text,
     number_problem,
@@ -21,13 +21,13 @@ Wire = dict[str, Any]
 
 WireItem = dict[str, Wire]
 
-_CERTAINLY_SMALL = MOST_RECORD_BYTES // 8
+_CERTAINLY_SMALL = MAX_RECORD_BYTES // 8
 """so many characters of Python's own writing: below this, nothing needs to be counted"""
 
-_LONGEST_ESCAPE = 12
+_MAX_ESCAPE_LENGTH = 12
 """bytes of a character as JSON may write it: `\\ud83d\\ude00`"""
 
-_SHORT = 10**MOST_DIGITS
+_SHORT = 10**MAX_DIGITS
 
 
 def encode_item(item: Item) -> WireItem:
@@ -45,7 +45,7 @@ def bytes_sent(item: WireItem) -> int:
     characters = _characters(item)
     if characters is None or characters > _CERTAINLY_SMALL:
         return len(json.dumps(item, default=_base64))
-    return _LONGEST_ESCAPE * (characters + 2 * len(item))
+    return _MAX_ESCAPE_LENGTH * (characters + 2 * len(item))
 
 
 def _base64(content: bytes) -> str:
@@ -55,8 +55,8 @@ def _base64(content: bytes) -> str:
 
 def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
     """One value with its type."""
-    if depth > MOST_DEPTH:
-        raise StoreRefused(f"{where} is nested deeper than {MOST_DEPTH} levels. Flatten it.")
+    if depth > MAX_DEPTH:
+        raise StoreRefused(f"{where} is nested deeper than {MAX_DEPTH} levels. Flatten it.")
     match value:
         case None:
             return {"NULL": True}

@@ -13,7 +13,7 @@ from graphql_api.storage.engines.sqlite.table_layout import Layout, layout_versi
 from graphql_api.storage.engines.sqlite.write_transaction import Transaction
 from graphql_api.storage.engines.sqlite.writer_jobs import Job
 
-MOST_IN_A_COMMIT = 10_000
+MAX_IN_A_COMMIT = 10_000
 
 Answer = tuple[Job, Any, BaseException | None]
 
@@ -57,7 +57,7 @@ class Writer:
         while job is not None:
             jobs.append(job)
             weight += job.weight
-            if weight >= MOST_IN_A_COMMIT:
+            if weight >= MAX_IN_A_COMMIT:
                 return jobs, True
             try:
                 job = self._jobs.get_nowait()

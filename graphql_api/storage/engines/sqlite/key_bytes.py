@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from graphql_api.codecs import DecimalNumber, RangeValue
-from graphql_api.storage import MOST_HASH_BYTES, MOST_RANGE_BYTES, Key, check_key_number, key_text, shard_of
+from graphql_api.storage import MAX_HASH_BYTES, MAX_RANGE_BYTES, Key, check_key_number, key_text, shard_of
 from graphql_api.storage.engines.sqlite.test_switches import TieOrder
 
 Point = tuple[bytes, bytes, bytes]
@@ -31,13 +31,13 @@ def _base_and_shard(hash_key: str) -> tuple[bytes, bytes]:
 
 def base_and_shard(value: Any, where: str) -> tuple[bytes, bytes]:
     """A hash key in the two parts that entries keep; refuses what is no hash key."""
-    key_text(value, MOST_HASH_BYTES, where)
+    key_text(value, MAX_HASH_BYTES, where)
     return _base_and_shard(value)
 
 
 def range_bytes(value: Any, kind: Literal["S", "N"], where: str) -> bytes:
     """A range value in bytes that order like the values; refuses what is no range value."""
-    return number_bytes(value, where) if kind == "N" else key_text(value, MOST_RANGE_BYTES, where)
+    return number_bytes(value, where) if kind == "N" else key_text(value, MAX_RANGE_BYTES, where)
 
 
 def number_bytes(value: Any, where: str) -> bytes:
@@ -66,4 +66,4 @@ def tie_of(hash_key: bytes, range_key: bytes, order: TieOrder) -> bytes:
 def check_key(key: Key, where: str) -> tuple[bytes, bytes, bytes]:
     """A table key as base, range and shard."""
     base, shard = base_and_shard(key.hash, f"{where}: the hash key")
-    return base, key_text(key.range, MOST_RANGE_BYTES, f"{where}: the range key"), shard
+    return base, key_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key"), shard

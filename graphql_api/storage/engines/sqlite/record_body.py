@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 
 from graphql_api.errors import StoreRefused
-from graphql_api.storage import MOST_DEPTH, MOST_RECORD_BYTES, Item, number_problem, refuse_large
+from graphql_api.storage import MAX_DEPTH, MAX_RECORD_BYTES, Item, number_problem, refuse_large
 
 _INT64 = range(-(2**63), 2**63)
-_CERTAINLY_SMALL = MOST_RECORD_BYTES // 2
+_CERTAINLY_SMALL = MAX_RECORD_BYTES // 2
 """The text of a record is never shorter than two thirds of the size that counts, so below this nothing is counted."""
 
 
@@ -58,8 +58,8 @@ def decode_some(names: Collection[str]) -> Callable[[bytes], dict[str, Any]]:
 
 
 def _tagged(value: Any, where: str, depth: int) -> Any:
-    if depth > MOST_DEPTH:
-        raise StoreRefused(f"{where} is nested deeper than {MOST_DEPTH} levels. Flatten it.")
+    if depth > MAX_DEPTH:
+        raise StoreRefused(f"{where} is nested deeper than {MAX_DEPTH} levels. Flatten it.")
     match value:
         case None | bool():
             return value

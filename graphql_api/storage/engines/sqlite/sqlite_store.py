@@ -36,7 +36,7 @@ from graphql_api.storage.engines.sqlite.table_layout import NO_TABLE, Layout, Ph
 from graphql_api.storage.engines.sqlite.test_switches import PRODUCTION, Switches
 from graphql_api.storage.engines.sqlite.writer_jobs import Define, Fill, Job, Settle, WriteEach, WriteTogether
 
-MOST_SCANNED = 1_000
+MAX_SCANNED = 1_000
 """records on a page of `scan`"""
 
 LOOKED_AT_MOST = 4_000
@@ -138,13 +138,13 @@ class SqliteStore:
         items: list[Item] = []
         with self._reading():
             self._present_layout()
-            rows = self._sql.execute(_ALL, (*place, min(MOST_SCANNED * of, LOOKED_AT_MOST))).fetchall()
+            rows = self._sql.execute(_ALL, (*place, min(MAX_SCANNED * of, LOOKED_AT_MOST))).fetchall()
         for hash_key, range_key, body in rows:
             if crc32(range_key, crc32(hash_key)) % of == segment:
                 items.append(decode_body(body))
-            if len(items) == MOST_SCANNED:
+            if len(items) == MAX_SCANNED:
                 return ScanPage(items, Key(hash_key.decode(), range_key.decode()))
-        if len(rows) < min(MOST_SCANNED * of, LOOKED_AT_MOST):
+        if len(rows) < min(MAX_SCANNED * of, LOOKED_AT_MOST):
             return ScanPage(items, None)
         return ScanPage(items, Key(rows[-1][0].decode(), rows[-1][1].decode()))
 

@@ -10,7 +10,7 @@ import orjson
 
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
 from graphql_api.storage import (
-    MOST_TOGETHER_BYTES,
+    MAX_TOGETHER_BYTES,
     Expect,
     TableDefinition,
     TogetherWrite,
@@ -109,7 +109,7 @@ class WriteTogether(Job):
             except StoreError as problem:
                 raise type(problem)(f"write {position}: {problem.message}") from problem
         refuse_doubles(change.key for change in self._changes)
-        if sum(len(change.body or b"") for change in self._changes) > MOST_TOGETHER_BYTES // 2:
+        if sum(len(change.body or b"") for change in self._changes) > MAX_TOGETHER_BYTES // 2:
             check_together_size(self._writes)
         super().prepare(layout)
 
