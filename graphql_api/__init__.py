@@ -1,4 +1,4 @@
-"""ShardQL: exact search over any number of shards. These are the words that declare a catalog, open it and serve it."""
+"""ShardQL: exact search over any number of shards. This module exports what declares, opens and serves a catalog."""
 
 from typing import TYPE_CHECKING
 

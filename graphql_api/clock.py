@@ -1,9 +1,9 @@
-"""Time as a value that is passed in, so that tests can hold it."""
+"""The clock, which is passed as a value so that tests can control it."""
 
 import time
 from collections.abc import Callable
 
 Clock = Callable[[], float]
-"""seconds since 1970-01-01 UTC"""
+"""returns the seconds since 1970-01-01 UTC"""
 
 system_clock: Clock = time.time

@@ -1,11 +1,11 @@
-"""A catalog over a store, as one tenant and principal see it: searches, reads and writes from Python."""
+"""The Python interface: searches, reads and writes of a catalog's records, for one tenant and principal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
 from graphql_api.clock import Clock, system_clock
-from graphql_api.codecs import RecordKey, RecordKeySeal, shown
+from graphql_api.codecs import RecordKey, RecordKeySeal, short_repr
 from graphql_api.errors import InvalidLimit, ShardQLError
 from graphql_api.model import (
     Catalog,
@@ -13,47 +13,55 @@ from graphql_api.model import (
     EntitySpec,
     IndexRef,
     check_generation,
-    check_names,
+    check_key_entity,
     entity_of_key,
-    opened,
+    from_sealed_form,
     record_key,
-    sealable,
+    to_sealed_form,
 )
 from graphql_api.query import (
     COUNT_BUDGET,
     MAX_COUNTED,
-    OPTIONS,
-    PAGE_WORDS,
-    PAGING,
-    PYTHON,
-    Dialect,
-    Final,
-    Seal,
+    OPTION_ARGUMENTS,
+    PAGE_ARGUMENTS,
+    PAGING_ARGUMENTS,
+    PYTHON_NAMES,
+    NamingScheme,
     SearchPlan,
     SearchRequest,
+    StoredValue,
+    TokenSeal,
+    parse_complete_key,
+    parse_primary_key,
+    parse_written_key,
     plan_search,
-    primary_values,
-    whole_key,
-    written_key,
 )
-from graphql_api.query.execution import Count, Page, RecordRead, RecordsFound, count_records, find_page, find_records
-from graphql_api.runtime import count_returned, count_search, itemised
+from graphql_api.query.execution import (
+    Count,
+    FetchedRecords,
+    Page,
+    PointLookup,
+    count_records,
+    fetch_records,
+    read_page,
+)
+from graphql_api.runtime import count_returned, count_search, meter_part
 from graphql_api.storage import Key, Store
 from graphql_api.writes import (
     Command,
     Create,
     Remove,
     Replace,
-    Together,
     Update,
+    WriteCoalescer,
     apply_each,
-    carry_out,
-    delete_unbound,
-    encoded_id,
-    given_values,
-    hash_keys_of,
-    keys_of,
+    delete_unconstrained,
+    encode_id,
+    execute_command,
+    possible_hash_keys,
+    possible_keys,
     put_records,
+    record_values,
 )
 
 E = TypeVar("E", bound=Entity)
@@ -61,82 +69,86 @@ E = TypeVar("E", bound=Entity)
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A catalog over a store, as one tenant and principal see it."""
+    """A catalog and the store of its records, for one tenant and principal."""
 
     catalog: Catalog
     store: Store
-    seal: Seal
+    seal: TokenSeal
     clock: Clock = system_clock
     tenant: str | None = None
     principal: str | None = None
-    """who it is and what they may do: whom page tokens belong to"""
+    """identity and rights of the caller, which own page tokens"""
     subject: str | None = None
-    """who it is, whatever they may do: whom idempotency keys belong to; the principal, where none is given"""
+    """identity of the caller without rights, which owns idempotency keys; None: the principal"""
     key_seal: RecordKeySeal = field(default_factory=RecordKeySeal.new)
-    """of record keys; where none is given, they are worth nothing to another database"""
+    """seals record keys; with the default, other databases cannot open them"""
 
     def scoped(
         self, *, tenant: str | None = None, principal: str | None = None, subject: str | None = None
     ) -> "Database":
-        """The same data as another tenant, principal and subject: other records, tokens and idempotency keys."""
+        """Return a database for another tenant, principal and subject, with their records, tokens and keys."""
         return replace(self, tenant=tenant, principal=principal, subject=subject)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     async def search(self, index: IndexRef, /, **arguments: Any) -> Page[Any]:
-        """One page: `await db.search(User.by_first_name, prefix="j", limit=20)`.
+        """Return one page of a search: `await db.search(User.by_first_name, prefix="j", limit=20)`.
 
-        Takes the index's hash properties, `eq`, `prefix`, `from_` and `to` for its first sort property, conditions by
-        property name, `reverse`, and either `limit` and `next_token` or `first`, `after`, `last` and `before`;
-        `filter`, as in `filter={"phone": {"exists": True}}`; `select`, the properties that are needed of each record;
-        of a union `order_by`, the property that sorts the whole answer; of histories with current records `history`:
-        "PAST" or "CURRENT".
+        Arguments:
+        - the hash properties of the index, by name;
+        - `eq`, `prefix`, `from_` and `to` for its first sort property, or conditions by property name;
+        - `reverse` for descending order;
+        - either `limit` and `next_token`, or `first`, `after`, `last` and `before`;
+        - `filter`, such as `filter={"phone": {"exists": True}}`;
+        - `select`, the properties to load of each record;
+        - `order_by` for unions: the property that sorts the whole result;
+        - `history` for histories with current records: "PAST" or "CURRENT".
         """
-        options = {name: arguments.pop(name) for name in (PAGING | OPTIONS) & arguments.keys()}
+        options = {name: arguments.pop(name) for name in (PAGING_ARGUMENTS | OPTION_ARGUMENTS) & arguments.keys()}
         entity = self.catalog.entity(index.entity)
         return await self.page(SearchRequest(entity.name, index.attribute, arguments, **options))
 
     async def page(self, request: SearchRequest) -> Page[Any]:
-        """What a request asks for, as this tenant and principal may see it."""
+        """Return the page of a search request."""
         request = replace(request, tenant=self.tenant, principal=self.principal)
         now = self.clock()
         plan = plan_search(self.catalog, request, now, self.seal)
-        with itemised() as bill:
-            found = await find_page(self.store, plan)
-        found.work.took(self.clock() - now, bill)
-        count_search(found.asked)
-        count_returned(len(found.hits))
-        return Page(plan, found, self.seal, request)
+        with meter_part() as meter:
+            result = await read_page(self.store, plan)
+        result.cost.record(self.clock() - now, meter)
+        count_search(result.shards_read)
+        count_returned(len(result.matches))
+        return Page(plan, result, self.seal, request)
 
     async def count(self, index: IndexRef, /, *, at_most: int = MAX_COUNTED, **arguments: Any) -> Count:
-        """How many records a search has, counted up to `at_most`: `await db.count(User.by_name, prefix="j")`."""
-        what = {name: arguments.pop(name) for name in ("filter", "history") if name in arguments}
+        """Count the records of a search, up to `at_most`: `await db.count(User.by_name, prefix="j")`."""
+        options = {name: arguments.pop(name) for name in ("filter", "history") if name in arguments}
         entity = self.catalog.entity(index.entity)
-        return await self.count_of(SearchRequest(entity.name, index.attribute, arguments, **what), at_most)
+        return await self.count_of(SearchRequest(entity.name, index.attribute, arguments, **options), at_most)
 
     async def count_of(self, request: SearchRequest, at_most: Any = MAX_COUNTED) -> Count:
-        """How many records the whole answer has to which a page belongs."""
+        """Count the records of all pages of a request."""
         plan = self.count_plan(request, at_most)
-        with itemised() as bill:
-            counted = await count_records(self.store, plan)
-        counted.work.took(self.clock() - plan.now, bill)
-        return counted
+        with meter_part() as meter:
+            count = await count_records(self.store, plan)
+        count.cost.record(self.clock() - plan.now, meter)
+        return count
 
     def count_plan(self, request: SearchRequest, at_most: Any) -> SearchPlan:
-        """How the records of a whole answer are counted."""
+        """Return the plan that counts the records of all pages of a request."""
         if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MAX_COUNTED:
-            argument = request.dialect.word("at_most")
+            argument = request.naming.common_argument("at_most")
             raise InvalidLimit(
-                f"{argument} must be a whole number from 1 to {MAX_COUNTED:,}, not {shown(at_most)}.",
+                f"{argument} must be a whole number from 1 to {MAX_COUNTED:,}, not {short_repr(at_most)}.",
                 argument=argument,
             )
-        pages: dict[str, Any] = dict.fromkeys(PAGE_WORDS)
+        no_page_arguments: dict[str, Any] = dict.fromkeys(PAGE_ARGUMENTS)
         whole = replace(
             request,
-            **pages,
+            **no_page_arguments,
             order_by=None,
             select=(),
-            counts=True,
+            count_only=True,
             on_shard_failure="FAIL",
             read_budget=COUNT_BUDGET,
             tenant=self.tenant,
@@ -145,44 +157,53 @@ class Database:
         return replace(plan_search(self.catalog, whole, self.clock(), self.seal), limit=at_most)
 
     async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
-        """The record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", category="a", num=3)`.
+        """Return the record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", num=3)`.
 
-        Where records have a sub id and none is given, it is the present one: the last, unless one is kept as such.
+        Without a sub id, return the current record of a history, or its last entry if it has no current record.
         """
-        found = await self.record(self.catalog.entity(entity), id, parts, consistent=consistent)
-        return found if isinstance(found, entity) else None
+        record = await self.record(self.catalog.entity(entity), id, parts, consistent=consistent)
+        return record if isinstance(record, entity) else None
 
     async def get_many(self, entity: type[E], ids: Sequence[Any], /, *, consistent: bool = True) -> list[E | None]:
-        """The records with these ids, in their order, by one call of the store: `await db.get_many(User, ["a", "b"])`.
+        """Return the records with these ids, in order, by one call of the store: `await db.get_many(User, ["a", "b"])`.
 
-        None stands where there is no record. A part of a longer key is given as a tuple: `[("o-1", "books", 3)]`.
+        Missing records are None. Primary keys of several properties are tuples: `[("o-1", "books", 3)]`.
         """
         spec = self.catalog.entity(entity)
-        reads = [RecordRead(spec, keys_of(spec, whole_key(spec, id), self.tenant), consistent, None) for id in ids]
-        found: list[E | None] = []
-        for answer in (await self.read_records(reads)).answers if reads else ():
-            if isinstance(answer, ShardQLError):
-                raise answer
-            found.append(answer if isinstance(answer, entity) else None)
-        return found
+        lookups = [
+            PointLookup(spec, possible_keys(spec, parse_complete_key(spec, id), self.tenant), consistent, None)
+            for id in ids
+        ]
+        records: list[E | None] = []
+        for result in (await self.read_records(lookups)).results if lookups else ():
+            if isinstance(result, ShardQLError):
+                raise result
+            records.append(result if isinstance(result, entity) else None)
+        return records
 
     async def record(
-        self, spec: EntitySpec, id: Any, parts: Mapping[str, Any], *, consistent: bool = True, dialect: Dialect = PYTHON
+        self,
+        spec: EntitySpec,
+        id: Any,
+        parts: Mapping[str, Any],
+        *,
+        consistent: bool = True,
+        naming: NamingScheme = PYTHON_NAMES,
     ) -> Entity | None:
-        """The record with this id, given as one or part by part; without its sub id the present one of the id.
+        """Return the record with this id, which is one value, a record key, or a property for each part of it.
 
-        The id may also be the record's key.
+        Without a sub id, return the current record of a history, or its last entry if it has no current record.
         """
-        values = primary_values(spec, id, parts, dialect)
-        wanted = self.wanted(spec, values, consistent=consistent, dialect=dialect)
+        values = parse_primary_key(spec, id, parts, naming)
+        lookup = self.wanted(spec, values, consistent=consistent, naming=naming)
         if isinstance(id, RecordKey):
-            wanted = RecordRead(spec, self.keys_at(spec, id), consistent, None)
-        if isinstance(wanted, SearchRequest):
-            return first_of(await self.page(wanted))
-        (answer,) = (await self.read_records([wanted])).answers
-        if isinstance(answer, ShardQLError):
-            raise answer
-        return answer
+            lookup = PointLookup(spec, self.keys_at(spec, id), consistent, None)
+        if isinstance(lookup, SearchRequest):
+            return first_of(await self.page(lookup))
+        (result,) = (await self.read_records([lookup])).results
+        if isinstance(result, ShardQLError):
+            raise result
+        return result
 
     def wanted(
         self,
@@ -191,64 +212,65 @@ class Database:
         *,
         consistent: bool,
         why: str | None = None,
-        dialect: Dialect = PYTHON,
-    ) -> RecordRead | SearchRequest:
-        """What finds the record with these values of its primary key: a read by key, or a search for the last entry.
+        naming: NamingScheme = PYTHON_NAMES,
+    ) -> PointLookup | SearchRequest:
+        """Return the point lookup of the record with these values of its primary key.
 
-        Without sub ids it is the present entry of the id: the one that is always kept so, or else the last.
+        Without sub ids, return the lookup of the current record, or a search for the last entry if there is none.
         """
         if spec.sub_ids and len(values) == len(spec.ids):
             if spec.current is None:
-                by_id = {
-                    dialect.argument(part.name): Final(value) for part, value in zip(spec.ids, values, strict=True)
+                arguments = {
+                    naming.property_argument(part.name): StoredValue(value)
+                    for part, value in zip(spec.ids, values, strict=True)
                 }
                 return SearchRequest(
-                    spec.name, "by_id", by_id, reverse=True, limit=1, consistent=consistent, why=why, dialect=dialect
+                    spec.name, "by_id", arguments, reverse=True, limit=1, consistent=consistent, why=why, naming=naming
                 )
             values = [*values, spec.current]
-        return RecordRead(spec, keys_of(spec, values, self.tenant), consistent, why)
+        return PointLookup(spec, possible_keys(spec, values, self.tenant), consistent, why)
 
-    async def read_records(self, reads: Sequence[RecordRead]) -> RecordsFound:
-        """The records that these reads find, by one call of the store; one that is broken takes no other with it."""
-        return await find_records(self.store, reads, self.clock)
+    async def read_records(self, lookups: Sequence[PointLookup]) -> FetchedRecords:
+        """Fetch records by one call of the store. An invalid record does not affect the others."""
+        return await fetch_records(self.store, lookups, self.clock)
 
     # --- record keys -------------------------------------------------------------------------------------------
 
     def seal_key(self, of: Entity | RecordKey) -> str:
-        """The text by which clients name a record for ever: its `id` in GraphQL."""
+        """Return the permanent text of a record key for clients: its `id` in GraphQL."""
         key = of if isinstance(of, RecordKey) else record_key(of)
-        return self.key_seal.seal(sealable(entity_of_key(self.catalog.entities, key, "of"), key, self.tenant))
+        return self.key_seal.seal(to_sealed_form(entity_of_key(self.catalog.entities, key, "of"), key, self.tenant))
 
     def open_key(self, text: str, entity: type[Entity] | None = None, *, argument: str = "text") -> RecordKey:
-        """The key in such a text; `entity`: what it has to name a record of."""
+        """Return the record key in a sealed text, which must belong to `entity` if that is provided."""
         origin = None if entity is None else self.catalog.entity(entity).name
         key = self.key_seal.open(text, origin=origin, tenant=self.tenant, argument=argument)
-        return opened(entity_of_key(self.catalog.entities, key, argument), key, argument)
+        return from_sealed_form(entity_of_key(self.catalog.entities, key, argument), key, argument)
 
     def id_or_key(self, spec: EntitySpec, id: Any) -> Any:
-        """What was given as an id: the record key in it, if it is a sealed one."""
+        """Return the record key if the id is a sealed one, otherwise the id itself."""
         return self.open_key(id, spec.model, argument="id") if self.key_seal.is_sealed(id) else id
 
     def keys_at(self, spec: EntitySpec, key: RecordKey) -> list[Key]:
-        """Where a record can be: one place, where the generation is known in which it was created."""
+        """Return every storage key that a record can have; a single one if its shard generation is known."""
         check_generation(spec, key)
-        return keys_of(spec, [*key.ids, *key.children], self.tenant, key.generation)
+        return possible_keys(spec, [*key.ids, *key.children], self.tenant, key.generation)
 
     def foreign_shards(self, of: Iterable[Entity | RecordKey], shard: str) -> list[str]:
-        """The shards that hold these records, but for the given one, none twice: `user!03`, as in `page.shards`."""
-        found: dict[str, None] = {}
-        for one in of:
-            key = one if isinstance(one, RecordKey) else record_key(one)
+        """Return the shards of these records other than `shard`, without duplicates: `user!03`, as in `page.shards`."""
+        shards: dict[str, None] = {}
+        for record in of:
+            key = record if isinstance(record, RecordKey) else record_key(record)
             spec = entity_of_key(self.catalog.entities, key, "of")
             check_generation(spec, key)
-            found |= dict.fromkeys(hash_keys_of(spec, encoded_id(spec, key.ids), None, key.generation))
-        return [name for name in found if name != shard]
+            shards |= dict.fromkeys(possible_hash_keys(spec, encode_id(spec, key.ids), None, key.generation))
+        return [name for name in shards if name != shard]
 
     # --- writing -----------------------------------------------------------------------------------------------
 
     async def apply(self, command: Command) -> Entity | None:
-        """Carries out one write; gives back the record as it is then, or the one that was removed."""
-        return await carry_out(
+        """Execute one write. Return the record as it was written, or the record that was deleted."""
+        return await execute_command(
             self.store,
             command,
             self.tenant,
@@ -258,60 +280,60 @@ class Database:
         )
 
     async def apply_each(self, commands: Sequence[Command]) -> list[Entity | ShardQLError | None]:
-        """Carries out several writes, each by itself; those of one record in their order."""
+        """Execute several writes independently, but those of one record in order. Return results in input order."""
         if len(commands) < 2:
             return await apply_each(self.apply, commands)
-        async with Together(self.store) as store:
+        async with WriteCoalescer(self.store) as store:
             return await apply_each(replace(self, store=store).apply, commands)
 
     @overload
-    async def create(self, what: E, /, *, idempotency_key: str | None = None) -> E: ...
+    async def create(self, source: E, /, *, idempotency_key: str | None = None) -> E: ...
 
     @overload
-    async def create(self, what: type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E: ...
+    async def create(self, source: type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E: ...
 
-    async def create(self, what: E | type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E:
-        """Writes a record where there is none, and gives it back: `await db.create(User, first_name="Ada")`.
+    async def create(self, source: E | type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E:
+        """Create a record and return it: `await db.create(User, first_name="Ada")`.
 
-        What the server sets may be left out: moments, numbers, and ids that are generated.
+        Values that the server sets are optional: times, numbers and generated ids.
         """
-        entity = self.catalog.entity(what if isinstance(what, type) else type(what))
-        given = values if isinstance(what, type) else given_values(entity, what)
-        return _as_given(what, await self.apply(Create(entity, given, idempotency_key)))
+        entity = self.catalog.entity(source if isinstance(source, type) else type(source))
+        provided = values if isinstance(source, type) else record_values(entity, source)
+        return _narrow_type(source, await self.apply(Create(entity, provided, idempotency_key)))
 
     async def create_many(self, records: Sequence[E]) -> list[E | ShardQLError]:
-        """Writes records where there are none, each by itself; tells for each what was written, or why not."""
+        """Create records independently. Return the written record or the error of each, in input order."""
         entities = [self.catalog.entity(type(record)) for record in records]
         commands = [
-            Create(entity, given_values(entity, record)) for entity, record in zip(entities, records, strict=True)
+            Create(entity, record_values(entity, record)) for entity, record in zip(entities, records, strict=True)
         ]
-        answers = await self.apply_each(commands)
+        results = await self.apply_each(commands)
         return [
-            answer if isinstance(answer, ShardQLError) else _as_given(record, answer)
-            for record, answer in zip(records, answers, strict=True)
+            result if isinstance(result, ShardQLError) else _narrow_type(record, result)
+            for record, result in zip(records, results, strict=True)
         ]
 
     async def put(self, record: E, *, expected_version: int | None = None, idempotency_key: str | None = None) -> None:
-        """Writes a record in place of the one with its id."""
+        """Create the record, or replace the one with its id entirely."""
         entity = self.catalog.entity(type(record))
-        if expected_version is not None or idempotency_key is not None or _decides_alone(entity):
-            await self.apply(Replace(entity, given_values(entity, record), expected_version, idempotency_key))
+        if expected_version is not None or idempotency_key is not None or _needs_transaction(entity):
+            await self.apply(Replace(entity, record_values(entity, record), expected_version, idempotency_key))
             return
         (problem,) = await self.put_many([record])
         if problem is not None:
             raise problem
 
     async def put_many(self, records: Sequence[Entity]) -> list[ShardQLError | None]:
-        """Writes records of one entity, each by itself; tells for each whether it failed."""
+        """Create or replace records of one entity independently. Return the error of each record, or None."""
         if not records:
             return []
         entity = self.catalog.entity(type(records[0]))
         return await put_records(self.store, entity, records, self.tenant, clock=self.clock)
 
     async def restore_many(self, records: Sequence[Entity]) -> list[ShardQLError | None]:
-        """The same for what comes out of another table, current records among it.
+        """Put records that were exported from another table, current records included. Return errors as `put_many`.
 
-        Where an id has entries, its current record is made from them, in whatever order all of it comes.
+        The current record of an id that has entries is derived from them, in whatever order they are restored.
         """
         if not records:
             return []
@@ -328,20 +350,20 @@ class Database:
         idempotency_key: str | None = None,
         **changes: Any,
     ) -> E:
-        """Changes a record and gives it back: `await db.update(Order, "o-1", version="v4", status="sent")`.
+        """Change a record and return it: `await db.update(Order, "o-1", version="v4", status="sent")`.
 
-        What is not given stays, null clears. Under a new sub id it is a new entry, which goes on from the last one.
+        Omitted properties keep their values, None clears. A new sub id creates a new entry from the last one.
         """
         spec = self.catalog.entity(entity)
-        known = [part.name for part in spec.primary]
-        parts = {name: changes.pop(name) for name in known if name in changes}
+        key_names = [part.name for part in spec.primary_key]
+        parts = {name: changes.pop(name) for name in key_names if name in changes}
         if id is None and "id" in changes and "id" not in spec.properties:
             id = changes.pop("id")
         if isinstance(id, RecordKey) and any(part.name in parts for part in spec.sub_ids):
-            check_names(spec, id)
-            parts, id = {**dict(zip(known, id.ids, strict=False)), **parts}, None
-        values = written_key(spec, id, parts)
-        return _as_given(entity, await self.apply(Update(spec, values, changes, expected_version, idempotency_key)))
+            check_key_entity(spec, id)
+            parts, id = {**dict(zip(key_names, id.ids, strict=False)), **parts}, None
+        values = parse_written_key(spec, id, parts)
+        return _narrow_type(entity, await self.apply(Update(spec, values, changes, expected_version, idempotency_key)))
 
     async def delete(
         self,
@@ -353,29 +375,29 @@ class Database:
         idempotency_key: str | None = None,
         **parts: Any,
     ) -> None:
-        """Removes the record with this id, if there is one."""
+        """Delete the record with this id, if it exists."""
         spec = self.catalog.entity(entity)
-        values = written_key(spec, id, parts)
-        asked = expected_version is not None or idempotency_key is not None
-        if asked or spec.is_constrained or spec.children or spec.current is not None:
+        values = parse_written_key(spec, id, parts)
+        has_conditions = expected_version is not None or idempotency_key is not None
+        if has_conditions or spec.is_constrained or spec.children or spec.current is not None:
             await self.apply(Remove(spec, values, expected_version, idempotency_key))
         else:
-            await delete_unbound(self.store, spec, values, self.tenant)
+            await delete_unconstrained(self.store, spec, values, self.tenant)
 
 
-def _decides_alone(entity: EntitySpec) -> bool:
-    """Whether a single record is put by a transaction, so that no other server gives its id another home meanwhile."""
+def _needs_transaction(entity: EntitySpec) -> bool:
+    """Return whether a put needs a transaction, so that no concurrent writer stores the id in another shard."""
     return len(entity.space.generations) > 1 and entity.current is None
 
 
-def _as_given(what: E | type[E], answer: Entity | None) -> E:
-    """The record that was written, of the class that was asked for."""
-    model = what if isinstance(what, type) else type(what)
-    assert isinstance(answer, model), "the catalog's entity is made by its own class"
-    return answer
+def _narrow_type(source: E | type[E], record: Entity | None) -> E:
+    """Return a written record with the class of its source."""
+    model = source if isinstance(source, type) else type(source)
+    assert isinstance(record, model), "the catalog has one class for each entity"
+    return record
 
 
 def first_of(page: Page[Any]) -> Entity | None:
-    """The only record that was asked for, if there is one."""
-    found: Sequence[Entity] = page.items
-    return found[0] if found else None
+    """Return the first record of a page, or None."""
+    records: Sequence[Entity] = page.items
+    return records[0] if records else None

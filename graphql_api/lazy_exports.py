@@ -1,4 +1,4 @@
-"""Resolves the exports of a package on first use, so that importing the package stays cheap."""
+"""Resolve the exports of a package on first use, so that importing the package is fast."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose exports live in these modules, by name."""
+    """Return the `__getattr__` of a package whose exports are defined in these modules, by name."""
 
     def resolve(name: str) -> Any:
         if name not in modules:

@@ -53,6 +53,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(replay(config))
 
 
+class FailureNames:
+    """Writes the name of each failing test when it fails, not only at the end of the run."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._reporter.ensure_newline()
+            self._reporter.write_line(f"FAILED {report.nodeid} ({report.when})", red=True)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Registers the plugin in the first process of a run; workers have no terminal."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(FailureNames(reporter))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves the deep tests out of a quick run, and says so."""
     if config.getoption("--deep"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.stores import WrappedStore
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class LevelStore(WrappedStore):
         self._running = 0
         self._watcher: Task[None] | None = None
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         return await self._in_turn(Call(reads=tuple(reads)), super().read_ranges(reads, want))
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:

@@ -13,12 +13,12 @@ from graphql_api.storage.values import (
     Item,
     Key,
     RangeRead,
-    ReadAnswer,
+    ReadResult,
     Row,
     RowPage,
     ScanPage,
     TableDefinition,
-    TogetherWrite,
+    TransactionWrite,
     Write,
 )
 
@@ -29,7 +29,7 @@ class WrappedStore:
     def __init__(self, inner: Store) -> None:
         self.inner = inner
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         return await self.inner.read_ranges(reads, want)
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
@@ -38,7 +38,7 @@ class WrappedStore:
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
         return await self.inner.write(writes)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         await self.inner.write_together(writes, token)
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
@@ -87,8 +87,8 @@ class ReadByRead(WrappedStore):
         super().__init__(inner)
         self.most = most
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
-        answers: list[ReadAnswer] = []
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        answers: list[ReadResult] = []
         for read in reads:
             # A filter may test attributes that are not asked for.
             all_of_it = read if read.filter is None else replace(read, filter=None, attributes=None)
@@ -110,7 +110,7 @@ class Between(WrappedStore):
         super().__init__(inner)
         self.action: Callable[[], Awaitable[None]] | None = None
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         answers = await super().read_ranges(reads, want)
         action, self.action = self.action, None
         if action is not None:
@@ -125,7 +125,7 @@ class FailingStore(WrappedStore):
         super().__init__(inner)
         self.fails = fails
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         failures = {at: _failure(read) for at, read in enumerate(reads) if self.fails(read)}
         answers = iter(
             await self.inner.read_ranges([read for at, read in enumerate(reads) if at not in failures], want)
@@ -160,7 +160,7 @@ class CountingStore(WrappedStore):
         super().__init__(inner)
         self.counts = Counts()
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         self.counts.rounds += 1
         self.counts.reads += len(reads)
         self.counts.hash_keys += [read.hash_key for read in reads]
@@ -176,7 +176,7 @@ class CountingStore(WrappedStore):
         self.counts.writes += len(writes)
         return await super().write(writes)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         self.counts.writes += len(writes)
         await super().write_together(writes, token)
 
@@ -188,14 +188,14 @@ class CountingStore(WrappedStore):
 class Unfiltered(WrappedStore):
     """Tests nothing of a filter, as an engine may: the caller tests everything."""
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         return await super().read_ranges([replace(read, filter=None) for read in reads], want)
 
 
 class Stingy(WrappedStore):
     """Answers no attribute that was not asked for, but for the keys; an engine may answer more."""
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         answers = await super().read_ranges(reads, want)
         definition = await self.inner.describe()
         assert definition is not None

@@ -19,8 +19,8 @@ from graphql_api.cli.doctor_checks import version_of
 
 app = typer.Typer(
     name="shardql",
-    epilog="A catalog is named as MODULE:CATALOG, for instance graphql_api.examples.users:catalog; a store by a URL: "
-    "sqlite:///relative.db, sqlite:////absolute.db or dynamodb://table?region=eu-west-1.",
+    epilog="A catalog is named as MODULE:CATALOG, for example graphql_api.examples.users:catalog. A store is named by "
+    "a URL: sqlite:///relative.db, sqlite:////absolute.db or dynamodb://table?region=eu-west-1.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,8 +28,8 @@ app = typer.Typer(
 )
 
 
-def _tell_version(*, wanted: bool) -> None:
-    if wanted:
+def _print_version(*, requested: bool) -> None:
+    if requested:
         typer.echo(f"shardql {version_of('shardql')}")
         raise typer.Exit
 
@@ -39,7 +39,7 @@ def shardql(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_tell_version, help="Tell the version, and nothing else."),
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Exact search over any number of shards of a single-table database, declared once in Python."""

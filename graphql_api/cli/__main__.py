@@ -1,4 +1,4 @@
-"""`python -m graphql_api.cli` is `shardql`."""
+"""Runs `shardql` as `python -m graphql_api.cli`."""
 
 from graphql_api.cli import app
 

@@ -1,116 +1,123 @@
-"""What `shardql doctor` says of the credentials that a server takes."""
+"""The checks of `shardql doctor` for the credentials that a server accepts."""
 
 import stat
 import time
 
-from graphql_api.cli.doctor_report import Examination
-from graphql_api.server import Settings, variable
+from graphql_api.cli.doctor_report import DoctorReport
+from graphql_api.server import Settings, variable_name
 from graphql_api.server.auth import (
     HMAC,
+    JwksUnavailable,
     KeySet,
-    KeysUnavailable,
-    algorithms_of,
-    credential_mistakes,
-    credentials_in_words,
-    issuer_of,
-    load_from,
+    accepted_algorithms,
+    configured_issuer,
+    credential_problems,
+    describe_credentials,
+    jwks_loader,
     read_api_keys_file,
-    read_keys_at_start,
+    read_jwks_file,
 )
 
-ABOUT = "callers"
+TOPIC = "callers"
 
 
-async def examine_credentials(found: Examination, settings: Settings) -> None:
-    """Looks at who can ask, at the keys of the issuer, and at the file of API keys."""
-    if any(credential_mistakes(settings)):
-        return  # the settings are told of them
-    issuer = issuer_of(settings)
-    found.fine(ABOUT, f"Whom the server knows: {credentials_in_words(settings)}.")
+async def check_credentials(report: DoctorReport, settings: Settings) -> None:
+    """Check the accepted callers, the keys of the issuer, and the file of API keys."""
+    if any(credential_problems(settings)):
+        return  # Reported with the settings already.
+    issuer = configured_issuer(settings)
+    report.add_ok(TOPIC, f"Accepted callers: {describe_credentials(settings)}.")
     if issuer is not None:
-        _claims(found, settings, issuer.name)
-        await _keys(found, settings, issuer.jwks)
-    _api_keys(found, settings)
+        _check_claims(report, settings, issuer.name)
+        await _check_jwks(report, settings, issuer.jwks)
+    _check_api_keys(report, settings)
     if settings.production and issuer is None and settings.api_keys_file is None:
-        _nobody(found, settings)
+        _check_anonymous_only(report, settings)
 
 
-def _claims(found: Examination, settings: Settings, issuer: str | None) -> None:
+def _check_claims(report: DoctorReport, settings: Settings, issuer: str | None) -> None:
     if issuer is None:
-        found.finding(
-            ABOUT, "Tokens of any issuer are taken whose key is in the set.", f"Set {variable('jwt_issuer')}."
+        report.add_finding(
+            TOPIC,
+            "Tokens of any issuer are accepted if their key is in the key set.",
+            f"Set {variable_name('jwt_issuer')}.",
         )
     if not settings.jwt_audiences:
-        found.finding(
-            ABOUT,
-            "Tokens that the issuer made for any other service are taken here too.",
-            f"Set {variable('jwt_audiences')} to what its tokens for this service name.",
+        report.add_finding(
+            TOPIC,
+            "Tokens that the issuer created for other services are accepted too.",
+            f"Set {variable_name('jwt_audiences')} to the audience of this service.",
         )
 
 
-async def _keys(found: Examination, settings: Settings, jwks: str) -> None:
-    with found.about(ABOUT):
-        keys = read_keys_at_start(settings)
+async def _check_jwks(report: DoctorReport, settings: Settings, jwks: str) -> None:
+    with report.errors_as_failures(TOPIC):
+        keys = read_jwks_file(settings)
         if keys is None:
-            keys = await _fetched(found, settings, jwks)
+            keys = await _fetch_jwks(report, settings, jwks)
         if keys is not None:
-            _usable(found, settings, jwks, keys)
+            _check_keys(report, settings, jwks, keys)
 
 
-async def _fetched(found: Examination, settings: Settings, jwks: str) -> KeySet | None:
-    begun = time.monotonic()
+async def _fetch_jwks(report: DoctorReport, settings: Settings, jwks: str) -> KeySet | None:
+    started = time.monotonic()
     try:
-        keys = await load_from(jwks, algorithms_of(settings))()
-    except KeysUnavailable as problem:
-        found.finding(ABOUT, f"{jwks} gives no keys: {problem}", "Until it does, no bearer token is accepted.")
+        keys = await jwks_loader(jwks, accepted_algorithms(settings))()
+    except JwksUnavailable as error:
+        report.add_finding(TOPIC, f"{jwks} is unavailable: {error}", "Until it responds, no bearer token is accepted.")
         return None
-    found.fine(ABOUT, f"{jwks} answers in {(time.monotonic() - begun) * 1000:,.0f} ms.")
+    report.add_ok(TOPIC, f"{jwks} responds in {(time.monotonic() - started) * 1000:,.0f} ms.")
     return keys
 
 
-def _usable(found: Examination, settings: Settings, jwks: str, keys: KeySet) -> None:
-    served = sorted({name for key in keys.keys for name in key.algorithms})
-    others = f" Of other kinds or too weak: {keys.skipped}." if keys.skipped else ""
+def _check_keys(report: DoctorReport, settings: Settings, jwks: str, keys: KeySet) -> None:
+    supported = sorted({name for key in keys.keys for name in key.algorithms})
+    skipped = f" Of other types or too weak: {keys.skipped}." if keys.skipped else ""
     if keys.keys:
-        found.fine(ABOUT, f"Keys of {jwks} that can be used: {len(keys.keys)}, for {', '.join(served)}.{others}")
+        report.add_ok(TOPIC, f"Usable keys of {jwks}: {len(keys.keys)}, for {', '.join(supported)}.{skipped}")
     else:
-        found.finding(
-            ABOUT, f"No key of {jwks} can be used.{others}", "Until there is one, no bearer token is accepted."
+        report.add_finding(
+            TOPIC, f"No key of {jwks} is usable.{skipped}", "Until there is one, no bearer token is accepted."
         )
-    unserved = sorted(set(settings.jwt_algorithms) - set(served))
-    if keys.keys and unserved:
-        found.note(ABOUT, f"No key serves {', '.join(unserved)}.", f"Leave it out of {variable('jwt_algorithms')}.")
-    if not set(served).isdisjoint(HMAC):
-        found.note(
-            ABOUT,
-            "Whoever can check a token that is signed by a secret can make one.",
-            "Keep the file of keys to this server and the issuer, or let the issuer sign by RS256 or ES256.",
+    unsupported = sorted(set(settings.jwt_algorithms) - set(supported))
+    if keys.keys and unsupported:
+        report.add_note(
+            TOPIC, f"No key supports {', '.join(unsupported)}.", f"Remove it from {variable_name('jwt_algorithms')}."
+        )
+    if not set(supported).isdisjoint(HMAC):
+        report.add_note(
+            TOPIC,
+            "Anyone who can verify a token signed with a secret can also create one.",
+            "Share the key file only with the issuer, or let the issuer sign with RS256 or ES256.",
         )
 
 
-def _api_keys(found: Examination, settings: Settings) -> None:
+def _check_api_keys(report: DoctorReport, settings: Settings) -> None:
     path = settings.api_keys_file
     if path is None:
         return
-    with found.about(ABOUT):
+    with report.errors_as_failures(TOPIC):
         keys = read_api_keys_file(settings)
         assert keys is not None
-        found.fine(ABOUT, f"API keys in {path}: {len(keys.keys)}.")
+        report.add_ok(TOPIC, f"API keys in {path}: {len(keys.keys)}.")
         plain = sum(key.is_plain for key in keys.keys)
         if plain and stat.S_IMODE(path.stat().st_mode) & stat.S_IROTH:
-            found.finding(ABOUT, f"Every user of this machine may read {path}.", f"Run chmod 600 {path}.")
+            report.add_finding(TOPIC, f"Every user of this machine can read {path}.", f"Run chmod 600 {path}.")
         if plain:
-            found.note(
-                ABOUT,
-                f"API keys that can be read in the file: {plain}.",
-                'Keep digests instead, as "sha256": `printf %s KEY | sha256sum` makes one.',
+            report.add_note(
+                TOPIC,
+                f"API keys stored in plain text: {plain}.",
+                'Store digests instead, as "sha256": `printf %s KEY | sha256sum` computes one.',
             )
 
 
-def _nobody(found: Examination, settings: Settings) -> None:
-    """Settings that ask for somebody, where everybody is nobody."""
-    remedy = f"Set {variable('jwks')}, {variable('cognito_user_pool')} or {variable('api_keys_file')}, or leave it out."
+def _check_anonymous_only(report: DoctorReport, settings: Settings) -> None:
+    """Report settings that need authenticated callers, if the server accepts only anonymous ones."""
+    variables = ", ".join(map(variable_name, ("jwks", "cognito_user_pool")))
+    remedy = f"Set {variables} or {variable_name('api_keys_file')}, or remove the setting."
     if settings.tenant_claim is not None:
-        found.finding(ABOUT, f"{variable('tenant_claim')} asks for a tenant, which nobody can have.", remedy)
+        report.add_finding(
+            TOPIC, f"{variable_name('tenant_claim')} requires a tenant, which no caller can have.", remedy
+        )
     if settings.explain_groups:
-        found.finding(ABOUT, f"{variable('explain_groups')} names groups, in which nobody can be.", remedy)
+        report.add_finding(TOPIC, f"{variable_name('explain_groups')} names groups, which no caller can have.", remedy)

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and errors told in words."""
+"""Exit codes of the commands, and error reporting on the error stream."""
 
 import sys
 from collections.abc import Iterator
@@ -14,42 +14,41 @@ USAGE = 2
 STORE = 3
 CATALOG = 4
 INTERRUPTED = 130
-"""what shells expect of a command that Ctrl-C ended"""
+"""The code that shells expect of a command stopped by Ctrl-C."""
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
-    """Turns what can go wrong for a user into a message and an exit code; a traceback is left for mistakes of ours."""
+def report_errors() -> Iterator[None]:
+    """Turn expected errors into a message and an exit code. Internal errors keep their traceback."""
     try:
         yield
-    except ShardQLError as problem:
-        raise failed(problem.message, exit_code(problem)) from problem
+    except ShardQLError as error:
+        raise error_exit(error.message, exit_code(error)) from error
     except KeyboardInterrupt:
-        raise failed("stopped.", INTERRUPTED) from None
-    except BrokenPipeError:  # whoever read our output has seen enough: typer ends quietly
+        raise error_exit("stopped.", INTERRUPTED) from None
+    except BrokenPipeError:  # The reader of the output has closed it: typer exits silently.
         raise
-    except OSError as problem:
-        raise failed(
-            f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem), USAGE
-        ) from problem
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise error_exit(message, USAGE) from error
 
 
-def failed(message: str, code: int) -> typer.Exit:
-    """Says what went wrong on the error stream; raise what it returns."""
+def error_exit(message: str, code: int) -> typer.Exit:
+    """Print a message to the error stream, and return the exception for the caller to raise."""
     typer.echo(f"shardql: {message}", err=True)
     return typer.Exit(code)
 
 
-def exit_code(problem: ShardQLError) -> int:
-    """The exit code of a command that ends with this error."""
-    if isinstance(problem, StoreError):
+def exit_code(error: ShardQLError) -> int:
+    """Return the exit code of a command that ends with this error."""
+    if isinstance(error, StoreError):
         return STORE
-    if isinstance(problem, InvalidCatalog | UnknownEntity) or problem.argument == "catalog":
+    if isinstance(error, InvalidCatalog | UnknownEntity) or error.argument == "catalog":
         return CATALOG
     return USAGE
 
 
-def print_anywhere() -> None:
-    """Lets a terminal of any age print what it can, and question marks for the rest."""
+def replace_unencodable_output() -> None:
+    """Print question marks for characters that the encoding of the terminal lacks, instead of failing."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""Pages and plans of searches as people read them: a table of records, and what finding them takes."""
+"""Prints pages and plans of searches: a table of records, and the explain output line by line."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,14 +15,14 @@ from graphql_api.query.execution import Page
 
 
 def print_page(console: Console, title: str, entity: EntitySpec, columns: Sequence[str], page: Page[Any]) -> None:
-    """Prints a page under its title, with these properties and its explain."""
+    """Print a page with a title, these properties, and its explain output."""
     properties = [entity.properties[name] for name in columns]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for part in properties:
         table.add_column(part.stored, no_wrap=True)
     for record in page.items:
         table.add_row(*(Text(_cell(part, getattr(record, part.name))) for part in properties))
-    console.print(Group(Text(title, style="bold"), table, _explained(page)))
+    console.print(Group(Text(title, style="bold"), table, _explain_grid(page)))
     console.print()
 
 
@@ -34,8 +34,8 @@ def _cell(part: PropertySpec, value: Any) -> str:
     return str(value)
 
 
-def _explained(page: Page[Any]) -> Table:
-    return _grid({**_facts(page.explain), "nextToken": page.next_token or "null: nothing is left"})
+def _explain_grid(page: Page[Any]) -> Table:
+    return _grid({**_explain_facts(page.explain), "nextToken": page.next_token or "null: this is the last page"})
 
 
 def _grid(facts: Mapping[str, str]) -> Table:
@@ -47,8 +47,8 @@ def _grid(facts: Mapping[str, str]) -> Table:
     return grid
 
 
-def _facts(explain: Mapping[str, Any]) -> dict[str, str]:
-    """The explain of a page, line by line."""
+def _explain_facts(explain: Mapping[str, Any]) -> dict[str, str]:
+    """Return the explain output of a page as labelled lines."""
     read = explain["read"]
     return {
         **plan_facts(explain),
@@ -58,21 +58,21 @@ def _facts(explain: Mapping[str, Any]) -> dict[str, str]:
 
 
 def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
-    """What a plan says of where a search looks, line by line."""
+    """Return the indexes, key ranges and shards of a plan as labelled lines."""
     facts = {"why": plan["why"]} if "why" in plan else {}
     members = plan.get("indexes", [plan])
     for number, member in enumerate(members, 1):
-        which = f" {number}" if len(members) > 1 else ""
+        suffix = f" {number}" if len(members) > 1 else ""
         bounds, physical = member["range"], member["physicalIndex"] or "the table itself"
         direction = ", reversed" if plan["reverse"] else ""
-        facts[f"index{which}"] = f"{member['index']} ({physical}), by {', '.join(member['order'])}{direction}"
-        facts[f"range{which}"] = f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}"
-    facts["shards"] = f"{plan['shards']}: {_listed(plan['hashKeys'])}"
+        facts[f"index{suffix}"] = f"{member['index']} ({physical}), by {', '.join(member['order'])}{direction}"
+        facts[f"range{suffix}"] = f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}"
+    facts["shards"] = f"{plan['shards']}: {_abbreviate(plan['hashKeys'])}"
     return {**facts, **_further_facts(plan)}
 
 
 def _further_facts(plan: Mapping[str, Any]) -> dict[str, str]:
-    """What becomes of the rows that are found."""
+    """Return how the plan filters, sorts and fetches rows, as labelled lines."""
     facts = {}
     if "filter" in plan:
         tested = plan["filter"]
@@ -81,15 +81,15 @@ def _further_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     if "sortedBy" in plan:
         facts["sorted by"] = plan["sortedBy"]
     if "fetchesRecords" in plan:
-        facts["fetches"] = "the records by key, since the index does not carry all that is needed"
+        facts["fetches"] = "the records by key, since the index is not covering"
     return facts
 
 
 def print_facts(console: Console, title: str, facts: Mapping[str, str]) -> None:
-    """Prints facts line by line under their title."""
+    """Print labelled lines with a title."""
     console.print(Group(Text(title, style="bold"), _grid(facts)))
     console.print()
 
 
-def _listed(hash_keys: Sequence[str]) -> str:
+def _abbreviate(hash_keys: Sequence[str]) -> str:
     return ", ".join(hash_keys) if len(hash_keys) <= 4 else f"{', '.join(hash_keys[:3])} … {hash_keys[-1]}"

@@ -1,4 +1,4 @@
-"""Progress bars; they stand on the error stream and only where a person looks at it."""
+"""Progress bars on the error stream, shown only on a terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from graphql_api.ops import LoadProgress
 
 @contextmanager
 def file_bar(file: Path) -> Iterator[Callable[[LoadProgress], None]]:
-    """Bytes of the file, records a second, and how many lines were rejected."""
+    """Show the bytes read of a file, the records per second and the number of rejected lines."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -23,17 +23,18 @@ def file_bar(file: Path) -> Iterator[Callable[[LoadProgress], None]]:
     )
     with _bar(*columns) as bar:
         task = bar.add_task(file.name, total=file.stat().st_size, records=0, rate=0, rejected=0)
-        started, before = time.monotonic(), -1
+        started = time.monotonic()
+        written_before = -1
 
         def show(progress: LoadProgress) -> None:
-            nonlocal before
-            if before < 0:
-                before = progress.written  # by an earlier load, which was stopped
+            nonlocal written_before
+            if written_before < 0:
+                written_before = progress.written  # Written by an earlier load that was stopped.
             bar.update(
                 task,
                 completed=progress.offset,
                 records=progress.written,
-                rate=(progress.written - before) / max(time.monotonic() - started, 0.001),
+                rate=(progress.written - written_before) / max(time.monotonic() - started, 0.001),
                 rejected=progress.rejected,
             )
 
@@ -42,7 +43,7 @@ def file_bar(file: Path) -> Iterator[Callable[[LoadProgress], None]]:
 
 @contextmanager
 def sample_bar() -> Iterator[Callable[[int], None]]:
-    """Records that were written, and how many a second."""
+    """Show the number of records written, and the records per second."""
     columns = (
         TextColumn("sample data"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Sample data, which the module of a catalog may offer as `sample(count)`."""
+"""Sample data, which the module of a catalog may provide as `sample(count)`."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -8,27 +8,27 @@ from graphql_api.errors import InvalidValue
 from graphql_api.model import Entity
 
 
-def offers_samples(address: str) -> bool:
-    """Whether the module of a loaded catalog makes up records."""
+def has_sample_data(address: str) -> bool:
+    """Return whether the module of a loaded catalog provides sample data."""
     return callable(_sample_function(address))
 
 
 async def sample_records(address: str, count: int) -> AsyncIterator[Entity]:
-    """The records that the module of a loaded catalog makes up; `sample` may be a generator of either kind."""
-    make = _sample_function(address)
-    if not callable(make):
+    """Yield the sample records of the module of a loaded catalog. `sample` may be a sync or an async generator."""
+    generate = _sample_function(address)
+    if not callable(generate):
         module_name = address.partition(":")[0]
         raise InvalidValue(
-            f"Module {module_name!r} offers no sample data: define sample(count) there, which yields records, or load "
-            "a file.",
+            f"Module {module_name!r} provides no sample data: define sample(count) there, which yields records, or "
+            "load a file.",
             argument="catalog",
         )
-    made: Any = make(count)
-    if hasattr(made, "__aiter__"):
-        async for record in made:
+    records: Any = generate(count)
+    if hasattr(records, "__aiter__"):
+        async for record in records:
             yield record
     else:
-        for record in made:
+        for record in records:
             yield record
 
 

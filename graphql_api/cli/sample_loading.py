@@ -1,105 +1,106 @@
-"""Writes sample records in batches, with a count of what was written."""
+"""Writes sample records in batches."""
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
-from graphql_api.cli.sample_data import offers_samples, sample_records
+from graphql_api.cli.sample_data import has_sample_data, sample_records
 from graphql_api.database import Database
 from graphql_api.model import Entity
-from graphql_api.ops import BATCH, PutMany, put_patiently
+from graphql_api.ops import DEFAULT_BATCH_SIZE, PutMany, put_with_retries
 
-LOOKED_FOR_AT_ONCE = 100
-ORDINARY: Mapping[type[Entity], PutMany] = {}
+LOOKUP_BATCH_SIZE = 100
+NO_WRITERS: Mapping[type[Entity], PutMany] = {}
 
 
-async def fill(
+async def write_samples(
     db: Database,
     records: AsyncIterator[Entity],
     batch: int,
     show: Callable[[int], object],
-    put: Mapping[type[Entity], PutMany] = ORDINARY,
+    writers: Mapping[type[Entity], PutMany] = NO_WRITERS,
 ) -> Counter[str]:
-    """Writes the records in their order, as far as one entity allows; counts them by entity.
+    """Write the records in batches, and return the number of records by entity.
 
-    `put`: what writes the records of an entity, where it is something else than ordinary.
+    Within a batch, records are grouped by entity. `writers` replaces the default `put_many` for some entities.
     """
     written: Counter[str] = Counter()
-    waiting: dict[type[Entity], list[Entity]] = {}
-    held = 0
+    pending: dict[type[Entity], list[Entity]] = {}
+    pending_count = 0
     async for record in records:
-        waiting.setdefault(type(record), []).append(record)
-        held += 1
-        if held >= batch:
-            await _write(db, waiting, written, put)
+        pending.setdefault(type(record), []).append(record)
+        pending_count += 1
+        if pending_count >= batch:
+            await _write_batch(db, pending, written, writers)
             show(written.total())
-            waiting, held = {}, 0
-    await _write(db, waiting, written, put)
+            pending, pending_count = {}, 0
+    await _write_batch(db, pending, written, writers)
     show(written.total())
     return written
 
 
-async def fill_once(db: Database, address: str, count: int, show: Callable[[int], object]) -> int:
-    """Writes the sample of a catalog's module unless it is there to its last record; the number of records written.
+async def write_samples_once(db: Database, address: str, count: int, show: Callable[[int], object]) -> int:
+    """Write the sample data of a catalog, unless it is complete. Return the number of records written.
 
-    What stands there is left as it is, changed or not: a sample that was broken off is only completed.
+    Records whose id exists already are never changed. After an interrupted run, only missing records are written.
     """
     first: Entity | None = None
     last: dict[type[Entity], Entity] = {}
     async for record in sample_records(address, count):
         first = first or record
         last[type(record)] = record
-    if first is None or all(await _stand(db, last.values())):
+    if first is None or all(await _exist(db, last.values())):
         return 0
-    begun = any(await _stand(db, [first]))
+    is_partial = any(await _exist(db, [first]))
     records = sample_records(address, count)
-    return (await fill(db, _missing(db, records) if begun else records, BATCH, show)).total()
+    missing = _missing_records(db, records) if is_partial else records
+    return (await write_samples(db, missing, DEFAULT_BATCH_SIZE, show)).total()
 
 
 async def stored_samples(db: Database, address: str, count: int = 20) -> list[Entity]:
-    """Some records of the store, where the module of a catalog can say how to find any."""
-    if not offers_samples(address):
+    """Return some sample records that are stored. The result is empty if the module provides no sample data."""
+    if not has_sample_data(address):
         return []
     records = [record async for record in sample_records(address, count)]
-    stand = await _stand(db, records)
-    return [record for record, stands in zip(records, stand, strict=True) if stands]
+    return [record for record, exists in zip(records, await _exist(db, records), strict=True) if exists]
 
 
-async def _missing(db: Database, records: AsyncIterator[Entity]) -> AsyncIterator[Entity]:
-    """Those of the records that do not stand in the store."""
-    held: list[Entity] = []
+async def _missing_records(db: Database, records: AsyncIterator[Entity]) -> AsyncIterator[Entity]:
+    """Yield the records that are not stored."""
+    batch: list[Entity] = []
     async for record in records:
-        held.append(record)
-        if len(held) >= LOOKED_FOR_AT_ONCE:
-            for missing in await _not_there(db, held):
+        batch.append(record)
+        if len(batch) >= LOOKUP_BATCH_SIZE:
+            for missing in await _not_stored(db, batch):
                 yield missing
-            held = []
-    for missing in await _not_there(db, held):
+            batch = []
+    for missing in await _not_stored(db, batch):
         yield missing
 
 
-async def _not_there(db: Database, records: list[Entity]) -> list[Entity]:
-    return [record for record, stands in zip(records, await _stand(db, records), strict=True) if not stands]
+async def _not_stored(db: Database, records: list[Entity]) -> list[Entity]:
+    return [record for record, exists in zip(records, await _exist(db, records), strict=True) if not exists]
 
 
-async def _stand(db: Database, records: Iterable[Entity]) -> list[bool]:
-    """Whether there is a record with the id of each."""
+async def _exist(db: Database, records: Iterable[Entity]) -> list[bool]:
+    """Return for each record whether a record with its id is stored."""
 
-    async def stands(record: Entity) -> bool:
+    async def exists(record: Entity) -> bool:
         spec = db.catalog.entity(type(record))
-        return await db.record(spec, None, {part.name: getattr(record, part.name) for part in spec.primary}) is not None
+        key = {part.name: getattr(record, part.name) for part in spec.primary_key}
+        return await db.record(spec, None, key) is not None
 
-    return list(await asyncio.gather(*map(stands, records)))
+    return list(await asyncio.gather(*map(exists, records)))
 
 
-async def _write(
+async def _write_batch(
     db: Database,
-    waiting: dict[type[Entity], list[Entity]],
+    pending: dict[type[Entity], list[Entity]],
     written: Counter[str],
-    put: Mapping[type[Entity], PutMany],
+    writers: Mapping[type[Entity], PutMany],
 ) -> None:
-    for model, records in waiting.items():
-        for problem in await put_patiently(put.get(model, db.put_many), records):
-            if problem is not None:
-                raise problem
+    for model, records in pending.items():
+        for error in await put_with_retries(writers.get(model, db.put_many), records):
+            if error is not None:
+                raise error
         written[model.__name__] += len(records)

@@ -1,7 +1,12 @@
 """Codecs for scalars, keys and record keys: every encoding that is stored or sent to a client."""
 
-from graphql_api.codecs.base64url import from_text, to_text
-from graphql_api.codecs.composite_ids import join_outside, split_outside, split_outside_prefix, split_outside_start
+from graphql_api.codecs.base64url import base64url_decode, base64url_encode
+from graphql_api.codecs.composite_ids import (
+    format_composite_id,
+    parse_composite_id,
+    parse_id_prefix,
+    parse_leading_id_parts,
+)
 from graphql_api.codecs.hash_keys import hash_key, parse_hash_key
 from graphql_api.codecs.key_ranges import (
     MAX_KEY_BYTES,
@@ -14,18 +19,18 @@ from graphql_api.codecs.key_ranges import (
     RangeValue,
     decode_tuple,
     encode_tuple,
-    range_of,
+    encoded_range,
     raw_range,
 )
-from graphql_api.codecs.key_segments import SEP, join, readable, segment
+from graphql_api.codecs.key_segments import SEP, join_segments, key_segment, readable_key
 from graphql_api.codecs.number_codecs import DecimalNumber, Float64, Int32, Int64, Timestamp, TimestampMs
-from graphql_api.codecs.record_key import LAST_GENERATION, RecordKey, RecordKeySeal, check_origin
-from graphql_api.codecs.scalar_codec import Codec, shown
+from graphql_api.codecs.record_key import MAX_GENERATION, RecordKey, RecordKeySeal, check_origin
+from graphql_api.codecs.scalar_codec import Codec, short_repr
 from graphql_api.codecs.text_codecs import Boolean, EnumCodec, Text, Uuid, enum_problem
 from graphql_api.codecs.time_codecs import Date, DateTime, Duration
 
 __all__ = [
-    "LAST_GENERATION",
+    "MAX_GENERATION",
     "MAX_KEY_BYTES",
     "SEP",
     "Between",
@@ -51,22 +56,22 @@ __all__ = [
     "Timestamp",
     "TimestampMs",
     "Uuid",
+    "base64url_decode",
+    "base64url_encode",
     "check_origin",
     "decode_tuple",
     "encode_tuple",
+    "encoded_range",
     "enum_problem",
-    "from_text",
+    "format_composite_id",
     "hash_key",
-    "join",
-    "join_outside",
+    "join_segments",
+    "key_segment",
+    "parse_composite_id",
     "parse_hash_key",
-    "range_of",
+    "parse_id_prefix",
+    "parse_leading_id_parts",
     "raw_range",
-    "readable",
-    "segment",
-    "shown",
-    "split_outside",
-    "split_outside_prefix",
-    "split_outside_start",
-    "to_text",
+    "readable_key",
+    "short_repr",
 ]

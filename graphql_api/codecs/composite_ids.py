@@ -1,67 +1,72 @@
-"""A composite id as one text, as people and clients write it: `prod/orders`.
+"""Text form of composite ids, as clients write them: `prod/orders`.
 
-Inside, a composite is segments; outside, its parts stand between separators, and a separator or `%` within a part is
-percent-escaped. A single part is never escaped.
+Keys hold a composite id as segments. The text form joins the parts with a separator.
+A separator or `%` within a part is percent-escaped. An id of a single part is never escaped.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from graphql_api.codecs.scalar_codec import Codec, shown
+from graphql_api.codecs.scalar_codec import Codec, short_repr
 from graphql_api.codecs.text_codecs import Text
 from graphql_api.errors import EmptyKey, InvalidValue
 
 
-def join_outside(values: Sequence[Any], codecs: Sequence[Codec[Any]], separator: str) -> str:
-    """The parts of an id as one text."""
+def format_composite_id(values: Sequence[Any], codecs: Sequence[Codec[Any]], separator: str) -> str:
+    """Format the parts of an id as one string."""
     texts = [codec.format(value) for codec, value in zip(codecs, values, strict=True)]
     if len(texts) == 1:
         return texts[0]
     return separator.join(_escape(text, separator) for text in texts)
 
 
-def split_outside(given: Any, codecs: Sequence[Codec[Any]], separator: str) -> list[Any]:
-    """All parts of an id; a single one may also be given as the value it is."""
+def parse_composite_id(id_value: Any, codecs: Sequence[Codec[Any]], separator: str) -> list[Any]:
+    """Parse all parts of an id. An id of a single part may also be a value of its type instead of a string."""
     if len(codecs) == 1:
-        only = codecs[0]
-        return [only.parse(given) if isinstance(given, str) and not isinstance(only, Text) else only.check(given)]
-    values = split_outside_start(given, codecs, separator)
+        codec = codecs[0]
+        is_formatted = isinstance(id_value, str) and not isinstance(codec, Text)
+        return [codec.parse(id_value) if is_formatted else codec.check(id_value)]
+    values = parse_leading_id_parts(id_value, codecs, separator)
     if len(values) < len(codecs):
         raise InvalidValue(
-            f"{shown(given)} has {len(values)} of {len(codecs)} parts: write them all, with {separator!r} between."
+            f"{short_repr(id_value)} has {len(values)} of {len(codecs)} parts: "
+            f"write all of them, separated by {separator!r}."
         )
     if "" in values:
-        raise EmptyKey(f"{shown(given)} has an empty part, and empty keys hold no records: give a text for each part.")
+        raise EmptyKey(f"{short_repr(id_value)} has an empty part. Keys cannot be empty: write a value for each part.")
     return values
 
 
-def split_outside_start(given: Any, codecs: Sequence[Codec[Any]], separator: str) -> list[Any]:
-    """The first parts of an id, as many as are written."""
-    return [codec.parse(text) for codec, text in zip(codecs, _parts(given, codecs, separator), strict=False)]
+def parse_leading_id_parts(id_value: Any, codecs: Sequence[Codec[Any]], separator: str) -> list[Any]:
+    """Parse an id whose last parts may be missing. Return the parts that are present."""
+    return [codec.parse(text) for codec, text in zip(codecs, _split(id_value, codecs, separator), strict=False)]
 
 
-def split_outside_prefix(given: Any, codecs: Sequence[Codec[Any]], separator: str) -> tuple[list[Any], str]:
-    """The parts that are whole, and the beginning of the next one (maybe nothing), which must be a text."""
-    if given == "":
+def parse_id_prefix(prefix: Any, codecs: Sequence[Codec[Any]], separator: str) -> tuple[list[Any], str]:
+    """Parse a prefix of an id into its complete parts and the prefix of the next part, which must be text."""
+    if prefix == "":
         return [], ""
-    *whole, start = _parts(given, codecs, separator)
-    codec = codecs[len(whole)]
-    if start and not isinstance(codec, Text):
-        raise InvalidValue(f"{shown(start)} would be the beginning of a {codec.name}, and only texts have beginnings.")
-    return [codec.parse(text) for codec, text in zip(codecs, whole, strict=False)], start
-
-
-def _parts(given: Any, codecs: Sequence[Codec[Any]], separator: str) -> list[str]:
-    if not isinstance(given, str):
+    *complete, rest = _split(prefix, codecs, separator)
+    codec = codecs[len(complete)]
+    if rest and not isinstance(codec, Text):
         raise InvalidValue(
-            f"{shown(given)} is given for an id of {len(codecs)} parts: give one text with {separator!r} between them."
+            f"{short_repr(rest)} is a prefix of a {codec.name}, and only text supports prefixes. Write the whole part."
         )
-    if not given:
-        raise EmptyKey("The id is empty, and empty keys hold no records: give a text.")
-    texts = [_unescape(text, separator) for text in given.split(separator)]
+    return [codec.parse(text) for codec, text in zip(codecs, complete, strict=False)], rest
+
+
+def _split(id_value: Any, codecs: Sequence[Codec[Any]], separator: str) -> list[str]:
+    if not isinstance(id_value, str):
+        raise InvalidValue(
+            f"{short_repr(id_value)} is no string: "
+            f"write the {len(codecs)} parts of the id as one string, separated by {separator!r}."
+        )
+    if not id_value:
+        raise EmptyKey("The id is empty. Keys cannot be empty: give a non-empty string.")
+    texts = [_unescape(text, separator) for text in id_value.split(separator)]
     if len(texts) > len(codecs):
         raise InvalidValue(
-            f"{shown(given)} has {len(texts)} parts, and the id has {len(codecs)}: "
+            f"{short_repr(id_value)} has {len(texts)} parts, and the id has {len(codecs)}: "
             f"write a {separator!r} within a part as {_escape(separator, separator)!r}."
         )
     return texts

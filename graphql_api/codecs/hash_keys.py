@@ -1,29 +1,29 @@
-"""Hash keys: `[tenant|]head!shard[|name#value…]`, exact but in no meaningful order (docs/key-format.md)."""
+"""Hash keys: `[tenant|]head!shard[|name#value…]`. Their order has no meaning (docs/key-format.md)."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from graphql_api.codecs.key_segments import well_formed
-from graphql_api.codecs.scalar_codec import shown
+from graphql_api.codecs.key_segments import check_well_formed
+from graphql_api.codecs.scalar_codec import short_repr
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong, about
 
 MAX_HASH_BYTES = 2048
 
-MAX_REMEMBERED = 1_024
-"""hash keys: records that are written or read together have most of theirs in common"""
+MAX_CACHED_KEYS = 1_024
+"""size of the cache: records that are written or read together share most of their hash keys"""
 
-_ESCAPED = {"%": "%25", "|": "%7C", "#": "%23", "!": "%21", "/": "%2F"}
-_ESCAPES = str.maketrans(_ESCAPED)
-_PLAIN = {escape: plain for plain, escape in _ESCAPED.items()}
-_ESCAPE = re.compile("|".join(_PLAIN))
-_RESERVED = re.compile("[%|#!/]")
+_ESCAPE_BY_CHARACTER = {"%": "%25", "|": "%7C", "#": "%23", "!": "%21", "/": "%2F"}
+_CHARACTER_BY_ESCAPE = {escape: character for character, escape in _ESCAPE_BY_CHARACTER.items()}
+_ESCAPE_TABLE = str.maketrans(_ESCAPE_BY_CHARACTER)
+_ESCAPE_PATTERN = re.compile("|".join(_CHARACTER_BY_ESCAPE))
+_RESERVED_CHARACTERS = re.compile("[%|#!/]")
 
 
 @dataclass(frozen=True, slots=True)
 class HashKeyParts:
-    """What a hash key says."""
+    """The parts of a parsed hash key."""
 
     tenant: str | None
     head: str
@@ -32,18 +32,18 @@ class HashKeyParts:
 
 
 def hash_key(head: str, shard: str, values: Sequence[tuple[str, str]] = (), tenant: str | None = None) -> str:
-    """The hash key of one shard of `head`, narrowed to the values of some properties."""
+    """Build the hash key of one shard of the entity `head`, restricted to the encoded values of some properties."""
     return _hash_key(head, shard, tuple(values), tenant)
 
 
-@lru_cache(MAX_REMEMBERED)
+@lru_cache(MAX_CACHED_KEYS)
 def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant: str | None) -> str:
-    if not head or any(map(_RESERVED.search, (head, shard, *(name for name, _ in values)))):
-        raise ValueError(f"{head!r}, {shard!r} and the names of {values!r} cannot stand unescaped in a hash key")
+    if not head or any(map(_RESERVED_CHARACTERS.search, (head, shard, *(name for name, _ in values)))):
+        raise ValueError(f"{head!r}, {shard!r} and the names of {values!r} cannot be written unescaped into a hash key")
     if tenant == "":
-        raise EmptyKey("The tenant is empty. Give the tenant's id, or none at all.", argument="tenant")
-    slot = "" if tenant is None else _tenant_slot(tenant)
-    key = f"{slot}{head}!{shard}" + "".join(f"|{name}#{_escape(value)}" for name, value in values)
+        raise EmptyKey("The tenant is empty. Give the id of a tenant, or no tenant at all.", argument="tenant")
+    prefix = "" if tenant is None else _tenant_prefix(tenant)
+    key = f"{prefix}{head}!{shard}" + "".join(f"|{name}#{_escape(value)}" for name, value in values)
     size = len(key.encode())
     if size > MAX_HASH_BYTES:
         names = ", ".join(name for name, _ in values) or "the tenant"
@@ -51,29 +51,29 @@ def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant
     return key
 
 
-def _tenant_slot(tenant: str) -> str:
+def _tenant_prefix(tenant: str) -> str:
     with about("tenant"):
         return f"{_escape(tenant)}|"
 
 
 def parse_hash_key(text: str) -> HashKeyParts:
-    """The inverse of `hash_key`."""
-    front, _, back = text.partition("!")
-    tenant, slot, head = front.rpartition("|")
-    shard, *pairs = back.split("|")
+    """Parse a hash key; the inverse of `hash_key`."""
+    tenant_and_head, _, shard_and_values = text.partition("!")
+    tenant, separator, head = tenant_and_head.rpartition("|")
+    shard, *pairs = shard_and_values.split("|")
     values = tuple((name, _unescape(value)) for name, _, value in (pair.partition("#") for pair in pairs))
-    parts = HashKeyParts(_unescape(tenant) if slot else None, head, shard, values)
+    parts = HashKeyParts(_unescape(tenant) if separator else None, head, shard, values)
     try:
         if hash_key(head, shard, values, parts.tenant) == text:
             return parts
     except (ValueError, EmptyKey, InvalidValue, KeyTooLong):
         pass
-    raise InvalidValue(f"{shown(text)} is no hash key. Read keys only from where ShardQL wrote them.")
+    raise InvalidValue(f"{short_repr(text)} is no hash key. Read only keys that ShardQL wrote.")
 
 
 def _escape(value: str) -> str:
-    return well_formed(value).translate(_ESCAPES)
+    return check_well_formed(value).translate(_ESCAPE_TABLE)
 
 
 def _unescape(value: str) -> str:
-    return _ESCAPE.sub(lambda escape: _PLAIN[escape[0]], value)
+    return _ESCAPE_PATTERN.sub(lambda escape: _CHARACTER_BY_ESCAPE[escape[0]], value)

@@ -6,69 +6,69 @@ from collections.abc import Iterable
 from graphql_api.errors import InvalidValue
 
 SEP = "\x01|"
-"""between two segments: below everything that an encoded value can go on with"""
+"""separates two segments; sorts below every character that an encoded value can contain"""
 
 AFTER = "\x01}"
-"""directly behind every key that goes on with `SEP`, still below every longer value"""
+"""upper bound of all keys that continue with `SEP`; sorts below every longer value"""
 
-_ESCAPED = {"\x00": "\x020", "\x01": "\x021", "\x02": "\x022"}
-_ESCAPES = str.maketrans(_ESCAPED)
-_PLAIN = {escape: plain for plain, escape in _ESCAPED.items()}
-_ESCAPE = re.compile("\x02[012]")
+_ESCAPE_BY_CHARACTER = {"\x00": "\x020", "\x01": "\x021", "\x02": "\x022"}
+_CHARACTER_BY_ESCAPE = {escape: character for character, escape in _ESCAPE_BY_CHARACTER.items()}
+_ESCAPE_TABLE = str.maketrans(_ESCAPE_BY_CHARACTER)
+_ESCAPE_PATTERN = re.compile("\x02[012]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _LAST_CODE_POINT = "\U0010ffff"
 
 
-def well_formed(text: str) -> str:
-    """The text itself, refused if it has no UTF-8 form."""
-    found = None if text.isascii() else _LONE_SURROGATE.search(text)
-    if found:
+def check_well_formed(text: str) -> str:
+    """Return the text unchanged. Raise `InvalidValue` if it cannot be encoded as UTF-8."""
+    surrogate = None if text.isascii() else _LONE_SURROGATE.search(text)
+    if surrogate:
         raise InvalidValue(
-            f"The text holds a lone surrogate (U+{ord(found[0]):04X}) at position {found.start()}, "
-            "which no store can keep. Give well-formed Unicode text."
+            f"The text holds a lone surrogate (U+{ord(surrogate[0]):04X}) at position {surrogate.start()}, "
+            "which cannot be stored. Give well-formed Unicode text."
         )
     return text
 
 
-def enc(text: str) -> str:
-    """Text as it stands in a segment: free of U+0000 and U+0001, in unchanged order."""
-    # Printable text, which is nearly all of it, holds neither control characters nor surrogates.
-    return text if text.isprintable() else well_formed(text).translate(_ESCAPES)
+def escape_text(text: str) -> str:
+    """Escape U+0000, U+0001 and U+0002 for a segment. Escaping keeps the order of texts."""
+    # Fast path: printable text has neither control characters nor surrogates.
+    return text if text.isprintable() else check_well_formed(text).translate(_ESCAPE_TABLE)
 
 
-def readable(key: str) -> str:
-    """A key as people read it: the separators stand for themselves, without their control character."""
+def readable_key(key: str) -> str:
+    """Format a key for people: show separators without their control character."""
     return key.replace(SEP, SEP[1]).replace(AFTER, AFTER[1])
 
 
-def dec(text: str) -> str:
-    """The inverse of `enc`."""
-    plain = _ESCAPE.sub(lambda escape: _PLAIN[escape[0]], text)
-    if enc(plain) != text:
-        raise InvalidValue("The text is no encoded segment value. Read keys only from where ShardQL wrote them.")
-    return plain
+def unescape_text(text: str) -> str:
+    """Unescape the text of a segment; the inverse of `escape_text`."""
+    unescaped = _ESCAPE_PATTERN.sub(lambda escape: _CHARACTER_BY_ESCAPE[escape[0]], text)
+    if escape_text(unescaped) != text:
+        raise InvalidValue("The text is no encoded segment value. Read only keys that ShardQL wrote.")
+    return unescaped
 
 
-def segment(name: str, encoded: str | None) -> str:
-    """One property of a range value; the bare name stands for null and sorts before every value."""
+def key_segment(name: str, encoded: str | None) -> str:
+    """Format one property of a range value. The bare name represents null and sorts before every value."""
     return name if encoded is None else f"{name}#{encoded}"
 
 
-def join(segments: Iterable[str]) -> str:
-    """A range value from its segments."""
+def join_segments(segments: Iterable[str]) -> str:
+    """Join segments to a range value."""
     return SEP.join(segments)
 
 
-def split(text: str) -> list[tuple[str, str | None]]:
-    """The names and encoded values of a range value; None where a bare name stands for null."""
+def split_segments(text: str) -> list[tuple[str, str | None]]:
+    """Split a range value into names and encoded values; a bare name has the value None."""
     parts = (part.partition("#") for part in text.split(SEP))
-    return [(name, encoded if mark else None) for name, mark, encoded in parts]
+    return [(name, encoded if hash_sign else None) for name, hash_sign, encoded in parts]
 
 
 def successor(prefix: str) -> str | None:
-    """The least text above everything that starts with the prefix; None where there is none."""
+    """Return the smallest text above all texts that start with the prefix, or None if there is none."""
     stem = prefix.rstrip(_LAST_CODE_POINT)
     if not stem:
         return None
-    raised = ord(stem[-1]) + 1
-    return stem[:-1] + ("\ue000" if raised == 0xD800 else chr(raised))
+    next_code_point = ord(stem[-1]) + 1
+    return stem[:-1] + ("\ue000" if next_code_point == 0xD800 else chr(next_code_point))

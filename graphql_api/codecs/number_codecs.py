@@ -6,11 +6,11 @@ import struct
 from decimal import Decimal
 from typing import ClassVar
 
-from graphql_api.codecs.scalar_codec import HEX_COMPLEMENT, Codec, Stored, T, shown
+from graphql_api.codecs.scalar_codec import HEX_COMPLEMENT, Codec, StoredScalar, T, short_repr
 from graphql_api.errors import InvalidValue
 
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_NUMBER = re.compile(r"-?(?P<digits>[0-9]+(?:\.[0-9]+)?)(?:[eE][+-]?[0-9]+)?")
+_INTEGER_PATTERN = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_NUMBER_PATTERN = re.compile(r"-?(?P<digits>[0-9]+(?:\.[0-9]+)?)(?:[eE][+-]?[0-9]+)?")
 
 _INT_BIAS = 2**63
 _INT_WIDTH = 20
@@ -18,39 +18,39 @@ _INT_WIDTH = 20
 _SIGN_BIT = 1 << 63
 _ALL_BITS = (1 << 64) - 1
 
-# What DynamoDB keeps as a number: magnitudes from 1E-130 to 9.99…E+125 (38 digits), and zero.
+# DynamoDB's numbers: zero, and magnitudes from 1E-130 to 9.99…E+125 with 38 digits.
 _MIN_EXPONENT = -130
 _MAX_EXPONENT = 125
-_DIGITS = 38
+_DECIMAL_DIGITS = 38
 _EXPONENT_BIAS = 500
 _INT_BITS = (10 ** (_MAX_EXPONENT + 1)).bit_length()
 _NUMBER_RANGE = "0, or a magnitude from 1E-130 to 9.99E+125"
 
 
 class _Number(Codec[T]):
-    """A scalar that the record keeps as a number."""
+    """A scalar that is stored as a number."""
 
-    def _is_number(self) -> bool:
+    def _stores_number(self) -> bool:
         return True
 
-    def _numeric(self, stored: object) -> int | Decimal:
+    def _check_number(self, stored: object) -> int | Decimal:
         if isinstance(stored, bool) or not isinstance(stored, int | Decimal):
             raise self._wrong_type(stored, "a stored number")
         return stored
 
 
-class _Whole(_Number[int]):
-    """Integers between two bounds: 20 digits, biased by 2^63."""
+class _Integer(_Number[int]):
+    """Integers of a limited range: 20 digits, biased by 2^63."""
 
-    least: ClassVar[int]
-    greatest: ClassVar[int]
-    bounds: ClassVar[str]
+    minimum: ClassVar[int]
+    maximum: ClassVar[int]
+    allowed_range: ClassVar[str]
 
     def _check(self, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong_type(value, "an int")
-        if not self.least <= value <= self.greatest:
-            raise InvalidValue(f"{shown(value)} is beyond {self.name}. Give a value from {self.bounds}.")
+        if not self.minimum <= value <= self.maximum:
+            raise InvalidValue(f"{short_repr(value)} is beyond {self.name}. Give a value from {self.allowed_range}.")
         return int(value)
 
     def _encode(self, value: int) -> str:
@@ -59,14 +59,14 @@ class _Whole(_Number[int]):
     def _decode(self, text: str) -> int:
         return int(text) - _INT_BIAS
 
-    def _store(self, value: int) -> Stored:
+    def _store(self, value: int) -> StoredScalar:
         return value
 
     def _load(self, stored: object) -> int:
-        number = self._numeric(stored)
+        number = self._check_number(stored)
         if isinstance(number, Decimal):
             if not number.is_finite() or number.adjusted() > _INT_WIDTH or number != number.to_integral_value():
-                raise InvalidValue(f"The stored number {shown(number)} is no {self.name}. Correct the record.")
+                raise InvalidValue(f"The stored number {short_repr(number)} is no {self.name}. Correct the record.")
             number = int(number)
         return self._check(number)
 
@@ -74,69 +74,71 @@ class _Whole(_Number[int]):
         return str(value)
 
     def _parse(self, text: str) -> int:
-        if not _WHOLE.fullmatch(text):
-            raise self._unreadable(text, "42")
+        if not _INTEGER_PATTERN.fullmatch(text):
+            raise self._invalid_text(text, "42")
         return self._check(int(text))
 
 
-class Int64(_Whole):
-    """`int`: what 64 bits hold."""
+class Int64(_Integer):
+    """`int`: a signed 64-bit integer."""
 
     name = "int64"
-    least = -(2**63)
-    greatest = 2**63 - 1
-    bounds = "-2^63 to 2^63 - 1"
+    minimum = -(2**63)
+    maximum = 2**63 - 1
+    allowed_range = "-2^63 to 2^63 - 1"
 
 
-class Int32(_Whole):
-    """`Int32`: what a GraphQL Int holds."""
+class Int32(_Integer):
+    """`Int32`: a signed 32-bit integer, like a GraphQL Int."""
 
     name = "int32"
-    least = -(2**31)
-    greatest = 2**31 - 1
-    bounds = "-2^31 to 2^31 - 1"
+    minimum = -(2**31)
+    maximum = 2**31 - 1
+    allowed_range = "-2^31 to 2^31 - 1"
 
 
-class Timestamp(_Whole):
-    """`Timestamp`: seconds since 1970, within what a JSON number keeps exactly."""
+class Timestamp(_Integer):
+    """`Timestamp`: seconds since 1970, limited to the range that JSON numbers represent exactly."""
 
     name = "timestamp"
-    least = -(2**53)
-    greatest = 2**53
-    bounds = "-2^53 to 2^53"
+    minimum = -(2**53)
+    maximum = 2**53
+    allowed_range = "-2^53 to 2^53"
 
 
-class TimestampMs(_Whole):
-    """`TimestampMs`: milliseconds since 1970, within what a JSON number keeps exactly."""
+class TimestampMs(_Integer):
+    """`TimestampMs`: milliseconds since 1970, limited to the range that JSON numbers represent exactly."""
 
     name = "timestampMs"
-    least = -(2**53)
-    greatest = 2**53
-    bounds = "-2^53 to 2^53"
+    minimum = -(2**53)
+    maximum = 2**53
+    allowed_range = "-2^53 to 2^53"
 
 
 class Float64(_Number[float]):
-    """`float`: 16 hex digits of its bits, flipped so that they sort; -0.0 is 0.0."""
+    """`float`: 16 hex digits of its bits, flipped so that they sort; -0.0 becomes 0.0."""
 
     name = "float64"
-    complements = HEX_COMPLEMENT
+    complement_table = HEX_COMPLEMENT
 
     def _check(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong_type(value, "a float")
         if isinstance(value, int):
-            value = self._exact(value)
+            value = self._to_exact_float(value)
         if not math.isfinite(value):
             raise InvalidValue(f"{value} is no number that can be stored or ordered. Give a finite number, or null.")
         if abs(value) >= 1e126 or 0 < abs(value) < 1e-130:
             raise _out_of_range(value)
         return float(value) + 0.0  # -0.0 + 0.0 is 0.0
 
-    def _exact(self, value: int) -> float:
-        # A rounded bound would move a range past records that the caller excluded.
+    def _to_exact_float(self, value: int) -> float:
+        # A rounded bound would include or exclude other records than the caller requested.
         if value.bit_length() <= _INT_BITS and float(value) == value:
             return float(value)
-        raise InvalidValue(f"{shown(value)} is an int that no float holds exactly. Give a float, or declare Decimal.")
+        raise InvalidValue(
+            f"{short_repr(value)} is an int that no float represents exactly. Give a float, or declare Decimal."
+        )
 
     def _encode(self, value: float) -> str:
         bits: int = struct.unpack(">Q", struct.pack(">d", value))[0]
@@ -148,28 +150,29 @@ class Float64(_Number[float]):
         value: float = struct.unpack(">d", bits.to_bytes(8, "big"))[0]
         return value
 
-    def _store(self, value: float) -> Stored:
+    def _store(self, value: float) -> StoredScalar:
         return Decimal(repr(value))
 
     def _load(self, stored: object) -> float:
-        # The decimal text of a float is the float, even where it is a whole number that no float holds exactly.
-        return self._check(float(Decimal(self._numeric(stored))))
+        # Not `_to_exact_float`: the stored decimal is the shortest text of a float, which need not equal it exactly.
+        return self._check(float(Decimal(self._check_number(stored))))
 
     def _format(self, value: float) -> str:
         return repr(value)
 
     def _parse(self, text: str) -> float:
-        found = _NUMBER.fullmatch(text)
-        if not found:
-            raise self._unreadable(text, "2.5 or 1e-9")
+        match = _NUMBER_PATTERN.fullmatch(text)
+        if not match:
+            raise self._invalid_text(text, "2.5 or 1e-9")
         value = float(text)
-        if value == 0 and found["digits"].strip("0."):
+        is_underflow = value == 0 and match["digits"].strip("0.")
+        if is_underflow:
             raise _out_of_range(text)
         return self._check(value)
 
 
 class DecimalNumber(_Number[Decimal]):
-    """`Decimal`: sign, biased exponent and 38 digits, complemented below zero."""
+    """`Decimal`: sign, biased exponent and 38 digits; the complement for negative numbers."""
 
     name = "decimal"
 
@@ -190,18 +193,20 @@ class DecimalNumber(_Number[Decimal]):
 
     def _canonical(self, value: Decimal) -> Decimal:
         digits = "".join(map(str, value.as_tuple().digits)).strip("0")
-        if len(digits) > _DIGITS:
-            raise InvalidValue(f"{shown(value)} has {len(digits)} digits. Give a Decimal of at most {_DIGITS}.")
+        if len(digits) > _DECIMAL_DIGITS:
+            raise InvalidValue(
+                f"{short_repr(value)} has {len(digits)} digits. Give a Decimal of at most {_DECIMAL_DIGITS}."
+            )
         exponent = value.adjusted() - len(digits) + 1
-        if exponent > 0 and value.adjusted() < _DIGITS:  # 100 stays 100 and is not turned into 1E+2
+        if exponent > 0 and value.adjusted() < _DECIMAL_DIGITS:  # Keep 100 as 100, not as 1E+2.
             digits, exponent = digits + "0" * exponent, 0
         return Decimal((int(value.is_signed()), tuple(map(int, digits)), exponent))
 
     def _encode(self, value: Decimal) -> str:
         if not value:
-            return "1" + "0" * (3 + _DIGITS)
+            return "1" + "0" * (3 + _DECIMAL_DIGITS)
         digits = "".join(map(str, value.as_tuple().digits)).strip("0")
-        magnitude = f"{value.adjusted() + _EXPONENT_BIAS:03d}{digits:0<{_DIGITS}}"
+        magnitude = f"{value.adjusted() + _EXPONENT_BIAS:03d}{digits:0<{_DECIMAL_DIGITS}}"
         return "0" + self.complement(magnitude) if value.is_signed() else "1" + magnitude
 
     def _decode(self, text: str) -> Decimal:
@@ -214,18 +219,18 @@ class DecimalNumber(_Number[Decimal]):
         exponent = int(magnitude[:3]) - _EXPONENT_BIAS - len(digits) + 1
         return self._check(Decimal((int(sign == "0"), tuple(map(int, digits)), exponent)))
 
-    def _store(self, value: Decimal) -> Stored:
+    def _store(self, value: Decimal) -> StoredScalar:
         return value
 
     def _load(self, stored: object) -> Decimal:
-        return self._check(self._numeric(stored))
+        return self._check(self._check_number(stored))
 
     def _format(self, value: Decimal) -> str:
         return str(value)
 
     def _parse(self, text: str) -> Decimal:
-        if not _NUMBER.fullmatch(text):
-            raise self._unreadable(text, "2.50")
+        if not _NUMBER_PATTERN.fullmatch(text):
+            raise self._invalid_text(text, "2.50")
         try:
             value = Decimal(text)
         except ArithmeticError:
@@ -234,4 +239,4 @@ class DecimalNumber(_Number[Decimal]):
 
 
 def _out_of_range(value: float | Decimal | str) -> InvalidValue:
-    return InvalidValue(f"{shown(value)} is beyond what a store keeps as a number. Give {_NUMBER_RANGE}.")
+    return InvalidValue(f"{short_repr(value)} is outside the range of stored numbers. Give {_NUMBER_RANGE}.")

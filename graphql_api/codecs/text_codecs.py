@@ -1,4 +1,4 @@
-"""Codecs by scalar, all in one place; text, booleans, UUIDs and enums are written here (docs/key-format.md)."""
+"""Codecs of text, booleans, UUIDs and enums (docs/key-format.md)."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -7,34 +7,13 @@ from functools import cached_property
 from typing import ClassVar
 from uuid import UUID
 
-from graphql_api.codecs.key_segments import dec, enc, well_formed
-from graphql_api.codecs.number_codecs import DecimalNumber, Float64, Int32, Int64, Timestamp, TimestampMs
-from graphql_api.codecs.scalar_codec import HEX_COMPLEMENT, Codec, Stored, shown
-from graphql_api.codecs.time_codecs import Date, DateTime, Duration
-from graphql_api.errors import InvalidValue, nearest
-
-__all__ = [
-    "Boolean",
-    "Codec",
-    "Date",
-    "DateTime",
-    "DecimalNumber",
-    "Duration",
-    "EnumCodec",
-    "Float64",
-    "Int32",
-    "Int64",
-    "Stored",
-    "Text",
-    "Timestamp",
-    "TimestampMs",
-    "Uuid",
-    "enum_problem",
-]
+from graphql_api.codecs.key_segments import check_well_formed, escape_text, unescape_text
+from graphql_api.codecs.scalar_codec import HEX_COMPLEMENT, Codec, StoredScalar, short_repr
+from graphql_api.errors import InvalidValue, Suggestion, suggest
 
 
 class Text(Codec[str]):
-    """`str`: itself, three control characters escaped."""
+    """`str`: the text, with three control characters escaped."""
 
     name = "text"
     fixed_width = False
@@ -42,15 +21,15 @@ class Text(Codec[str]):
     def _check(self, value: object) -> str:
         if not isinstance(value, str):
             raise self._wrong_type(value, "a str")
-        return well_formed(value if type(value) is str else str.__str__(value))
+        return check_well_formed(value if type(value) is str else str.__str__(value))
 
     def _encode(self, value: str) -> str:
-        return enc(value)
+        return escape_text(value)
 
     def _decode(self, text: str) -> str:
-        return dec(text)
+        return unescape_text(text)
 
-    def _store(self, value: str) -> Stored:
+    def _store(self, value: str) -> StoredScalar:
         return value
 
     def _load(self, stored: object) -> str:
@@ -79,7 +58,7 @@ class Boolean(Codec[bool]):
     def _decode(self, text: str) -> bool:
         return text == "1"
 
-    def _store(self, value: bool) -> Stored:
+    def _store(self, value: bool) -> StoredScalar:
         return value
 
     def _load(self, stored: object) -> bool:
@@ -90,7 +69,7 @@ class Boolean(Codec[bool]):
 
     def _parse(self, text: str) -> bool:
         if text not in ("true", "false"):
-            raise self._unreadable(text, "true or false")
+            raise self._invalid_text(text, "true or false")
         return text == "true"
 
 
@@ -98,7 +77,7 @@ class Uuid(Codec[UUID]):
     """`UUID`: its canonical 36 characters."""
 
     name = "uuid"
-    complements = HEX_COMPLEMENT
+    complement_table = HEX_COMPLEMENT
 
     def _check(self, value: object) -> UUID:
         if not isinstance(value, UUID):
@@ -111,7 +90,7 @@ class Uuid(Codec[UUID]):
     def _decode(self, text: str) -> UUID:
         return UUID(text)
 
-    def _store(self, value: UUID) -> Stored:
+    def _store(self, value: UUID) -> StoredScalar:
         return str(value)
 
     def _load(self, stored: object) -> UUID:
@@ -129,15 +108,15 @@ class Uuid(Codec[UUID]):
                 return value
         except ValueError:
             pass
-        raise self._unreadable(text, "6f1f6d4e-3c56-4f6f-9d7a-0d4a3c1c2b1a")
+        raise self._invalid_text(text, "6f1f6d4e-3c56-4f6f-9d7a-0d4a3c1c2b1a")
 
 
 @dataclass(frozen=True)
 class EnumCodec(Codec[Enum]):
-    """An enum: the place of the member in declared order, as three digits; members are only ever appended."""
+    """An enum: the ordinal of the member in declared order, as three digits. Append new members at the end."""
 
     name = "enum"
-    most_members: ClassVar[int] = 1000
+    max_members: ClassVar[int] = 1000
 
     enum_class: type[Enum]
 
@@ -146,7 +125,7 @@ class EnumCodec(Codec[Enum]):
         if problem:
             raise ValueError(f"{self.enum_class.__name__} {problem}")
 
-    def _is_number(self) -> bool:
+    def _stores_number(self) -> bool:
         return all(isinstance(member.value, int) for member in self._members)
 
     @cached_property
@@ -165,7 +144,9 @@ class EnumCodec(Codec[Enum]):
         if not isinstance(value, self.enum_class):
             raise self._wrong_type(value, f"a member of {self.enum_class.__name__}")
         if value not in self._ordinals:  # a combination of flags
-            raise InvalidValue(f"{shown(value)} is no single member of {self.enum_class.__name__}. Give one of them.")
+            raise InvalidValue(
+                f"{short_repr(value)} is no single member of {self.enum_class.__name__}. Give one member."
+            )
         return value
 
     def _encode(self, value: Enum) -> str:
@@ -174,8 +155,8 @@ class EnumCodec(Codec[Enum]):
     def _decode(self, text: str) -> Enum:
         return self._members[int(text)]
 
-    def _store(self, value: Enum) -> Stored:
-        stored: Stored = value.value
+    def _store(self, value: Enum) -> StoredScalar:
+        stored: StoredScalar = value.value
         return stored
 
     def _load(self, stored: object) -> Enum:
@@ -184,30 +165,36 @@ class EnumCodec(Codec[Enum]):
         for member in self._members:
             if member.value == stored:
                 return member
-        raise self._unknown(shown(stored))
+        raise self._unknown(short_repr(stored))
 
     def _format(self, value: Enum) -> str:
         return str(value.value)
 
     def _parse(self, text: str) -> Enum:
         if text not in self._by_text:
-            raise self._unknown(shown(text), nearest(text, self._by_text))
+            raise self._unknown(short_repr(text), suggest(text, self._by_text))
         return self._by_text[text]
 
-    def _unknown(self, value: str, hint: str = "") -> InvalidValue:
+    def _unknown(self, value: str, hint: Suggestion | str = "") -> InvalidValue:
         known = ", ".join(list(self._by_text)[:10]) + (", …" if len(self._by_text) > 10 else "")
-        return InvalidValue(f"{value} is no value of {self.enum_class.__name__}, which has {known}.{hint}")
+        return InvalidValue(
+            "{value} is no value of {enum}, which has {known}.{hint}",
+            value=value,
+            enum=self.enum_class.__name__,
+            known=known,
+            hint=hint,
+        )
 
 
 def enum_problem(enum_class: type[Enum]) -> str | None:
-    """Why an enum has no codec, or None: the catalog reports it among its violations."""
+    """Return why an enum cannot have a codec, or None if it can. Catalogs report the reason as a violation."""
     values = [member.value for member in enum_class]
     if not values:
         return "has no members."
-    if len(values) > EnumCodec.most_members:
-        return f"has {len(values)} members; at most {EnumCodec.most_members:,} can be ordered."
+    if len(values) > EnumCodec.max_members:
+        return f"has {len(values)} members; at most {EnumCodec.max_members:,} can be ordered."
     if any(isinstance(value, bool) or not isinstance(value, str | int) for value in values):
         return "has values that are neither str nor int."
     if len({str(value) for value in values}) < len(values):
-        return "has two values that read the same when written outside."
+        return "has two values with the same text."
     return None

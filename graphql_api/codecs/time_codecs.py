@@ -4,14 +4,14 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from graphql_api.codecs.scalar_codec import Codec, Stored, shown
+from graphql_api.codecs.scalar_codec import Codec, StoredScalar, short_repr
 from graphql_api.errors import InvalidValue
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DATETIME = re.compile(
+_DATE_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATETIME_PATTERN = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_DURATION = re.compile(
+_DURATION_PATTERN = re.compile(
     r"(?P<minus>-?)P(?=[0-9T])(?:(?P<days>[0-9]{1,20})D)?"
     r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,20})H)?(?:(?P<minutes>[0-9]{1,20})M)?"
     r"(?:(?P<seconds>[0-9]{1,20})(?:\.(?P<fraction>[0-9]{1,6}))?S)?)?"
@@ -37,7 +37,7 @@ class Date(Codec[date]):
     def _decode(self, text: str) -> date:
         return self._parse(text)
 
-    def _store(self, value: date) -> Stored:
+    def _store(self, value: date) -> StoredScalar:
         return value.isoformat()
 
     def _load(self, stored: object) -> date:
@@ -50,11 +50,11 @@ class Date(Codec[date]):
 
     def _parse(self, text: str) -> date:
         try:
-            if _DATE.fullmatch(text):
+            if _DATE_PATTERN.fullmatch(text):
                 return date.fromisoformat(text)
         except ValueError:
             pass
-        raise self._unreadable(text, "2026-01-31")
+        raise self._invalid_text(text, "2026-01-31")
 
 
 class DateTime(Codec[datetime]):
@@ -66,12 +66,12 @@ class DateTime(Codec[datetime]):
         if not isinstance(value, datetime):
             raise self._wrong_type(value, "a datetime with an offset")
         if value.utcoffset() is None:
-            raise InvalidValue(f"{value.isoformat()} has no offset, so it is no instant. Give it a time zone.")
+            raise InvalidValue(f"{value.isoformat()} has no offset from UTC. Give a datetime with a time zone.")
         try:
             return value.astimezone(UTC)
         except OverflowError:
             raise InvalidValue(
-                f"{value.isoformat()} lies outside of the years 1 to 9999 in UTC. Give an instant within them."
+                f"{value.isoformat()} is outside of the years 1 to 9999 in UTC. Give a datetime within them."
             ) from None
 
     def _encode(self, value: datetime) -> str:
@@ -80,7 +80,7 @@ class DateTime(Codec[datetime]):
     def _decode(self, text: str) -> datetime:
         return self._parse(text)
 
-    def _store(self, value: datetime) -> Stored:
+    def _store(self, value: datetime) -> StoredScalar:
         return self._encode(value)
 
     def _load(self, stored: object) -> datetime:
@@ -93,11 +93,11 @@ class DateTime(Codec[datetime]):
 
     def _parse(self, text: str) -> datetime:
         try:
-            if _DATETIME.fullmatch(text):
+            if _DATETIME_PATTERN.fullmatch(text):
                 return self._check(datetime.fromisoformat(text))
         except ValueError:
             pass
-        raise self._unreadable(text, "2026-01-31T12:30:00Z")
+        raise self._invalid_text(text, "2026-01-31T12:30:00Z")
 
 
 class Duration(Codec[timedelta]):
@@ -105,7 +105,7 @@ class Duration(Codec[timedelta]):
 
     name = "duration"
 
-    def _is_number(self) -> bool:
+    def _stores_number(self) -> bool:
         return True
 
     def _check(self, value: object) -> timedelta:
@@ -119,7 +119,7 @@ class Duration(Codec[timedelta]):
     def _decode(self, text: str) -> timedelta:
         return (int(text) - _DURATION_BIAS) * _MICROSECOND
 
-    def _store(self, value: timedelta) -> Stored:
+    def _store(self, value: timedelta) -> StoredScalar:
         return value // _MICROSECOND
 
     def _load(self, stored: object) -> timedelta:
@@ -130,7 +130,7 @@ class Duration(Codec[timedelta]):
                 return int(stored) * _MICROSECOND
         except (ValueError, OverflowError):
             pass
-        raise InvalidValue(f"The stored number {shown(stored)} is no {self.name}. Correct the record.")
+        raise InvalidValue(f"The stored number {short_repr(stored)} is no {self.name}. Correct the record.")
 
     def _format(self, value: timedelta) -> str:
         seconds, microseconds = divmod(abs(value // _MICROSECOND), 1_000_000)
@@ -140,13 +140,15 @@ class Duration(Codec[timedelta]):
         return f"{'-' if value < timedelta() else ''}P{f'{days}D' if days else ''}{time}"
 
     def _parse(self, text: str) -> timedelta:
-        found = _DURATION.fullmatch(text)
-        if not found:
-            raise self._unreadable(text, "P1DT2H or PT0.5S")
-        days, hours, minutes, seconds = (int(found[unit] or 0) for unit in ("days", "hours", "minutes", "seconds"))
-        whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-        microseconds = whole * 1_000_000 + int((found["fraction"] or "").ljust(6, "0"))
+        match = _DURATION_PATTERN.fullmatch(text)
+        if not match:
+            raise self._invalid_text(text, "P1DT2H or PT0.5S")
+        days, hours, minutes, seconds = (int(match[unit] or 0) for unit in ("days", "hours", "minutes", "seconds"))
+        total_seconds = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        microseconds = total_seconds * 1_000_000 + int((match["fraction"] or "").ljust(6, "0"))
         try:
-            return (-microseconds if found["minus"] else microseconds) * _MICROSECOND
+            return (-microseconds if match["minus"] else microseconds) * _MICROSECOND
         except OverflowError:
-            raise InvalidValue(f"{shown(text)} is beyond a timedelta. Give at most 999,999,999 days.") from None
+            raise InvalidValue(
+                f"{short_repr(text)} is too long for a timedelta. Give at most 999,999,999 days."
+            ) from None

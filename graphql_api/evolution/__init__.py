@@ -1,18 +1,31 @@
 """How a stored table follows its catalog: the record that a table keeps about itself, and its differences."""
 
-from graphql_api.evolution.table_differences import MAKE_IT, RENAME_IT, conflicts, missing, projection_words
-from graphql_api.evolution.table_record import META_KEY, TABLE_FORMAT, admit_table, in_words, index_changes, space_of
+from graphql_api.evolution.table_differences import (
+    CREATE_TABLE_REMEDY,
+    RENAME_INDEX_REMEDY,
+    conflicting_definitions,
+    describe_projection,
+    missing_definitions,
+)
+from graphql_api.evolution.table_record import (
+    TABLE_FORMAT,
+    TABLE_RECORD_KEY,
+    changed_index_entries,
+    describe_generations,
+    prepare_table,
+    recorded_space,
+)
 
 __all__ = [
-    "MAKE_IT",
-    "META_KEY",
-    "RENAME_IT",
+    "CREATE_TABLE_REMEDY",
+    "RENAME_INDEX_REMEDY",
     "TABLE_FORMAT",
-    "admit_table",
-    "conflicts",
-    "in_words",
-    "index_changes",
-    "missing",
-    "projection_words",
-    "space_of",
+    "TABLE_RECORD_KEY",
+    "changed_index_entries",
+    "conflicting_definitions",
+    "describe_generations",
+    "describe_projection",
+    "missing_definitions",
+    "prepare_table",
+    "recorded_space",
 ]

@@ -1,6 +1,6 @@
-"""What a table records about itself: its format, the applied shard generations, what index entries are made of.
+"""Maintain the record that a table keeps about itself: its format, shard generations and index entry formats.
 
-docs/table-format.md says how.
+docs/table-format.md specifies the record.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,89 +14,91 @@ from graphql_api.errors import ConditionFailed, Conflict, GenerationTooEarly, St
 from graphql_api.evolution.table_differences import refuse_differences
 from graphql_api.model import Catalog, EntitySpec, IndexSpec
 from graphql_api.storage import Expect, Item, Key, Put, Store
-from graphql_api.writes import commit, new_write_id
+from graphql_api.writes import commit_transaction, new_write_id
 
 TABLE_FORMAT = 1
-META_ENTITY = "shardql"
-META_KEY = Key(hash_key(META_ENTITY, ""), "table#meta")
-_ATTEMPTS = 10
+TABLE_RECORD_ENTITY = "shardql"
+TABLE_RECORD_KEY = Key(hash_key(TABLE_RECORD_ENTITY, ""), "table#meta")
+_MAX_ATTEMPTS = 10
 
 
-async def admit_table(
+async def prepare_table(
     store: Store, catalog: Catalog, now: float, *, create_table: bool = True, read_only: bool = False
 ) -> None:
-    """Makes sure that there is a table of our format with the catalog's indexes, whose shards have grown as they may.
+    """Create or verify the table of a catalog, and update the record that it keeps about itself.
 
-    A table without a record of itself takes all generations as they are declared; one that does not fit stays as it is.
-    Without `create_table` a missing table or index is an error. With `read_only` nothing is written: what the table
-    would record of itself is left to the first process that may.
+    A table without a record accepts all declared shard generations. A table that does not fit the catalog is refused
+    and stays unchanged. Without `create_table`, a missing table or index is an error. With `read_only`, nothing is
+    written: the first process that may write updates the record.
     """
     definition = catalog.table_definition()
-    found = await store.describe()
+    stored_definition = await store.describe()
     if not create_table:
-        refuse_differences(found, definition)
-    elif found is None:
+        refuse_differences(stored_definition, definition)
+    elif stored_definition is None:
         await store.ensure_table(definition)
-    for _ in range(_ATTEMPTS):
-        (meta,) = await store.get_many([META_KEY], consistent=True)
-        if meta is not None and meta.get("format") != TABLE_FORMAT:
+    for _ in range(_MAX_ATTEMPTS):
+        (item,) = await store.get_many([TABLE_RECORD_KEY], consistent=True)
+        if item is not None and item.get("format") != TABLE_FORMAT:
             raise WrongTable(
-                f"The table has format {meta.get('format')!r}, and this release reads format {TABLE_FORMAT}: use the "
+                f"The table has format {item.get('format')!r}, and this release reads format {TABLE_FORMAT}: use the "
                 "release that wrote it, or migrate."
             )
-        recorded = Recorded.of(meta)
-        for problem in index_changes(recorded.indexes, catalog):
+        record = TableRecord.from_item(item)
+        for problem in changed_index_entries(record.indexes, catalog):
             raise WrongTable(problem)
-        spaces, indexes = dict(recorded.spaces), dict(recorded.indexes)
+        spaces, indexes = dict(record.spaces), dict(record.indexes)
         for entity in catalog.entities.values():
             if entity.name in spaces:
                 await _check_growth(store, catalog, entity, spaces[entity.name], now)
-            spaces[entity.name] = space_of(entity)
-            indexes[entity.name] = {**indexes.get(entity.name, {}), **entries_of(entity)}
+            spaces[entity.name] = recorded_space(entity)
+            indexes[entity.name] = {**indexes.get(entity.name, {}), **index_entry_formats(entity)}
         if create_table:
             await store.ensure_table(definition)
-        found_out = Recorded(spaces, indexes)
-        if found_out == recorded or read_only:
+        updated = TableRecord(spaces, indexes)
+        if updated == record or read_only:
             return
         try:
-            await _record(store, found_out, meta)
+            await _write_record(store, updated, item)
         except (ConditionFailed, Conflict):
-            continue  # Another process was first: look at what it has recorded.
+            continue  # Another process wrote the record first: read it again.
         return
-    raise StoreUnavailable("Other processes keep changing the table's record of itself: try again.")
+    raise StoreUnavailable("Other processes keep changing the record of the table: retry.")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What the table says of its entities, by their names in hash keys."""
+class TableRecord:
+    """The content of the record, by the names of entities in hash keys."""
 
     spaces: Mapping[str, Any]
-    """the applied shard generations"""
+    """applied shard generations"""
     indexes: Mapping[str, Mapping[str, str]]
-    """by physical name what entries are made of; `id` is the table itself"""
+    """entry format of each index, by physical name; `id` is the table itself"""
 
     @staticmethod
-    def of(meta: Item | None) -> "Recorded":
-        """What a record says; a table without one says nothing."""
-        return Recorded({}, {}) if meta is None else Recorded(meta["spaces"], meta.get("indexes", {}))
+    def from_item(item: Item | None) -> "TableRecord":
+        """Decode the stored record; empty if the table has none."""
+        return TableRecord({}, {}) if item is None else TableRecord(item["spaces"], item.get("indexes", {}))
 
 
-async def _record(store: Store, recorded: Recorded, meta: Item | None) -> None:
-    before = {name: meta[name] for name in ("spaces", "indexes") if name in meta} if meta is not None else {}
-    expected = Expect(attributes=before) if before else Expect(absent=True)
+async def _write_record(store: Store, record: TableRecord, previous: Item | None) -> None:
+    """Write the record, on the condition that it is still the previous one."""
+    stored = {} if previous is None else previous
+    expected = {name: stored[name] for name in ("spaces", "indexes") if name in stored}
+    condition = Expect(attributes=expected) if expected else Expect(absent=True)
     item = {
-        "hashKey": META_KEY.hash,
-        "rangeKey": META_KEY.range,
+        "hashKey": TABLE_RECORD_KEY.hash,
+        "rangeKey": TABLE_RECORD_KEY.range,
         "format": TABLE_FORMAT,
-        "spaces": dict(recorded.spaces),
-        "indexes": dict(recorded.indexes),
+        "spaces": dict(record.spaces),
+        "indexes": dict(record.indexes),
         "_w": new_write_id(),
     }
-    await commit(store, [Put(item, expected)])
+    await commit_transaction(store, [Put(item, condition)])
 
 
-def space_of(entity: EntitySpec) -> dict[str, Any]:
-    """The declared shards of an entity as the table records them."""
+def recorded_space(entity: EntitySpec) -> dict[str, Any]:
+    """Return the declared shard space of an entity as the record stores it."""
     space = entity.space
     return {
         "width": space.width,
@@ -109,30 +111,30 @@ def space_of(entity: EntitySpec) -> dict[str, Any]:
     }
 
 
-def entries_of(entity: EntitySpec) -> dict[str, str]:
-    """What the entries of each index of an entity are made of, in words that are compared for ever."""
-    return {index.physical or "id": _entries(index) for index in entity.indexes.values()}
+def index_entry_formats(entity: EntitySpec) -> dict[str, str]:
+    """Return the entry format of each index of an entity, as text that is stored and compared."""
+    return {index.physical or "id": _entry_format(index) for index in entity.indexes.values()}
 
 
-def _entries(index: IndexSpec) -> str:
-    """`userBeneficiaryHashKey: user, beneficiaryId text; createdRangeKey: created timestamp, userId text`."""
-    hashed = [index.head, *(f"{part.stored} {part.column.codec.name}" for part in index.hash)]
+def _entry_format(index: IndexSpec) -> str:
+    """Return `userBeneficiaryHashKey: user, beneficiaryId text; createdRangeKey: created timestamp, userId text`."""
+    hashed = [index.hash_entity, *(f"{part.stored} {part.column.codec.name}" for part in index.hash)]
     columns = (index.sort[0].column,) if index.raw else index.columns
     ordered = [f"{column.name} {column.codec.name}{' desc' if column.descending else ''}" for column in columns]
     raw = " raw" if index.raw else ""
     return f"{index.hash_attribute}: {', '.join(hashed)}; {index.range_attribute}{raw}: {', '.join(ordered)}"
 
 
-def index_changes(recorded: Mapping[str, Mapping[str, str]], catalog: Catalog) -> Iterator[str]:
-    """The indexes whose entries were made otherwise than the catalog says: searches would miss the older ones."""
+def changed_index_entries(recorded: Mapping[str, Mapping[str, str]], catalog: Catalog) -> Iterator[str]:
+    """Return a message for each index whose stored entries have another format: searches would miss those entries."""
     for entity in catalog.entities.values():
-        before = recorded.get(entity.name, {})
+        stored_formats = recorded.get(entity.name, {})
         for index in entity.indexes.values():
-            made, declared = before.get(index.physical or "id"), _entries(index)
-            if made not in {None, declared}:
+            stored, declared = stored_formats.get(index.physical or "id"), _entry_format(index)
+            if stored not in {None, declared}:
                 yield (
-                    f"The entries of {entity.type_name}.{index.attribute} were made as {made}, and the catalog says "
-                    f"{declared}: declare the new order as an index of another name, or begin a new table."
+                    f"The entries of {entity.type_name}.{index.attribute} are stored as {stored}, and the catalog "
+                    f"declares {declared}: declare the new order as an index with another name, or use a new table."
                 )
 
 
@@ -143,58 +145,58 @@ def _format(entity: EntitySpec, created: Any) -> str:
 async def _check_growth(
     store: Store, catalog: Catalog, entity: EntitySpec, applied: Mapping[str, Any], now: float
 ) -> None:
-    """What was applied must stand as it is; what comes on top must begin behind everything that exists."""
-    declared = space_of(entity)
+    """Verify that the applied generations are unchanged, and that new ones start after every stored record."""
+    declared = recorded_space(entity)
     if (applied["width"], applied["function"]) != (declared["width"], declared["function"]):
         raise WrongTable(
             f"{entity.type_name} was stored with shards of width {applied['width']} by {applied['function']}, and the "
-            f"catalog says width {declared['width']} by {declared['function']}: these can never change."
+            f"catalog declares width {declared['width']} by {declared['function']}: these can never change."
         )
-    before: Sequence[Any] = applied["generations"]
-    if declared["generations"][: len(before)] != [*before]:
+    generations: Sequence[Any] = applied["generations"]
+    if declared["generations"][: len(generations)] != [*generations]:
         raise WrongTable(
-            f"{entity.type_name} was stored with the shard generations {in_words(before)}, and the catalog says "
-            f"{in_words(declared['generations'])}: keep those that were applied, and add new ones behind them with "
-            "then(…)."
+            f"{entity.type_name} was stored with the shard generations {describe_generations(generations)}, and the "
+            f"catalog declares {describe_generations(declared['generations'])}: keep the applied generations, and "
+            "append new ones with then(…)."
         )
-    added = entity.space.generations[len(before) :]
+    added = entity.space.generations[len(generations) :]
     if added:
-        await _check_beginning(store, catalog, entity, added[0].since, now)
+        await _check_start(store, catalog, entity, added[0].since, now)
 
 
-async def _check_beginning(store: Store, catalog: Catalog, entity: EntitySpec, since: Any, now: float) -> None:
-    present = _present(entity, now)
-    if present is not None and since <= present:
+async def _check_start(store: Store, catalog: Catalog, entity: EntitySpec, since: Any, now: float) -> None:
+    current = _creation_value_at(entity, now)
+    if current is not None and since <= current:
         raise GenerationTooEarly(
             f"{entity.type_name} gets a shard generation since {_format(entity, since)}, which is not in the future: "
-            "records may have been created since. Let it begin after every server knows it."
+            "records may exist since then. Set a start after every server has the new catalog."
         )
     latest = await _latest_creation(store, catalog, entity)
     if latest is not None and since <= latest:
         raise GenerationTooEarly(
-            f"{entity.type_name} gets a shard generation since {_format(entity, since)}, and there is a record in its "
-            f"shards created at {_format(entity, latest)}: let it begin after that."
+            f"{entity.type_name} gets a shard generation since {_format(entity, since)}, and a record in its shards "
+            f"was created at {_format(entity, latest)}: set a later start."
         )
 
 
-_PRESENT: Mapping[type[codecs.Codec[Any]], Callable[[float], Any]] = {
+_CREATION_VALUE: Mapping[type[codecs.Codec[Any]], Callable[[float], Any]] = {
     codecs.Timestamp: int,
     codecs.TimestampMs: lambda now: int(now * 1000),
     codecs.DateTime: lambda now: datetime.fromtimestamp(now, UTC),
     codecs.Date: lambda now: datetime.fromtimestamp(now, UTC).date(),
 }
-"""Now, as creation properties tell time; plain numbers and texts tell none."""
+"""Convert the current time to a creation value; plain numbers and texts have no time."""
 
 
-def _present(entity: EntitySpec, now: float) -> Any | None:
-    convert = _PRESENT.get(type(entity.created.column.codec)) if entity.created is not None else None
+def _creation_value_at(entity: EntitySpec, now: float) -> Any | None:
+    convert = _CREATION_VALUE.get(type(entity.created.column.codec)) if entity.created is not None else None
     return convert(now) if convert is not None else None
 
 
 async def _latest_creation(store: Store, catalog: Catalog, entity: EntitySpec) -> Any | None:
-    """The greatest stored creation value, of all tenants: reads the whole table, once for a growth.
+    """Return the greatest stored creation value of all tenants; this scans the whole table, once for each growth.
 
-    Records of entities that have an index sharded like this one count too: they lie in its shards by their own values.
+    Records of entities with an index in the shards of this entity count too, by their own creation values.
     """
     creations = {
         spec.name: spec.created
@@ -215,11 +217,11 @@ async def _latest_creation(store: Store, catalog: Catalog, entity: EntitySpec) -
 
 
 def _is_child(spec: EntitySpec, parent: EntitySpec) -> bool:
-    return any(index.like_parent and index.head == parent.name for index in spec.indexes.values())
+    return any(index.sharded_like_parent and index.hash_entity == parent.name for index in spec.indexes.values())
 
 
-def in_words(generations: Sequence[Mapping[str, Any]]) -> str:
-    """Recorded generations as people read them: `1, 16 since 1767225600`."""
+def describe_generations(generations: Sequence[Mapping[str, Any]]) -> str:
+    """Format recorded generations: `1, 16 since 1767225600`."""
     return ", ".join(
         f"{generation['size']} since {generation['since']}" if "since" in generation else f"{generation['size']}"
         for generation in generations

@@ -1,7 +1,7 @@
-"""Sample issues: two projects that are written out, some small ones, and one with any number of issues.
+"""Generate sample issues: two fixed projects, some small ones, and one with any number of issues.
 
-They are the same on every platform and in every Python. Each issue that is not written out is drawn by itself, from the
-seed, its project and its number, so a longer sample begins with the shorter one.
+The samples are the same on every platform and Python version. Each generated issue depends only on the seed,
+its project and its number, so a longer sample begins with the shorter one.
 """
 
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from graphql_api.examples.issues import Issue, IssueState, Project, Tenant
-from graphql_api.examples.seeded_random import Draw
+from graphql_api.examples.seeded_random import SeededRandom
 
 SEED = 1
 HEX = "0123456789abcdef"
-FIRST_MORNING = int(datetime(2021, 1, 4, 8, tzinfo=UTC).timestamp()) * 1000
-UNTIL_THE_NEXT = 20 * 60 * 1000
-"""milliseconds from one issue of a project to the next, on average"""
-SHARE_OF_CLOSED = 0.7
+FIRST_OPENED_MS = int(datetime(2021, 1, 4, 8, tzinfo=UTC).timestamp()) * 1000
+MEAN_INTERVAL_MS = 20 * 60 * 1000
+"""average milliseconds between two issues of a project"""
+CLOSED_SHARE = 0.7
 
 ACME = Tenant(tenant_id=UUID("0807b2c9-6f1e-4d53-9a40-7c18e5d2f36b"), name="ACME Engineering")
 BIG_MEDIA = Tenant(tenant_id=UUID("3cc81f5a-02d7-4b8e-8f69-d4a7305be91c"), name="Big Media")
@@ -32,7 +32,7 @@ GRID_VIEW = Project(
     project_id=UUID("c6f28a15-4e90-4d7b-9c3d-1b05d7e8f964"), name="Grid View", tenant_id=TABLE_WORKS.tenant_id
 )
 
-FIRST_ISSUES = (
+FIXED_ISSUES = (
     Issue(
         issue_id=UUID("020e94b7-c8d1-4625-a7f0-3e5b81d6092f"),
         name="Needs Painting",
@@ -70,7 +70,7 @@ FIRST_ISSUES = (
     ),
 )
 
-WRITTEN_OUT = (ACME, BIG_MEDIA, BRIDGE, DAILY_NEWS, *FIRST_ISSUES)
+FIXED_RECORDS = (ACME, BIG_MEDIA, BRIDGE, DAILY_NEWS, *FIXED_ISSUES)
 
 SMALL_PROJECTS = (
     "Accounts",
@@ -90,8 +90,8 @@ SMALL_PROJECTS = (
     "Settings",
     "Themes",
 )
-MAX_OF_SMALL = 12
-"""issues of a small project"""
+MAX_SMALL_PROJECT_ISSUES = 12
+"""maximum number of issues of a small project"""
 
 PROBLEMS = (
     "Rows are missing",
@@ -131,37 +131,37 @@ OCCASIONS = (
 )
 
 
-def projects(count: int, seed: int = SEED) -> Iterator[Tenant | Project | Issue]:
-    """Every tenant and project with its issues, so many of them in the large one, which comes last."""
-    yield from WRITTEN_OUT
+def generate_projects(count: int, seed: int = SEED) -> Iterator[Tenant | Project | Issue]:
+    """Yield every tenant and project with its issues. The large project comes last and has `count` issues."""
+    yield from FIXED_RECORDS
     yield from (TABLE_WORKS, GRID_VIEW)
     for name in SMALL_PROJECTS:
-        draw = Draw(f"project {seed} {name}")
-        project_id = UUID(hex=draw.text(HEX, 32), version=4)
+        random = SeededRandom(f"project {seed} {name}")
+        project_id = UUID(hex=random.text(HEX, 32), version=4)
         yield Project(project_id=project_id, name=name, tenant_id=TABLE_WORKS.tenant_id)
-        yield from backlog(1 + draw.below(MAX_OF_SMALL), project_id, seed)
-    yield from backlog(count, seed=seed)
+        yield from generate_issues(1 + random.integer_below(MAX_SMALL_PROJECT_ISSUES), project_id, seed)
+    yield from generate_issues(count, seed=seed)
 
 
-def backlog(count: int, project_id: UUID = GRID_VIEW.project_id, seed: int = SEED) -> Iterator[Issue]:
-    """So many issues of a project, numbered from one in the order in which they were opened."""
+def generate_issues(count: int, project_id: UUID = GRID_VIEW.project_id, seed: int = SEED) -> Iterator[Issue]:
+    """Yield `count` issues of a project, numbered from one in the order in which they were opened."""
     for number in range(1, count + 1):
-        yield issue(number, project_id, seed)
+        yield generate_issue(number, project_id, seed)
 
 
-def issue(num: int, project_id: UUID = GRID_VIEW.project_id, seed: int = SEED) -> Issue:
-    """The issue of a project that has this number; many are called alike."""
-    draw = Draw(f"issue {seed} {project_id} {num}")
-    opened = FIRST_MORNING + num * UNTIL_THE_NEXT + draw.below(UNTIL_THE_NEXT)
+def generate_issue(num: int, project_id: UUID = GRID_VIEW.project_id, seed: int = SEED) -> Issue:
+    """Generate one issue of a project by number. Many issues have the same name."""
+    random = SeededRandom(f"issue {seed} {project_id} {num}")
+    opened = FIRST_OPENED_MS + num * MEAN_INTERVAL_MS + random.integer_below(MEAN_INTERVAL_MS)
     return Issue(
-        issue_id=id_of_moment(opened, draw),
-        name=f"{draw.one_of(PROBLEMS)} {draw.one_of(OCCASIONS)}",
+        issue_id=uuid7(opened, random),
+        name=f"{random.choose(PROBLEMS)} {random.choose(OCCASIONS)}",
         project_id=project_id,
         num=num,
-        state=IssueState.closed if draw.chance(SHARE_OF_CLOSED) else IssueState.open,
+        state=IssueState.closed if random.chance(CLOSED_SHARE) else IssueState.open,
     )
 
 
-def id_of_moment(milliseconds: int, draw: Draw) -> UUID:
-    """A UUID of version 7, which begins with a moment: what was opened later sorts behind what was opened before."""
-    return UUID(f"{milliseconds:012x}7{draw.text(HEX, 3)}{HEX[8 + draw.below(4)]}{draw.text(HEX, 15)}")
+def uuid7(milliseconds: int, random: SeededRandom) -> UUID:
+    """Generate a UUID of version 7, which begins with a timestamp, so ids sort by creation time."""
+    return UUID(f"{milliseconds:012x}7{random.text(HEX, 3)}{HEX[8 + random.integer_below(4)]}{random.text(HEX, 15)}")

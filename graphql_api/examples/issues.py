@@ -1,4 +1,4 @@
-"""An issue tracker: tenants with projects, projects with issues, which a grid shows in any of eight orders."""
+"""Example catalog: an issue tracker whose grid shows the issues of a project in any of eight orders."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -24,7 +24,7 @@ from graphql_api import (
 
 
 class IssueState(Enum):
-    """Whether there is something left to do; open issues sort before closed ones."""
+    """State of an issue; open issues sort before closed ones."""
 
     open = "open"
     closed = "closed"
@@ -36,47 +36,46 @@ class Tenant(Entity):
     tenant_id: Id[UUID] = Field(default_factory=uuid4)
     """Unique id of the tenant."""
     name: str
-    """What the tenant is called."""
+    """Name of the tenant."""
 
     by_name = Index(sort="name", name="tenantName")
 
-    projects = HasMany("Project", via="by_tenant", description="The tenant's projects, by name.")
+    projects = HasMany("Project", via="by_tenant", description="The tenant's projects, sorted by name.")
 
 
 class Project(Entity):
-    """Something that a tenant works on."""
+    """A project of a tenant."""
 
     project_id: Id[UUID] = Field(default_factory=uuid4)
     """Unique id of the project."""
     name: str
-    """What the project is called."""
+    """Name of the project."""
     tenant_id: UUID
-    """Unique id of the tenant whose project it is."""
+    """Unique id of the tenant that owns the project."""
 
     by_tenant = Index(hash="tenant_id", sort="name", name="projectName")
 
     of_tenant = ForeignKey("Tenant", by="tenant_id")
 
-    tenant = Ref("Tenant", by="tenant_id", description="Whose project it is.")
-    issues = HasMany("Issue", via="by_num", description="The issues of the project, by number.")
+    tenant = Ref("Tenant", by="tenant_id", description="The tenant that owns the project.")
+    issues = HasMany("Issue", via="by_num", description="The issues of the project, sorted by number.")
 
 
 class Issue(Entity, shards=Shards(16)):
-    """Something to do in a project."""
+    """An issue of a project."""
 
     issue_id: Id[UUID] = Field(default_factory=uuid4)
     """Unique id of the issue."""
     name: str
-    """What is to be done."""
+    """Title of the issue."""
     project_id: Immutable[UUID]
     """Unique id of the project; it never changes."""
     num: Int32 = counter("project_id")
-    """The number that people call the issue by: no two issues of a project have the same."""
+    """Number of the issue, unique within its project."""
     state: IssueState = IssueState.open
-    """Whether there is something left to do."""
+    """State of the issue."""
 
-    # The issues of one project fit under one hash key by far, so a page is one read, however many projects there are.
-    # What ties comes in the order of the ids.
+    # All issues of a project fit under one hash key, so one read returns a page. Ties are sorted by id.
     by_num = Index(hash="project_id", sort="num", sharded=False, name="issueNum")
     by_name = Index(hash="project_id", sort="name", sharded=False, name="issueName")
     by_state = Index(hash="project_id", sort="state", sharded=False, name="issueState")
@@ -85,14 +84,14 @@ class Issue(Entity, shards=Shards(16)):
     unique_num = UniqueTogether("project_id", "num")
     of_project = ForeignKey("Project", by="project_id")
 
-    project = Ref("Project", by="project_id", description="The project that it is an issue of.")
+    project = Ref("Project", by="project_id", description="The project of the issue.")
 
 
 catalog = Catalog(Tenant, Project, Issue)
 
 
 def sample(count: int) -> Iterator[Tenant | Project | Issue]:
-    """Two projects that are written out and some small ones, then a project with so many issues."""
-    from graphql_api.examples.issue_samples import projects  # noqa: PLC0415 - projects are made of the classes above
+    """Yield two fixed projects and some small ones, then a project with `count` issues."""
+    from graphql_api.examples.issue_samples import generate_projects  # noqa: PLC0415 - imports this module
 
-    yield from projects(count)
+    yield from generate_projects(count)

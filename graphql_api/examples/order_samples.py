@@ -1,7 +1,7 @@
-"""Sample orders of the first half of 2024: any number of them, the same on every platform and in every Python.
+"""Generate sample orders of the first half of 2024, the same on every platform and Python version.
 
-Each order is drawn by itself, from the seed and its number, so a longer sample begins with the shorter one. The first
-one is written out: `order-123` of `cust-456`, which was sent back once.
+Each order depends only on the seed and its number, so a longer sample begins with the shorter one.
+The first order is fixed: `order-123` of `cust-456`, which was returned once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from graphql_api.examples.orders import (
     SchemaChange,
 )
 from graphql_api.examples.person_names import REGIONS
-from graphql_api.examples.seeded_random import Draw
+from graphql_api.examples.seeded_random import SeededRandom
 
 SEED = 1
 FIRST_ORDER = 123
@@ -32,16 +32,16 @@ TEAM = "team-logistics"
 
 NEW_YEAR_2023 = datetime(2023, 1, 1, tzinfo=UTC)
 NEW_YEAR_2024 = datetime(2024, 1, 1, tzinfo=UTC)
-SECONDS_OF_ORDERS = 152 * 86_400
-"""orders are placed from January to May"""
+ORDER_PERIOD_SECONDS = 152 * 86_400
+"""orders are placed from January to May 2024"""
 
-LIFE = ("placed", "paid", "packed", "shipped", "delivered", "returned")
-MAX_WAITS = (0, 1, 3, 2, 7, 14)
-"""days until a status follows the one before"""
+STATUSES = ("placed", "paid", "packed", "shipped", "delivered", "returned")
+MAX_DAYS_TO_STATUS = (0, 1, 3, 2, 7, 14)
+"""maximum days until each status follows the previous one"""
 
-CARRIER_REPORTS = ("shipped", "delivered")
+CARRIER_STATUSES = ("shipped", "delivered")
 
-WARES = {
+PRODUCT_NAMES = {
     "electronics": "Headphones Keyboard Lamp Loudspeaker Radio Webcam",
     "books": "Atlas Cookbook Dictionary Novel Poems Thriller",
     "kitchen": "Grater Kettle Pan Sieve Teapot Whisk",
@@ -49,7 +49,7 @@ WARES = {
     "toys": "Blocks Doll Kite Puzzle Robot Train",
 }
 
-CHANGES = (
+SCHEMA_CHANGES = (
     ("prod", "orders", "2024-01", "001.000.000", "Orders have a status."),
     ("prod", "orders", "2024-01", "001.001.000", "Orders have a total."),
     ("prod", "orders", "2024-02", "001.009.000", "Orders name their customer."),
@@ -61,8 +61,8 @@ CHANGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What happened to an order: the event of which all read models are made."""
+class StatusChange:
+    """A status change of an order: the event that all read models are derived from."""
 
     at: datetime
     status: str
@@ -71,40 +71,40 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """An order with its lines and all that happened to it."""
+    """An order with its lines and status changes."""
 
     number: int
     customer_id: str
     lines: Sequence[tuple[Product, int]]
-    changes: Sequence[Change]
+    changes: Sequence[StatusChange]
     owner_id: str
 
     @property
     def order_id(self) -> str:
-        """`order-123` is the first one."""
+        """Unique id of the order; the first one is `order-123`."""
         return f"order-{FIRST_ORDER + self.number}"
 
-    def total(self, change: Change) -> float:
-        """What it costs at this moment: nothing, once it was sent back."""
+    def total(self, change: StatusChange) -> float:
+        """Return the total after a status change. Returned orders cost nothing."""
         cents = sum(round(product.price * 100) * quantity for product, quantity in self.lines)
         return 0.0 if change.status == "returned" else cents / 100
 
     def entries(self) -> Iterator[Entity]:
-        """Its records: what was ordered, what became of it, and whose it is."""
+        """Yield all records of the order: lines, status changes, versions and ownership."""
         for product, quantity in self.lines:
             yield OrderLine(
                 order_id=self.order_id, category=product.category, product_id=product.product_id, quantity=quantity
             )
         for version, change in enumerate(self.changes, 1):
-            moment, total = f"{change.at:%Y-%m-%dT%H:%M:%SZ}", self.total(change)
+            time, total = f"{change.at:%Y-%m-%dT%H:%M:%SZ}", self.total(change)
             yield OrderTracking(
                 order_id=self.order_id,
-                changed_at=moment,
+                changed_at=time,
                 customer_id=None if change.by_carrier else self.customer_id,
                 status=change.status,
                 total=total,
             )
-            yield OrderHistory(order_id=self.order_id, timestamp=moment, status=change.status, total=total)
+            yield OrderHistory(order_id=self.order_id, timestamp=time, status=change.status, total=total)
             yield Order(
                 order_id=self.order_id,
                 version=f"v{version}",
@@ -117,46 +117,46 @@ class Purchase:
         yield Ownership(resource_id=self.order_id, owner_id=self.owner_id)
 
 
-def purchases(count: int, seed: int = SEED) -> Iterator[Entity]:
-    """The records of so many orders, behind those that all of them share."""
-    wares = [*products(seed)]
-    yield from wares
+def generate_orders(count: int, seed: int = SEED) -> Iterator[Entity]:
+    """Yield the records that all orders share, then `count` orders with their records."""
+    products = [*generate_products(seed)]
+    yield from products
     yield from (
         SchemaChange(environment=environment, plugin_name=plugin, month=month, version=version, summary=summary)
-        for environment, plugin, month, version, summary in CHANGES
+        for environment, plugin, month, version, summary in SCHEMA_CHANGES
     )
     yield Ownership(resource_id=TEAM, owner_id=customer_id(0))
     for number in range(count):
         if number % ORDERS_PER_CUSTOMER == 0:
-            yield customer(number // ORDERS_PER_CUSTOMER, seed)
-        yield from purchase(number, wares, seed).entries()
+            yield generate_customer(number // ORDERS_PER_CUSTOMER, seed)
+        yield from generate_purchase(number, products, seed).entries()
     yield OrderCount(orders=count)
 
 
-def products(seed: int = SEED) -> Iterator[Product]:
-    """Everything that can be ordered, category by category; each came into the shop in 2023 or early in 2024."""
-    wares = [(category, name) for category, names in WARES.items() for name in names.split()]
-    for number, (category, name) in enumerate(wares):
-        draw = Draw(f"product {seed} {number}")
+def generate_products(seed: int = SEED) -> Iterator[Product]:
+    """Yield all products, by category. They were created in 2023 or early in 2024."""
+    names = [(category, name) for category, names in PRODUCT_NAMES.items() for name in names.split()]
+    for number, (category, name) in enumerate(names):
+        random = SeededRandom(f"product {seed} {number}")
         yield Product(
             product_id=f"prod-{FIRST_PRODUCT + number}",
             name=name,
-            price=(499 + draw.small(20_000)) / 100,
+            price=(499 + random.small_integer_below(20_000)) / 100,
             category=category,
-            created_at=NEW_YEAR_2023 + timedelta(seconds=draw.below(500 * 86_400)),
+            created_at=NEW_YEAR_2023 + timedelta(seconds=random.integer_below(500 * 86_400)),
         )
 
 
 def customer_id(number: int) -> str:
-    """`cust-456` is the first one."""
+    """Return the id of a customer by number; the first one is `cust-456`."""
     return f"cust-{FIRST_CUSTOMER + number}"
 
 
-def customer(number: int, seed: int = SEED) -> Customer:
-    """The customer with this number of the sample."""
-    draw = Draw(f"customer {seed} {number}")
-    region = draw.one_of(REGIONS)
-    first, last = draw.one_of(region.first_names), draw.one_of(region.last_names)
+def generate_customer(number: int, seed: int = SEED) -> Customer:
+    """Generate one customer of the sample by number."""
+    random = SeededRandom(f"customer {seed} {number}")
+    region = random.choose(REGIONS)
+    first, last = random.choose(region.first_names), random.choose(region.last_names)
     return Customer(
         customer_id=customer_id(number),
         name=f"{first} {last}",
@@ -164,30 +164,33 @@ def customer(number: int, seed: int = SEED) -> Customer:
     )
 
 
-def purchase(number: int, wares: Sequence[Product], seed: int = SEED) -> Purchase:
-    """The order with this number of the sample."""
+def generate_purchase(number: int, products: Sequence[Product], seed: int = SEED) -> Purchase:
+    """Generate one order of the sample by number."""
     if number == 0:
-        return _first(wares)
-    draw = Draw(f"order {seed} {number}")
-    changes = [*_life(draw)]
-    # What a cart holds is drawn by its place in what is left, so that nothing is in it twice.
-    left = [product for product in wares if product.created_at < changes[0].at]
-    lines = [(left.pop(draw.below(len(left))), 1 + draw.small(4)) for _ in range(1 + draw.small(5))]
-    buyer = customer_id(draw.small(1 + number // ORDERS_PER_CUSTOMER))
-    return Purchase(number, buyer, lines, changes, TEAM if draw.chance(0.2) else buyer)
+        return _first_purchase(products)
+    random = SeededRandom(f"order {seed} {number}")
+    changes = [*_generate_changes(random)]
+    # A chosen product is removed from the available ones, so an order has each product once.
+    available = [product for product in products if product.created_at < changes[0].at]
+    lines = [
+        (available.pop(random.integer_below(len(available))), 1 + random.small_integer_below(4))
+        for _ in range(1 + random.small_integer_below(5))
+    ]
+    buyer = customer_id(random.small_integer_below(1 + number // ORDERS_PER_CUSTOMER))
+    return Purchase(number, buyer, lines, changes, TEAM if random.chance(0.2) else buyer)
 
 
-def _life(draw: Draw) -> Iterator[Change]:
-    """What happens to an order, from its placing as far as it has come."""
-    moment = NEW_YEAR_2024 + timedelta(seconds=draw.below(SECONDS_OF_ORDERS))
-    steps = 1 + max(draw.below(len(LIFE)), draw.below(len(LIFE) - 1))
-    for status, days in zip(LIFE[:steps], MAX_WAITS, strict=False):
-        moment += timedelta(seconds=days and 60 + draw.below(days * 86_400 - 60))
-        yield Change(moment, status, by_carrier=status in CARRIER_REPORTS and draw.chance(0.25))
+def _generate_changes(random: SeededRandom) -> Iterator[StatusChange]:
+    """Yield the status changes of an order, from `placed` to its latest status."""
+    time = NEW_YEAR_2024 + timedelta(seconds=random.integer_below(ORDER_PERIOD_SECONDS))
+    steps = 1 + max(random.integer_below(len(STATUSES)), random.integer_below(len(STATUSES) - 1))
+    for status, days in zip(STATUSES[:steps], MAX_DAYS_TO_STATUS, strict=False):
+        time += timedelta(seconds=days and 60 + random.integer_below(days * 86_400 - 60))
+        yield StatusChange(time, status, by_carrier=status in CARRIER_STATUSES and random.chance(0.25))
 
 
-def _first(wares: Sequence[Product]) -> Purchase:
-    moments = {
+def _first_purchase(products: Sequence[Product]) -> Purchase:
+    status_by_time = {
         "2024-01-15T10:30:00+00:00": "placed",
         "2024-01-15T10:31:12+00:00": "paid",
         "2024-01-31T16:05:40+00:00": "packed",
@@ -197,6 +200,6 @@ def _first(wares: Sequence[Product]) -> Purchase:
         "2024-04-02T07:50:31+00:00": "shipped",
         "2024-06-11T18:20:00+00:00": "delivered",
     }
-    changes = [Change(datetime.fromisoformat(moment), status) for moment, status in moments.items()]
-    lines = [(wares[at], quantity) for at, quantity in ((0, 1), (3, 2), (7, 1), (12, 4))]
+    changes = [StatusChange(datetime.fromisoformat(time), status) for time, status in status_by_time.items()]
+    lines = [(products[number], quantity) for number, quantity in ((0, 1), (3, 2), (7, 1), (12, 4))]
     return Purchase(0, customer_id(0), lines, changes, customer_id(0))

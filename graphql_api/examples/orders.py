@@ -1,4 +1,4 @@
-"""A shop's read models: orders with their history, what they join, and one entity that only some people may read."""
+"""Example catalog: read models of a shop, with histories, joins and access rules."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -24,121 +24,121 @@ THREE_GENERATIONS = Shards(1).then(4, since="2024-03-01").then(16, since="2024-0
 
 
 class OrderTracking(Entity, shards=Shards(4)):
-    """One entry for every status that an order went through."""
+    """A status change of an order."""
 
     order_id: Id[str]
     """Unique id of the order."""
     changed_at: SubId[str]
-    """When the order came into this status: `2024-01-15T10:30:00Z`."""
+    """Time of the status change: `2024-01-15T10:30:00Z`."""
     customer_id: str | None = None
-    """Unique id of the customer; null where the carrier reported the status, who does not know it."""
+    """Unique id of the customer; null if the carrier reported the status, because carriers do not know the customer."""
     status: str
-    """What became of the order: `placed`, `paid`, `packed`, `shipped`, `delivered` or `returned`."""
+    """New status of the order: `placed`, `paid`, `packed`, `shipped`, `delivered` or `returned`."""
     total: float
-    """What the order cost at that moment."""
+    """Total of the order at that time."""
 
     by_customer_id = Index(hash="customer_id")
     by_status = Index(hash="status", sort="changed_at")
 
-    customer = Ref("Customer", by="customer_id", description="Who ordered.")
+    customer = Ref("Customer", by="customer_id", description="The customer of the order.")
 
 
 class OrderHistory(Entity):
-    """One entry for every change of an order."""
+    """A change of an order."""
 
     order_id: Id[str]
     """Unique id of the order."""
     timestamp: SubId[str]
-    """When the order was changed: `2024-01-15T10:30:00Z`."""
+    """Time of the change: `2024-01-15T10:30:00Z`."""
     status: str
-    """The status since then."""
+    """Status of the order after the change."""
     total: float
-    """What the order cost since then."""
+    """Total of the order after the change."""
 
 
 class OrderLine(Entity):
-    """One product of an order; the products of a category lie together."""
+    """A product of an order, with its quantity. Lines are sorted by category."""
 
     order_id: Id[str]
     """Unique id of the order."""
     category: SubId[str]
-    """The category of the product: `electronics`."""
+    """Category of the product: `electronics`."""
     product_id: SubId[str]
     """Unique id of the product."""
     quantity: Int32
-    """How many of it were ordered."""
+    """Quantity of the product."""
 
-    product = Ref("Product", by="product_id", description="What was ordered.")
+    product = Ref("Product", by="product_id", description="The ordered product.")
 
 
 class Order(Entity, shards=THREE_GENERATIONS, current="~current"):
-    """Every version of an order, and beside them the current one under the version `~current`."""
+    """A version of an order. The version `~current` is the current record."""
 
     order_id: Id[str]
     """Unique id of the order."""
     version: SubId[str]
-    """`v1`, `v2` and so on; `~current` is always equal to the last of them."""
+    """Version: `v1`, `v2` and so on, or `~current` for the current record, which equals the latest version."""
     placed_at: Created[datetime]
-    """When the order was placed; the same in all of its versions."""
+    """Time at which the order was placed, the same in all its versions."""
     customer_id: str
     """Unique id of the customer."""
     status: str
-    """What became of the order."""
+    """Status of the order."""
     total: float
-    """What the order costs."""
+    """Total of the order."""
     product_ids: list[str]
-    """Unique ids of the products, each of them once."""
+    """Unique ids of the products, without duplicates."""
 
     by_version = Index(hash="version", sort="placed_at")
     by_customer = Index(hash="customer_id", sort=["version", "placed_at"])
 
-    customer = Ref("Customer", by="customer_id", description="Who ordered.")
-    products = RefMany("Product", by="product_ids", description="What was ordered.")
-    lines = HasMany("OrderLine", via="by_id", description="What was ordered, with its quantity, by category.")
-    history = HasMany("OrderHistory", via="by_id", description="Every change of the order.")
-    tracking = HasMany("OrderTracking", via="by_id", description="Every status that the order went through.")
+    customer = Ref("Customer", by="customer_id", description="The customer of the order.")
+    products = RefMany("Product", by="product_ids", description="The ordered products.")
+    lines = HasMany("OrderLine", via="by_id", description="The lines of the order, sorted by category.")
+    history = HasMany("OrderHistory", via="by_id", description="The changes of the order.")
+    tracking = HasMany("OrderTracking", via="by_id", description="The status changes of the order.")
 
 
 class Customer(Entity):
-    """Somebody who orders."""
+    """A customer of the shop."""
 
     customer_id: Id[str]
     """Unique id of the customer."""
     name: str
     """First and last name."""
     email: str
-    """Where messages about orders go."""
+    """E-mail address for messages about orders."""
 
-    orders = HasMany("Order", via="by_customer", description="Every version of every order.")
-    tracking = HasMany("OrderTracking", via="by_customer_id", description="What became of the orders.")
+    orders = HasMany("Order", via="by_customer", description="All versions of the customer's orders.")
+    tracking = HasMany("OrderTracking", via="by_customer_id", description="Status changes of the customer's orders.")
 
 
 class Product(Entity):
-    """Something that can be ordered."""
+    """A product of the shop."""
 
     product_id: Id[str]
     """Unique id of the product."""
     name: str
-    """What it is called."""
+    """Name of the product."""
     price: float
-    """What one of it costs."""
+    """Price of one piece."""
     category: str
-    """The category, by which products are found: `electronics`."""
+    """Category of the product: `electronics`."""
     created_at: Created[datetime]
-    """Since when it can be ordered."""
+    """Time from which the product can be ordered."""
 
     by_category = Index(hash="category", sort="created_at")
 
 
 class Ownership(Entity, allow=[group("Admin"), owner("owner_id")]):
-    """Who owns an order, or whatever else can be owned: a team can own orders, and a customer the team."""
+    """The owner of an order or of another resource. A team can own orders, and a customer can own the team."""
 
     resource_id: Id[str]
-    """Unique id of what is owned."""
+    """Unique id of the owned resource."""
     owner_id: str
-    """Who owns it: a customer, or something that is owned itself."""
+    """Unique id of the owner: a customer, or a resource that has an owner itself."""
 
-    # Whoever owns the owner sees what that one owns: a customer the orders of the team that is theirs.
+    # The owner of a team may search for what the team owns.
     by_owner_id = Index(
         hash="owner_id",
         allow=[group("Admin"), owner("owner_id"), owner_through("Ownership", of="owner_id", owner="owner_id")],
@@ -146,25 +146,25 @@ class Ownership(Entity, allow=[group("Admin"), owner("owner_id")]):
 
 
 class SchemaChange(Entity):
-    """What changed in the schema of a plugin, in one environment."""
+    """A change of a plugin's schema in one environment."""
 
     environment: Id[str]
-    """Where the plugin runs: `prod` or `test`."""
+    """Environment of the plugin: `prod` or `test`."""
     plugin_name: Id[str]
-    """The plugin: `orders`."""
+    """Name of the plugin: `orders`."""
     month: SubId[str]
-    """The month of the change: `2024-01`."""
+    """Month of the change: `2024-01`."""
     version: SubId[str]
-    """The version that brought it, with zeros in front so that it sorts: `001.002.000`."""
+    """Version of the plugin, with leading zeros so that it sorts: `001.002.000`."""
     summary: str
-    """What changed, in a sentence."""
+    """Summary of the change in one sentence."""
 
 
 class OrderCount(Entity):
-    """How many orders there are."""
+    """The number of orders."""
 
     orders: Int32
-    """All that were ever placed."""
+    """Number of all orders ever placed."""
 
 
 catalog = Catalog(
@@ -182,7 +182,7 @@ catalog = Catalog(
 
 
 def sample(count: int) -> Iterator[Entity]:
-    """The products and what changed in the plugins, then so many orders with all that belongs to them."""
-    from graphql_api.examples.order_samples import purchases  # noqa: PLC0415 - purchases are made of the classes above
+    """Yield the products and schema changes, then `count` orders with their records."""
+    from graphql_api.examples.order_samples import generate_orders  # noqa: PLC0415 - imports this module
 
-    yield from purchases(count)
+    yield from generate_orders(count)

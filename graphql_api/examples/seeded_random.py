@@ -1,4 +1,4 @@
-"""Choices for sample data: the same for a seed on every platform and in every Python."""
+"""Reproducible random choices for sample data."""
 
 from collections.abc import Sequence
 from random import Random
@@ -7,33 +7,36 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Draw:
-    """Choices out of `Random.random()` alone, the one method whose sequence Python promises to keep for a seed."""
+class SeededRandom:
+    """Random choices that are the same for a seed on every platform and Python version.
+
+    They use only `Random.random()`, the one method whose sequence for a seed Python guarantees.
+    """
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed).random  # noqa: S311 - samples, not secrets
 
-    def below(self, count: int) -> int:
-        """Each number below `count` as often as any other."""
+    def integer_below(self, count: int) -> int:
+        """Return an integer from 0 to below `count`, uniformly distributed."""
         return int(self._random() * count)
 
     def chance(self, share: float) -> bool:
-        """True in this share of cases."""
+        """Return True with this probability."""
         return self._random() < share
 
-    def small(self, count: int) -> int:
-        """A number below `count`, small ones much more often."""
-        drawn = self._random()
-        return int(drawn * drawn * count)  # a product is exact everywhere, `**` is left to the platform
+    def small_integer_below(self, count: int) -> int:
+        """Return an integer from 0 to below `count`; small ones are much more frequent."""
+        fraction = self._random()
+        return int(fraction * fraction * count)  # Unlike `**`, a product has the same bits on every platform.
 
-    def late(self, first: int, last: int) -> int:
-        """A number from `first` to before `last`, great ones more often."""
-        return first + max(self.below(last - first), self.below(last - first))
+    def large_integer(self, first: int, last: int) -> int:
+        """Return an integer from `first` to below `last`; large ones are more frequent."""
+        return first + max(self.integer_below(last - first), self.integer_below(last - first))
 
-    def one_of(self, choices: Sequence[T]) -> T:
-        """One of the choices, the first ones much more often."""
-        return choices[self.small(len(choices))]
+    def choose(self, choices: Sequence[T]) -> T:
+        """Return one of the choices; the first ones are much more frequent."""
+        return choices[self.small_integer_below(len(choices))]
 
     def text(self, letters: str, length: int) -> str:
-        """A text out of these letters."""
-        return "".join(letters[self.below(len(letters))] for _ in range(length))
+        """Return a text of `length` random letters."""
+        return "".join(letters[self.integer_below(len(letters))] for _ in range(length))

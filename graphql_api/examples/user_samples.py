@@ -1,6 +1,6 @@
-"""Sample users and e-mail addresses: any number of them, the same on every platform and in every Python.
+"""Generate sample users and e-mail addresses, the same on every platform and Python version.
 
-Each person is drawn by itself, from the seed and its number, so a longer sample begins with the shorter one.
+Each user depends only on the seed and its number, so a longer sample begins with the shorter one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from graphql_api import canonical
 from graphql_api.examples.person_names import REGIONS
-from graphql_api.examples.seeded_random import Draw
+from graphql_api.examples.seeded_random import SeededRandom
 from graphql_api.examples.users import Email, User
 
 SEED = 1
@@ -22,43 +22,43 @@ MAIL_DOMAINS = ("example.com", "example.org", "example.net", "mail.example", "po
 DAY = 86_400
 
 
-def people(count: int, seed: int = SEED) -> Iterator[User]:
-    """So many users, with names from many countries, in the order in which they are drawn."""
+def generate_users(count: int, seed: int = SEED) -> Iterator[User]:
+    """Yield `count` users, with names from many countries, in order of their numbers."""
     beneficiaries = beneficiary_ids(seed)
     for number in range(count):
-        yield person(number, beneficiaries, seed)
+        yield generate_user(number, beneficiaries, seed)
 
 
 def beneficiary_ids(seed: int = SEED) -> list[str]:
-    """The beneficiaries of a sample, popular ones first."""
-    draw = Draw(f"beneficiaries {seed}")
-    return [draw.text(ID_LETTERS, ID_LENGTH) for _ in range(BENEFICIARIES)]
+    """Return the ids of a sample's beneficiaries, the most frequent ones first."""
+    random = SeededRandom(f"beneficiaries {seed}")
+    return [random.text(ID_LETTERS, ID_LENGTH) for _ in range(BENEFICIARIES)]
 
 
-def person(number: int, beneficiaries: Sequence[str], seed: int = SEED) -> User:
-    """The user with this number of the sample."""
-    draw = Draw(f"person {seed} {number}")
-    region = draw.one_of(REGIONS)
-    phone = region.country_code + draw.one_of(region.area_codes) + draw.text("0123456789", region.subscriber_digits)
-    created = draw.late(FIRST_SIGN_UP, LAST_SIGN_UP)
+def generate_user(number: int, beneficiaries: Sequence[str], seed: int = SEED) -> User:
+    """Generate one user of the sample by number."""
+    random = SeededRandom(f"person {seed} {number}")
+    region = random.choose(REGIONS)
+    phone = region.country_code + random.choose(region.area_codes) + random.text("0123456789", region.subscriber_digits)
+    created = random.large_integer(FIRST_SIGN_UP, LAST_SIGN_UP)
     return User(
-        user_id=draw.text(ID_LETTERS, ID_LENGTH),
-        beneficiary_id=draw.one_of(beneficiaries),
+        user_id=random.text(ID_LETTERS, ID_LENGTH),
+        beneficiary_id=random.choose(beneficiaries),
         created=created,
-        updated=created + (draw.small(400 * DAY) if draw.chance(0.6) else 0),
-        first_name=draw.one_of(region.first_names),
-        last_name=draw.one_of(region.last_names),
-        phone=None if draw.chance(0.12) else phone,
+        updated=created + (random.small_integer_below(400 * DAY) if random.chance(0.6) else 0),
+        first_name=random.choose(region.first_names),
+        last_name=random.choose(region.last_names),
+        phone=None if random.chance(0.12) else phone,
     )
 
 
-def emails_of(user: User, seed: int = SEED) -> Iterator[Email]:
-    """One to three addresses of a user; the first one is there seconds after the user is."""
-    draw = Draw(f"e-mails {seed} {user.user_id}")
+def generate_emails(user: User, seed: int = SEED) -> Iterator[Email]:
+    """Yield one to three addresses of a user. The first one is added seconds after the user signs up."""
+    random = SeededRandom(f"e-mails {seed} {user.user_id}")
     names = f"{canonical(user.first_name)}.{canonical(user.last_name)}"
     created = user.created
-    for _ in range(1 + draw.small(3)):
-        created += 5 + draw.below(55)
-        address = f"{names}.{draw.text(MAILBOX_LETTERS, 8)}@{draw.one_of(MAIL_DOMAINS)}"
+    for _ in range(1 + random.small_integer_below(3)):
+        created += 5 + random.integer_below(55)
+        address = f"{names}.{random.text(MAILBOX_LETTERS, 8)}@{random.choose(MAIL_DOMAINS)}"
         yield Email(email=address, user_id=user.user_id, created=created)
-        created += draw.small(300 * DAY)
+        created += random.small_integer_below(300 * DAY)

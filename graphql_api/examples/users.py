@@ -1,4 +1,4 @@
-"""A user service: people, and the e-mail addresses that they sign up and pay with, in one table with eleven indexes."""
+"""Example catalog: users of a donation service and their e-mail addresses, in one table with eleven indexes."""
 
 from collections.abc import Iterator
 
@@ -11,21 +11,21 @@ class User(Entity, shards=Shards(1).then(16, since="2026-01-01")):
     user_id: Id[str]
     """Unique id of the user; it never changes."""
     beneficiary_id: str
-    """Unique id of the beneficiary whom the user supports at present."""
+    """Unique id of the beneficiary that the user currently supports."""
     created: Created[Timestamp]
-    """When the user signed up, in seconds since 1970; it never changes."""
+    """Time of the sign-up, in seconds since 1970; it never changes."""
     updated: Timestamp
-    """When the record was last changed, in seconds since 1970."""
+    """Time of the last change, in seconds since 1970."""
     first_name: str
-    """First name, as the user writes it."""
+    """First name, as entered by the user."""
     last_name: str
-    """Last name, as the user writes it."""
+    """Last name, as entered by the user."""
     phone: str | None = None
     """Phone number in international form, digits only: `17739999999`."""
     first_name_canonical: str = derived(canonical, "first_name")
-    """First name as it is searched: without case, accents and punctuation."""
+    """Canonical form of the first name for searches: without case, accents and punctuation."""
     last_name_canonical: str = derived(canonical, "last_name")
-    """Last name as it is searched: without case, accents and punctuation."""
+    """Canonical form of the last name for searches: without case, accents and punctuation."""
 
     by_created = Index(sort="created")
     by_updated = Index(sort="updated")
@@ -35,7 +35,7 @@ class User(Entity, shards=Shards(1).then(16, since="2026-01-01")):
 
     by_name = Union("by_first_name", "by_last_name")
 
-    # What has the same order has the same range key, so the record holds it once for both indexes.
+    # Indexes with the same sort order share a range key attribute, so a record stores it only once.
     by_beneficiary_created = Index(
         hash="beneficiary_id", sort="created", name="userBeneficiaryCreated", range_key="createdRangeKey"
     )
@@ -60,14 +60,14 @@ class User(Entity, shards=Shards(1).then(16, since="2026-01-01")):
 
 
 class Email(Entity):
-    """An e-mail address, which belongs to one user for ever."""
+    """An e-mail address of a user."""
 
     email: Id[str]
-    """The address itself, which is unique and never changes."""
+    """The e-mail address, which is unique and never changes."""
     user_id: str
-    """Unique id of the user whose address it is."""
+    """Unique id of the user who owns the address."""
     created: Created[Timestamp]
-    """When the address was added, in seconds since 1970."""
+    """Time at which the address was added, in seconds since 1970."""
 
     by_created = Index(sort="created")
     by_user = Index(hash="user_id", sort="created", sharded="User", name="userCreated", range_key="createdRangeKey")
@@ -77,9 +77,9 @@ catalog = Catalog(User, Email)
 
 
 def sample(count: int) -> Iterator[User | Email]:
-    """So many users, each followed by their e-mail addresses: the same ones every time."""
-    from graphql_api.examples.user_samples import emails_of, people  # noqa: PLC0415 - people are made of the classes above
+    """Yield `count` users, each followed by their e-mail addresses. The records are always the same."""
+    from graphql_api.examples.user_samples import generate_emails, generate_users  # noqa: PLC0415 - imports this module
 
-    for user in people(count):
+    for user in generate_users(count):
         yield user
-        yield from emails_of(user)
+        yield from generate_emails(user)

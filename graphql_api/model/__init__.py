@@ -1,4 +1,4 @@
-"""Declaring entities: markers, the base class, joins, access rules, and the catalog as frozen data."""
+"""Declare entities, validate them as a catalog, and provide their immutable specifications."""
 
 from graphql_api.model.access_declarations import (
     Anyone,
@@ -9,17 +9,17 @@ from graphql_api.model.access_declarations import (
     Rules,
     SignedIn,
     allow,
+    allows_anyone,
     anyone,
     depends_on_record,
     group,
-    is_open,
     owner,
     owner_through,
     signed_in,
 )
-from graphql_api.model.annotations import codec_of_items, read_annotation
+from graphql_api.model.annotations import item_codec, parse_annotation
 from graphql_api.model.catalog import Catalog
-from graphql_api.model.catalog_loader import load_catalog, load_declared
+from graphql_api.model.catalog_loader import load_catalog, load_catalog_or_graph
 from graphql_api.model.constraint_declarations import ForeignKey, UniqueTogether, counter, generated, new_id
 from graphql_api.model.entity import Entity
 from graphql_api.model.join_declarations import HasMany, Ref, RefMany
@@ -46,17 +46,24 @@ from graphql_api.model.markers import (
     stored,
     value_of,
 )
-from graphql_api.model.naming import NAME, camel_case, capitalized, entity_name, without_id
-from graphql_api.model.nested_values import MAX_NESTING, kinds_of, to_plain
-from graphql_api.model.record_codec import from_item, from_stored, has_expired, living, partial_record, to_attributes
+from graphql_api.model.naming import NAME_PATTERN, camel_case, capitalized, entity_name, strip_id_suffix
+from graphql_api.model.nested_values import MAX_NESTING, plain_types, to_attribute_value
+from graphql_api.model.record_codec import (
+    decode_property,
+    decode_record,
+    encode_record,
+    is_expired,
+    partial_record,
+    visible_item,
+)
 from graphql_api.model.record_identity import (
     check_generation,
-    check_names,
+    check_key_entity,
     entity_of_key,
+    from_sealed_form,
     merge,
-    opened,
     record_key,
-    sealable,
+    to_sealed_form,
 )
 from graphql_api.model.specification.entity_specs import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.model.specs import (
@@ -69,14 +76,14 @@ from graphql_api.model.specs import (
     UnionSpec,
     UniqueSpec,
 )
-from graphql_api.model.unrestricted_access import entity_names, left_open
+from graphql_api.model.unrestricted_access import find_unrestricted_access, join_type_names
 from graphql_api.model.validation.table_validation import MAX_INDEXES
 
 __all__ = [
     "HASH_ATTRIBUTE",
     "MAX_INDEXES",
     "MAX_NESTING",
-    "NAME",
+    "NAME_PATTERN",
     "RANGE_ATTRIBUTE",
     "Anyone",
     "Catalog",
@@ -117,44 +124,44 @@ __all__ = [
     "Updated",
     "Version",
     "allow",
+    "allows_anyone",
     "anyone",
     "camel_case",
     "canonical",
     "capitalized",
     "check_generation",
-    "check_names",
-    "codec_of_items",
+    "check_key_entity",
     "counter",
+    "decode_property",
+    "decode_record",
     "depends_on_record",
     "derived",
     "desc",
+    "encode_record",
     "entity_name",
-    "entity_names",
     "entity_of_key",
-    "from_item",
-    "from_stored",
+    "find_unrestricted_access",
+    "from_sealed_form",
     "generated",
     "group",
-    "has_expired",
-    "is_open",
-    "kinds_of",
-    "left_open",
-    "living",
+    "is_expired",
+    "item_codec",
+    "join_type_names",
     "load_catalog",
-    "load_declared",
+    "load_catalog_or_graph",
     "merge",
     "new_id",
-    "opened",
     "owner",
     "owner_through",
+    "parse_annotation",
     "partial_record",
-    "read_annotation",
+    "plain_types",
     "record_key",
-    "sealable",
     "signed_in",
     "stored",
-    "to_attributes",
-    "to_plain",
+    "strip_id_suffix",
+    "to_attribute_value",
+    "to_sealed_form",
     "value_of",
-    "without_id",
+    "visible_item",
 ]

@@ -1,4 +1,4 @@
-"""Who may read what: rules of entities, indexes and properties, any one of which is enough."""
+"""Access rules of entities, indexes and properties. Access is granted if any rule of a list holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,34 +7,34 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Anyone:
-    """Everybody, known or not."""
+    """Any caller, authenticated or anonymous."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Whoever the server knows."""
+    """Authenticated principals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Members of one of these groups."""
+    """Members of at least one of these groups."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whoever is named by a property of the record."""
+    """The principal whose subject is the value of this property of the record."""
 
     property: str
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerThrough:
-    """Whoever a record of another entity names as the owner of what this record's property says.
+    """The principal that an ownership record of another entity names as owner.
 
-    That record is found by the property's value as its id. Where `owner` is its sub id, a record under the value and
-    the caller must exist; else the record's `owner` must be the caller.
+    The value of the property `of` is the id of the ownership record. If `owner` is its sub id, a record with that id
+    and the caller's subject must exist. Otherwise the value of its property `owner` must be the caller's subject.
     """
 
     entity: str
@@ -50,50 +50,50 @@ signed_in = SignedIn()
 
 
 def group(*names: str) -> Group:
-    """Members of one of these groups: `allow=[group("Admin")]`."""
+    """Allow members of these groups: `allow=[group("Admin")]`."""
     return Group(names)
 
 
 def owner(property: str) -> Owner:
-    """Whoever the property of the record names: `allow=[owner("user_id")]`."""
+    """Allow the principal that a property of the record names: `allow=[owner("user_id")]`."""
     return Owner(property)
 
 
 def owner_through(entity: str, *, of: str, owner: str) -> OwnerThrough:
-    """Whoever a record of `entity` names as owner: `owner_through("Ownership", of="order_id", owner="user_id")`."""
+    """Allow the owner in a record of `entity`: `owner_through("Ownership", of="order_id", owner="user_id")`."""
     return OwnerThrough(entity, of, owner)
 
 
-Allow = Rule | Sequence[Rule] | None
-"""how rules are given: one, several, or none at all, which leaves it open"""
+RulesArgument = Rule | Sequence[Rule] | None
+"""value of an `allow=` argument: one rule, several rules, or None for no restriction"""
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class PropertyRules:
     """The rules of a property: `salary: Annotated[int, allow(group("Payroll"))]`."""
 
     rules: Rules
 
 
-def allow(*rules: Rule) -> Allowed:
-    """Lets a property be read by those for whom one of the rules holds."""
-    return Allowed(rules)
+def allow(*rules: Rule) -> PropertyRules:
+    """Restrict reads of a property to callers for whom one of the rules holds."""
+    return PropertyRules(rules)
 
 
-def rules_of(given: Allow) -> Rules | None:
-    """Rules in one form; None where nothing was said."""
-    if given is None:
+def normalize_rules(argument: RulesArgument) -> Rules | None:
+    """Convert an `allow=` argument to a tuple of rules. None stays None."""
+    if argument is None:
         return None
-    one_or_several: Any = given  # A text is one mistake, and not one for each letter.
+    one_or_several: Any = argument  # Report a string as one invalid rule, not as one per character.
     is_one = isinstance(one_or_several, str) or not isinstance(one_or_several, Sequence)
     return (one_or_several,) if is_one else tuple(one_or_several)
 
 
-def is_open(rules: Rules | None) -> bool:
-    """Whether everybody is let in, known or not."""
+def allows_anyone(rules: Rules | None) -> bool:
+    """Whether the rules admit any caller, authenticated or anonymous."""
     return rules is None or Anyone() in rules
 
 
 def depends_on_record(rules: Rules | None) -> bool:
-    """Whether it may take a record to tell whether somebody may read it."""
+    """Whether the rules can be checked only with the record itself."""
     return any(isinstance(rule, Owner | OwnerThrough) for rule in rules or ())

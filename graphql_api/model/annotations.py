@@ -1,4 +1,4 @@
-"""What a property's annotation says: markers wherever they stand, null, the plain type and the codec that fits it."""
+"""Parse the annotation of a property: markers, nullability, plain types and the codec."""
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -24,31 +24,31 @@ CODECS: dict[type, codecs.Codec[Any]] = {
     datetime: codecs.DateTime(),
     timedelta: codecs.Duration(),
 }
-"""how the plain types are stored"""
+"""codec of each plain type"""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """An annotation taken apart."""
+    """The parts of a parsed annotation."""
 
     types: tuple[Any, ...]
-    """what a value may be, null aside: one type, or the members of a union"""
+    """the possible types of a non-null value: one type, or the members of a union"""
     nullable: bool
-    marks: tuple[Any, ...]
-    """everything that was attached with `Annotated`"""
+    markers: tuple[Any, ...]
+    """all metadata that was attached with `Annotated`"""
 
     @property
     def codec(self) -> codecs.Codec[Any] | None:
-        """How the value is stored and ordered; None where it is no scalar."""
-        for mark in self.marks:
-            if isinstance(mark, StoredAs):
-                return mark.codec
+        """How the value is stored and ordered, or None if it is no scalar."""
+        for marker in self.markers:
+            if isinstance(marker, StoredAs):
+                return marker.codec
         codecs = {_codec_of(kind) for kind in self.types}
         return codecs.pop() if len(codecs) == 1 else None
 
     @property
-    def bad_enum(self) -> tuple[type[Enum], str] | None:
-        """An enum that cannot be ordered, and why."""
+    def invalid_enum(self) -> tuple[type[Enum], str] | None:
+        """An enum that cannot have a codec, and the reason."""
         for kind in self.types:
             if isinstance(kind, type) and issubclass(kind, Enum):
                 problem = codecs.enum_problem(kind)
@@ -57,42 +57,42 @@ class Annotation:
         return None
 
 
-def read_annotation(annotation: Any, marks: Iterable[Any] = ()) -> Annotation:
-    """Walks through `Annotated`, unions, aliases and new types; the inside of lists and maps is not the property's."""
-    found: list[Any] = list(marks)
+def parse_annotation(annotation: Any, metadata: Iterable[Any] = ()) -> Annotation:
+    """Resolve `Annotated`, unions, aliases and new types. The item types of lists and maps are not inspected."""
+    markers: list[Any] = list(metadata)
     types: list[Any] = []
-    for kind in _walk(annotation, found):
+    for kind in _plain_types(annotation, markers):
         if kind not in types:
             types.append(kind)
     return Annotation(
         types=tuple(kind for kind in types if kind is not NoneType),
         nullable=NoneType in types or Any in types,
-        marks=tuple(found),
+        markers=tuple(markers),
     )
 
 
-def codec_of_items(annotation: Any) -> codecs.Codec[Any] | None:
-    """The codec of what a list, tuple or set is made of, if it is made of one kind of plain values."""
-    kinds = read_annotation(annotation).types
+def item_codec(annotation: Any) -> codecs.Codec[Any] | None:
+    """Return the codec of the items of a list, tuple or set, if all items have the same scalar type."""
+    kinds = parse_annotation(annotation).types
     if not all(issubclass(get_origin(kind) or object, list | tuple | AbstractSet) for kind in kinds):
         return None
-    inside = {inner for kind in kinds for inner in get_args(kind) if inner is not Ellipsis}
-    return read_annotation(inside.pop()).codec if len(inside) == 1 else None
+    item_types = {item_type for kind in kinds for item_type in get_args(kind) if item_type is not Ellipsis}
+    return parse_annotation(item_types.pop()).codec if len(item_types) == 1 else None
 
 
-def _walk(annotation: Any, marks: list[Any]) -> Iterator[Any]:
-    """The plain types below an annotation; collects the marks on the way."""
+def _plain_types(annotation: Any, markers: list[Any]) -> Iterator[Any]:
+    """Yield the plain types of an annotation, and append its metadata to `markers`."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        marks.extend(annotation.__metadata__)
-        yield from _walk(annotation.__origin__, marks)
+        markers.extend(annotation.__metadata__)
+        yield from _plain_types(annotation.__origin__, markers)
     elif origin is Union or origin is UnionType:
         for member in get_args(annotation):
-            yield from _walk(member, marks)
+            yield from _plain_types(member, markers)
     elif isinstance(annotation, NewType):
-        yield from _walk(annotation.__supertype__, marks)
-    elif hasattr(annotation, "__value__"):  # `type Name = str`, in Pythons that have it
-        yield from _walk(annotation.__value__, marks)
+        yield from _plain_types(annotation.__supertype__, markers)
+    elif hasattr(annotation, "__value__"):  # `type Name = str`, from Python 3.12 on
+        yield from _plain_types(annotation.__value__, markers)
     elif origin is Literal:
         yield from (NoneType if value is None else type(value) for value in get_args(annotation))
     else:

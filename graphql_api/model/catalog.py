@@ -1,4 +1,4 @@
-"""A catalog: the entities of one table, checked together."""
+"""A catalog: the entities of one table, validated together."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,36 +8,36 @@ from graphql_api.errors import InvalidCatalog, UnknownEntity, UnknownIndex, Viol
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.physical_table import table_definition
-from graphql_api.model.specification.constraint_specs import bound
-from graphql_api.model.specification.entity_specs import read_entity
-from graphql_api.model.specification.join_specs import joined
+from graphql_api.model.specification.constraint_specs import with_constraints
+from graphql_api.model.specification.entity_specs import build_entity_spec
+from graphql_api.model.specification.join_specs import with_joins
 from graphql_api.model.specs import EntitySpec, IndexSpec
-from graphql_api.model.validation.entity_validation import violations_of
+from graphql_api.model.validation.entity_validation import catalog_violations
 from graphql_api.storage import TableDefinition
 
 
 class Catalog:
-    """Entities that share a table. `InvalidCatalog` lists everything that is wrong with them.
+    """Entities that share a table. An invalid catalog raises `InvalidCatalog`, which lists all violations.
 
-    `namespace` stands in front of every GraphQL name: `Plugin_OrderTracking`.
+    `namespace` is the prefix of every GraphQL name: `Plugin_OrderTracking`.
     """
 
     def __init__(self, *entities: type[Entity], namespace: str | None = None) -> None:
-        problems = [_no_entity(given) for given in entities if not _is_entity(given)]
-        models = [given for given in entities if _is_entity(given)]
+        violations = [_not_an_entity(argument) for argument in entities if not _is_entity(argument)]
+        models = [argument for argument in entities if _is_entity(argument)]
         by_class_name = {model.__name__: model for model in models}
-        read = [read_entity(model, by_class_name, problems) for model in models]
-        specs = bound(joined(read, problems), read, problems)
-        problems.extend(violations_of(specs, namespace))
-        if problems:
-            raise InvalidCatalog(problems)
+        unlinked_specs = [build_entity_spec(model, by_class_name, violations) for model in models]
+        specs = with_constraints(with_joins(unlinked_specs, violations), unlinked_specs, violations)
+        violations.extend(catalog_violations(specs, namespace))
+        if violations:
+            raise InvalidCatalog(violations)
         self.namespace = namespace
         self.entities: Mapping[str, EntitySpec] = MappingProxyType({spec.name: spec for spec in specs})
-        """by the name that hash keys begin with"""
+        """by their name in hash keys"""
         self._table = table_definition(specs)
 
     def entity(self, wanted: type[Entity] | str) -> EntitySpec:
-        """An entity by its class, its class name, or its name in hash keys."""
+        """Return an entity by its class, its class name or its name in hash keys."""
         for spec in self.entities.values():
             if wanted in (spec.model, spec.type_name, spec.name):
                 return spec
@@ -53,25 +53,25 @@ class Catalog:
     def index(self, of: EntitySpec | type[Entity] | str, attribute: str) -> IndexSpec: ...
 
     def index(self, of: IndexRef | EntitySpec | type[Entity] | str, attribute: str = "by_id") -> IndexSpec:
-        """The index that a reference such as `User.by_first_name` names, or an entity and the attribute."""
+        """Return an index by a reference such as `User.by_first_name`, or by entity and attribute."""
         if isinstance(of, IndexRef):
             attribute = of.attribute
             of = of.entity
         spec = of if isinstance(of, EntitySpec) else self.entity(of)
-        found = spec.indexes.get(attribute)
-        if found is None:
+        index = spec.indexes.get(attribute)
+        if index is None:
             hint = nearest(attribute, spec.indexes) or f" It declares {', '.join(spec.indexes)}."
             raise UnknownIndex(f"{spec.type_name} declares no index {attribute!r}.{hint}", argument="index")
-        return found
+        return index
 
     def table_definition(self) -> TableDefinition:
-        """The physical table that these entities need."""
+        """Return the definition of the table that these entities need."""
         return self._table
 
 
-def _is_entity(given: object) -> bool:
-    return isinstance(given, type) and issubclass(given, Entity) and given is not Entity
+def _is_entity(argument: object) -> bool:
+    return isinstance(argument, type) and issubclass(argument, Entity) and argument is not Entity
 
 
-def _no_entity(given: object) -> Violation:
-    return Violation("Catalog", None, f"was given {given!r}, which is no entity.", "Pass subclasses of Entity.")
+def _not_an_entity(argument: object) -> Violation:
+    return Violation("Catalog", None, f"received {argument!r}, which is no entity.", "Pass subclasses of Entity.")

@@ -1,4 +1,4 @@
-"""The words for what must hold of records together, and for values that are made for them."""
+"""Declare constraints across records, counters and generated ids."""
 
 from collections.abc import Callable, Mapping, Sequence
 from secrets import choice
@@ -12,11 +12,11 @@ from graphql_api.codecs import Codec, Text, Uuid
 
 _ID_LETTERS = ascii_lowercase + digits
 _ID_LENGTH = 22
-"""113 random bits: of so many ids that every table is full no two are the same"""
+"""113 random bits: even the ids of a full table do not collide"""
 
 
 class Constraint:
-    """A class attribute that says what no write may break; it may have any name."""
+    """A class attribute that declares a constraint on writes. The attribute may have any name."""
 
     attribute: str
 
@@ -25,9 +25,9 @@ class Constraint:
 
 
 class UniqueTogether(Constraint):
-    """No two records have the same values of these properties: `unique_num = UniqueTogether("project_id", "num")`.
+    """The values of these properties are unique together: `unique_num = UniqueTogether("project_id", "num")`.
 
-    A record of which one of them is null is not held to it.
+    The constraint does not apply to a record in which one of the properties is null.
     """
 
     def __init__(self, *properties: str) -> None:
@@ -35,9 +35,10 @@ class UniqueTogether(Constraint):
 
 
 class ForeignKey(Constraint):
-    """A record exists only as long as the one that it names: `of_project = ForeignKey("Project", by="project_id")`.
+    """The referenced record must exist: `of_project = ForeignKey("Project", by="project_id")`.
 
-    `by`: the properties that hold the other's id, in order. A record of which one of them is null names none.
+    `by`: the properties that hold the id of the referenced record, in order.
+    A record in which one of them is null references no record.
     """
 
     def __init__(self, entity: str, *, by: str | Sequence[str]) -> None:
@@ -46,7 +47,7 @@ class ForeignKey(Constraint):
 
 
 class Counted:
-    """That a property is the next number of its group; pydantic's placeholder for it until it is taken."""
+    """Mark a property as a counter of its group. As a default factory, provide null until a number is assigned."""
 
     __slots__ = ("group",)
 
@@ -54,47 +55,47 @@ class Counted:
         self.group = group
 
     def __call__(self) -> None:
-        """The placeholder."""
+        """Return the placeholder, null."""
 
 
 def counter(*group: str) -> Any:
-    """The next number, from 1, among the records with the same values of `group`: `num: Int32 = counter("project_id")`.
+    """Number the records with the same values of `group`, from 1: `num: Int32 = counter("project_id")`.
 
-    Without a group it counts all records of the entity. It is set when a record is created and never changes; no number
-    comes twice, some may be left out.
+    Without a group, all records of the entity are numbered together. The number is assigned when a record is created
+    and never changes. Numbers are unique within the group, but some may be skipped.
     """
     return Field(default_factory=Counted(group))
 
 
 class Generated:
-    """Makes the values of a property, of the type that the property is found to have."""
+    """Generate the default values of a property, as a default factory that depends on the property's type."""
 
-    __slots__ = ("make",)
+    __slots__ = ("factory",)
 
     def __init__(self) -> None:
-        self.make: Callable[[], Any] = new_id
+        self.factory: Callable[[], Any] = new_id
 
     def __call__(self) -> Any:
-        return self.make()
+        return self.factory()
 
-    def fit(self, codec: Codec[Any] | None) -> bool:
-        """Whether values of this type can be made, which they are from now on."""
-        made = None if codec is None else _MADE.get(type(codec))
-        self.make = made or new_id
-        return made is not None
+    def select_factory(self, codec: Codec[Any] | None) -> bool:
+        """Generate values of the codec's type from now on. Return whether that type is supported."""
+        factory = None if codec is None else _FACTORIES.get(type(codec))
+        self.factory = factory or new_id
+        return factory is not None
 
 
 def generated() -> Any:
-    """An id that is made where none is given: `user_id: Id[str] = generated()`, or `Id[UUID]`.
+    """Generate an id if none is provided: `user_id: Id[str] = generated()`, or `Id[UUID]`.
 
-    Of any other type, give a `Field(default_factory=…)` of your own.
+    For other types, declare a `Field(default_factory=…)`.
     """
     return Field(default_factory=Generated(), validate_default=True)
 
 
 def new_id() -> str:
-    """A new id for all time, of lower-case letters and digits."""
+    """Generate a globally unique id of lower-case letters and digits."""
     return "".join(choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
 
 
-_MADE: Mapping[type[Codec[Any]], Callable[[], Any]] = {Text: new_id, Uuid: uuid4}
+_FACTORIES: Mapping[type[Codec[Any]], Callable[[], Any]] = {Text: new_id, Uuid: uuid4}

@@ -1,15 +1,15 @@
-"""The words that join entities: one record, several, or a page of them, found by what a record holds."""
+"""Declare joins of entities: to one record, to several records by id, or to pages of a search."""
 
 from collections.abc import Sequence
 from typing import Literal
 
-Kind = Literal["one", "many", "page"]
+JoinKind = Literal["one", "many", "page"]
 
 
 class Join:
-    """A class attribute that stands for records of another entity."""
+    """A class attribute that declares a field with related records of another entity."""
 
-    kind: Kind
+    kind: JoinKind
     attribute: str
 
     def __init__(self, entity: str, by: str | Sequence[str] | None, via: str | None, description: str | None) -> None:
@@ -23,13 +23,14 @@ class Join:
 
 
 class Ref(Join):
-    """One record of another entity: `customer = Ref("Customer", by="customer_id")`.
+    """Join one record of another entity: `customer = Ref("Customer", by="customer_id")`.
 
-    `by`: the properties that hold its id, in order; with `via`, an index of that entity, its hash properties and then
-    its sort properties, and the first record there is it.
+    `by`: the properties that hold its id, in order.
+    `via`: an index of that entity. `by` then holds its hash properties and sort properties, in order, and the first
+    record of that search is joined.
     """
 
-    kind: Kind = "one"
+    kind: JoinKind = "one"
 
     def __init__(
         self, entity: str, *, by: str | Sequence[str], via: str | None = None, description: str | None = None
@@ -38,25 +39,26 @@ class Ref(Join):
 
 
 class RefMany(Join):
-    """Several records of another entity: `products = RefMany("Product", by="product_ids")`.
+    """Join several records of another entity by id: `products = RefMany("Product", by="product_ids")`.
 
-    `by`: the property that lists their ids; those that are not there are left out of the answer's list as null.
+    `by`: the property that lists their ids. A record that does not exist is null in the result.
     """
 
-    kind: Kind = "many"
+    kind: JoinKind = "many"
 
     def __init__(self, entity: str, *, by: str, description: str | None = None) -> None:
         super().__init__(entity, by, None, description)
 
 
 class HasMany(Join):
-    """Pages of another entity: `emails = HasMany("Email", via="by_user")`.
+    """Join pages of a search of another entity: `emails = HasMany("Email", via="by_user")`.
 
-    `via`: an index of that entity, or a union, or `by_id` where its records have sub ids. `by`: the properties that its
-    hash properties (of `by_id`: its ids) are found by, in order; those of the same names, if nothing is said.
+    `via`: an index or union of that entity, or `by_id` if its records have sub ids.
+    `by`: the properties that hold the values of its hash properties, or of its ids for `by_id`, in order.
+    By default these are the properties of the same names.
     """
 
-    kind: Kind = "page"
+    kind: JoinKind = "page"
 
     def __init__(
         self, entity: str, *, via: str, by: str | Sequence[str] | None = None, description: str | None = None

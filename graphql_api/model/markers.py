@@ -1,6 +1,6 @@
-"""The words of a declaration: what a property is, how an entity is searched, and over how many shards it lies.
+"""Declare properties, derived properties, indexes and shards of entities.
 
-The markers of properties are aliases of `Annotated`, so that pydantic, mypy and editors see the plain type behind them.
+Property markers are aliases of `Annotated`, so pydantic, mypy and editors see the plain type.
 """
 
 import unicodedata
@@ -13,72 +13,72 @@ from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from graphql_api import codecs
-from graphql_api.model.access_declarations import Allow, rules_of
+from graphql_api.model.access_declarations import RulesArgument, normalize_rules
 
 if TYPE_CHECKING:
     from graphql_api.model.entity import Entity
 
 T = TypeVar("T")
 
-# --- what a property is ----------------------------------------------------------------------------------------
+# --- properties ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a property does for its entity, or what holds of it."""
+    """The role of a property in its entity, or a constraint on it."""
 
     name: Literal["id", "sub id", "created", "updated", "version", "ttl", "unique", "immutable"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The name that a property has in the record, where it is not the camelCase of the Python name."""
+    """The stored name of a property, if it differs from its Python name in camelCase."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAs:
-    """Which of several codecs stores a property, where the Python type alone leaves it open."""
+    """The codec of a property, if several codecs support its Python type."""
 
     codec: codecs.Codec[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Bounds of a whole number, beside those of its property: of two in `Field` pydantic keeps the last."""
+    """Bounds of an integer, in addition to those in `Field`: pydantic keeps only the last of several `Field` bounds."""
 
     low: int
     high: int
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """What the property admits, and of that what lies within."""
+        """Validate the property's own type first, then the bounds."""
         return core_schema.chain_schema([handler(source), core_schema.int_schema(ge=self.low, le=self.high)])
 
 
 Id = Annotated[T, Role("id")]
-"""part of the unique id; several of them form a composite one, in declared order"""
+"""part of the unique id; several of them form a composite id, in declared order"""
 
 SubId = Annotated[T, Role("sub id")]
-"""tells the entries of one id apart and orders them"""
+"""distinguishes the entries of one id and orders them"""
 
 Created = Annotated[T, Role("created")]
-"""set once, by the server where nobody else does; decides the shard generation of the record"""
+"""creation value: never changes, is set by the server if not provided, and determines the shard generation"""
 
 Updated = Annotated[T, Role("updated")]
-"""set by the server, at every write"""
+"""set by the server at every write"""
 
 Version = Annotated[T, Role("version")]
-"""counts the writes of the record, from 1: who changes it may say which version they have seen"""
+"""counts the writes of a record, from 1; writers may pass the version that they expect"""
 
 Ttl = Annotated[T, Role("ttl")]
-"""the second from which on an engine may remove the record"""
+"""expiry in seconds since 1970; from then on an engine may remove the record"""
 
 Unique = Annotated[T, Role("unique")]
-"""no two records have the same value; null is none"""
+"""no two records have the same value, except null"""
 
 Immutable = Annotated[T, Role("immutable")]
-"""never changes once the record is there"""
+"""never changes after the record was created"""
 
 Timestamp = Annotated[int, StoredAs(codecs.Timestamp()), Within(-(2**53), 2**53)]
 """seconds since 1970-01-01 UTC"""
@@ -87,16 +87,16 @@ TimestampMs = Annotated[int, StoredAs(codecs.TimestampMs()), Within(-(2**53), 2*
 """milliseconds since 1970-01-01 UTC"""
 
 Int32 = Annotated[int, StoredAs(codecs.Int32()), Within(-(2**31), 2**31 - 1)]
-"""a whole number that GraphQL's `Int` can hold"""
+"""signed 32-bit integer, like GraphQL's `Int`"""
 
 
 def stored(name: str) -> Stored:
-    """Gives a property another name in the record: `amount: Annotated[int, stored("amt")]`."""
+    """Store a property under another name: `amount: Annotated[int, stored("amt")]`."""
     return Stored(name)
 
 
 def value_of(record: Any, name: str) -> Any:
-    """The value of a property; that one is deprecated is told to clients, and no reason for a warning in here."""
+    """Return the value of a property, without pydantic's warning for deprecated properties."""
     values = vars(record)
     return values[name] if name in values else getattr(record, name)
 
@@ -105,7 +105,7 @@ def value_of(record: Any, name: str) -> Any:
 
 
 class Derived:
-    """How a property is computed from others; pydantic's placeholder for it until the record is complete."""
+    """The rule of a derived property. As a default factory, provide null until the rule is applied."""
 
     __slots__ = ("function", "sources")
 
@@ -114,27 +114,28 @@ class Derived:
         self.sources = sources
 
     def __call__(self) -> None:
-        """The placeholder."""
+        """Return the placeholder, null."""
 
-    def of(self, record: Any) -> Any:
-        """The value from the record's present properties; null as soon as one of them is."""
+    def compute(self, record: Any) -> Any:
+        """Compute the value from the record's sources. It is null if one of the sources is null."""
         values = [value_of(record, source) for source in self.sources]
         return None if any(value is None for value in values) else self.function(*values)
 
 
 def derived(function: Callable[..., Any], *sources: str) -> Any:
-    """A property that `function` computes from other properties, at every write and whatever was given.
+    """Declare a property that `function` computes from other properties at every write. Provided values are ignored.
 
-    With one source the same function is applied to search arguments.
+    If there is one source, the function is also applied to search arguments.
     """
     return Field(default_factory=Derived(function, sources))
 
 
 def canonical(text: str) -> str:
-    """What is left of a name for searching: no case, no accents, only letters, digits and underscores."""
-    # Folding can undo a decomposition and the other way round; twice is a fixed point (Unicode, section 3.13).
+    """Return the canonical form of a name for searching: case-folded, without accents, punctuation and spaces."""
+    # Case folding and decomposition can undo each other; applied twice, the result is stable (Unicode, section 3.13).
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).casefold()
-    return "".join(mark for mark in unicodedata.normalize("NFKD", folded) if mark.isalnum() or mark == "_")
+    decomposed = unicodedata.normalize("NFKD", folded)
+    return "".join(character for character in decomposed if character.isalnum() or character == "_")
 
 
 # --- indexes ---------------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def canonical(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndexRef:
-    """Names an index of an entity: what `User.by_first_name` is."""
+    """Reference to an index of an entity: the value of `User.by_first_name`."""
 
     entity: type["Entity"]
     attribute: str
@@ -150,18 +151,18 @@ class IndexRef:
 
 @dataclass(frozen=True, slots=True)
 class Descending:
-    """A property that an index orders from the greatest to the least."""
+    """A sort property in descending order."""
 
     property: str
 
 
 def desc(name: str) -> Descending:
-    """Orders an index by a property backwards: `Index(sort=["state", desc("num")])`."""
+    """Sort an index by a property in descending order: `Index(sort=["state", desc("num")])`."""
     return Descending(name)
 
 
 class Searchable:
-    """A class attribute that stands for an index; on the class it reads as an `IndexRef`."""
+    """A class attribute that declares an index. Reading it from the class returns an `IndexRef`."""
 
     attribute: str
 
@@ -173,19 +174,20 @@ class Searchable:
 
 
 class Primary(Searchable):
-    """The index that every entity has: the table itself, by id."""
+    """The primary index of every entity: the table itself, by id."""
 
 
 class Index(Searchable):
-    """A way to search an entity, declared as a class attribute `by_…`.
+    """An index of an entity, declared as a class attribute `by_…`.
 
-    `hash`: properties that every search gives exactly; without any, a search goes over the entity's shards.
-    `sort`: properties that order the answer and take conditions; `desc("x")` turns one round.
-    `sharded`: over the entity's own shards, not at all (False), or like the parent whose id the hash properties are.
-    `raw`: the range key is the plain attribute of the one sort property; records may tie.
-    `projection`: what the index carries: "ALL", "KEYS_ONLY", or the keys and these properties.
-    `allow`: who may search it, instead of what the entity says.
-    `name`, `slot`, `hash_key`, `range_key`: physical names, where the ordinary ones do not fit.
+    `hash`: properties of which every search must provide a value.
+    `sort`: properties that sort the results and accept conditions; `desc("x")` sorts in descending order.
+    `sharded`: True for the entity's own shards, False for one shard, or a parent entity whose shards to use.
+    The hash properties must then hold the parent's id.
+    `raw`: use the stored attribute of the only sort property as range key; several records may have the same key.
+    `projection`: the attributes of index entries: "ALL", "KEYS_ONLY", or a list of properties in addition to the keys.
+    `allow`: who may search it, instead of the entity's rules.
+    `name`, `slot`, `hash_key`, `range_key`: physical names that replace the default ones.
     """
 
     def __init__(
@@ -200,10 +202,10 @@ class Index(Searchable):
         slot: str | None = None,
         hash_key: str | None = None,
         range_key: str | None = None,
-        allow: Allow = None,
+        allow: RulesArgument = None,
     ) -> None:
-        self.hash: tuple[str, ...] = _listed(hash, str)
-        self.sort = tuple(_sort_word(word) for word in _listed(sort, (str, Descending)))
+        self.hash: tuple[str, ...] = _as_tuple(hash, str)
+        self.sort = tuple(_sort_order(part) for part in _as_tuple(sort, (str, Descending)))
         self.name = name
         self.sharded = sharded
         self.raw = raw
@@ -211,41 +213,41 @@ class Index(Searchable):
         self.slot = slot
         self.hash_key = hash_key
         self.range_key = range_key
-        self.allow = rules_of(allow)
+        self.allow = normalize_rules(allow)
 
 
 class Union(Searchable):
-    """Several indexes as one search: `by_name = Union("by_first_name", "by_last_name")`.
+    """Several indexes that are searched as one: `by_name = Union("by_first_name", "by_last_name")`.
 
-    The answer has the records of the first index in its order, then those of the next one that were not there, and so
-    on. `allow`: who may search it, instead of what the entity says.
+    The results are the records of the first index in its order, then the further records of the next index, and so on.
+    `allow`: who may search it, instead of the entity's rules.
     """
 
-    def __init__(self, *members: str, allow: Allow = None) -> None:
+    def __init__(self, *members: str, allow: RulesArgument = None) -> None:
         self.members = members
-        self.allow = rules_of(allow)
+        self.allow = normalize_rules(allow)
 
 
-def _listed(words: Any, single: type | tuple[type, ...]) -> tuple[Any, ...]:
-    """One word, several or none, as a tuple."""
-    if words is None:
+def _as_tuple(argument: Any, single: type | tuple[type, ...]) -> tuple[Any, ...]:
+    """Convert an argument of one value, several values or None to a tuple."""
+    if argument is None:
         return ()
-    return (words,) if isinstance(words, single) else tuple(words)
+    return (argument,) if isinstance(argument, single) else tuple(argument)
 
 
-def _sort_word(word: str | Descending) -> tuple[str, bool]:
-    return (word.property, True) if isinstance(word, Descending) else (word, False)
+def _sort_order(part: str | Descending) -> tuple[str, bool]:
+    return (part.property, True) if isinstance(part, Descending) else (part, False)
 
 
 # --- shards ----------------------------------------------------------------------------------------------------
 
 Since = str | int | date
-"""when a shard generation begins: a date or datetime (also as text), or a value as the creation property holds it"""
+"""begin of a shard generation: a date or datetime (also as ISO text), or a value of the creation property"""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A declared shard generation: how many shards, for records created since when."""
+    """A declared shard generation: its number of shards, and the first creation value of its records."""
 
     size: int
     since: Since | None
@@ -253,9 +255,9 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Over how many shards an entity lies: `Shards(1).then(16, since="2026-01-01")`.
+    """The shard generations of an entity: `Shards(1).then(16, since="2026-01-01")`.
 
-    `width` is the length of a shard's text and can never change: it bounds the shards for ever (36 ** width).
+    `width` is the length of a shard's text in keys. It can never change and limits the number of shards to 36 ** width.
     """
 
     size: int
@@ -264,10 +266,10 @@ class Shards:
     growth: tuple[Growth, ...] = ()
 
     def then(self, size: int, *, since: Since) -> "Shards":
-        """The same, with another number of shards for records created since a date."""
+        """Add a generation: another number of shards for records created since a date."""
         return replace(self, growth=(*self.growth, Growth(size, since)))
 
     @property
     def generations(self) -> tuple[Growth, ...]:
-        """All generations, the first one without a beginning."""
+        """All generations; the first one has no `since`."""
         return (Growth(self.size, None), *self.growth)

@@ -1,29 +1,29 @@
-"""Names: how Python's become those of records, hash keys and GraphQL. They are part of the stored format."""
+"""Convert Python names to names in records, hash keys and GraphQL. The results are part of the stored format."""
 
 import re
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-"""what an entity or a property may be called outside of Python"""
+NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""valid names of entities and properties in records, keys and GraphQL"""
 
 _ACRONYM = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+")
 
 
 def camel_case(name: str) -> str:
-    """`first_name` → `firstName`; a trailing underscore (`class_`) is only there for Python and falls away."""
+    """Convert `first_name` to `firstName`. A trailing underscore (`class_`) is dropped."""
     first, *rest = [part for part in name.split("_") if part] or [name]
     return first + "".join(map(capitalized, rest))
 
 
 def capitalized(name: str) -> str:
-    """`beneficiaryId` → `BeneficiaryId`."""
+    """Convert `beneficiaryId` to `BeneficiaryId`."""
     return name[:1].upper() + name[1:]
 
 
 def entity_name(class_name: str) -> str:
-    """`OrderTracking` → `orderTracking`, `SKUPrice` → `skuPrice`."""
-    return _ACRONYM.sub(lambda found: found.group().lower(), class_name, count=1)
+    """Convert `OrderTracking` to `orderTracking`, and `SKUPrice` to `skuPrice`."""
+    return _ACRONYM.sub(lambda match: match.group().lower(), class_name, count=1)
 
 
-def without_id(name: str) -> str:
-    """`beneficiaryId` → `beneficiary`: an index speaks of the thing, not of its id."""
+def strip_id_suffix(name: str) -> str:
+    """Convert `beneficiaryId` to `beneficiary`, as in names of index attributes."""
     return name.removesuffix("Id") or name

@@ -1,7 +1,7 @@
-"""Values that are no scalars, as records keep them: models and maps as maps, sequences as lists, sets as sets.
+"""Convert values that are no scalars to their stored form: models and maps to maps, sequences to lists, sets to sets.
 
-What is written here pydantic can read back, once maps have the names of their models' fields again and numbers are what
-the annotation says. A set that no engine can hold (empty, or of several kinds) is kept as a list.
+Pydantic can validate the stored form after `from_attribute_value` has restored field names and number types.
+A set that engines cannot store, because it is empty or has several item types, is stored as a list.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,131 +15,133 @@ from pydantic import BaseModel, RootModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from graphql_api.errors import InvalidValue
-from graphql_api.model.annotations import CODECS, read_annotation
+from graphql_api.model.annotations import CODECS, parse_annotation
 from graphql_api.model.markers import Stored, value_of
 from graphql_api.model.naming import camel_case
 from graphql_api.storage import AttributeValue
 
 MAX_NESTING = 29
-"""levels of lists and maps inside one another; engines end at 32, and a kept answer has one more than its record"""
+"""nesting levels of lists and maps: engines allow 32, and a stored response has one level more than its record"""
 
 
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
-def to_plain(value: Any, depth: int = 0) -> AttributeValue:
-    """A value as a record keeps it."""
+def to_attribute_value(value: Any, depth: int = 0) -> AttributeValue:
+    """Convert a value to its stored form."""
     if depth > MAX_NESTING:
-        raise InvalidValue(f"Lists and maps lie more than {MAX_NESTING} levels inside one another: flatten them.")
+        raise InvalidValue(f"Lists and maps are nested more than {MAX_NESTING} levels deep: flatten them.")
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, RootModel):
-        return to_plain(value.root, depth)
+        return to_attribute_value(value.root, depth)
     if isinstance(value, BaseModel):
-        names = {stored: value_of(value, name) for stored, name in _names(type(value)).items()}
-        return {key: to_plain(item, depth + 1) for key, item in {**(value.model_extra or {}), **names}.items()}
+        names = {stored: value_of(value, name) for stored, name in _field_names(type(value)).items()}
+        return {
+            key: to_attribute_value(item, depth + 1) for key, item in {**(value.model_extra or {}), **names}.items()
+        }
     if isinstance(value, Mapping):
-        return {_key_text(key): to_plain(item, depth + 1) for key, item in value.items()}
+        return {_encode_key(key): to_attribute_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, AbstractSet):
-        return _set_of([to_plain(item, depth + 1) for item in value])
+        return _to_set([to_attribute_value(item, depth + 1) for item in value])
     if isinstance(value, list | tuple):
-        return [to_plain(item, depth + 1) for item in value]
-    return _scalar(value, depth)
+        return [to_attribute_value(item, depth + 1) for item in value]
+    return _encode_scalar(value, depth)
 
 
-def _scalar(value: Any, depth: int) -> AttributeValue:
+def _encode_scalar(value: Any, depth: int) -> AttributeValue:
     if isinstance(value, Enum):
-        return to_plain(value.value, depth)
+        return to_attribute_value(value.value, depth)
     if isinstance(value, timedelta):
-        return CODECS[timedelta].format(value)  # a bare number would be read as seconds
+        return CODECS[timedelta].format(value)  # Pydantic would read a number as seconds.
     for kind in type(value).__mro__:
         if kind in CODECS:
             return CODECS[kind].store(value)
     try:
-        plain = to_jsonable_python(value)  # an address, a URL, a time of day: pydantic reads them from JSON again
+        plain = to_jsonable_python(value)  # An IP address, a URL or a time: pydantic can validate its JSON form.
     except PydanticSerializationError:
-        raise InvalidValue(f"A {type(value).__name__} cannot be stored: turn it into texts, numbers or maps.") from None
-    return to_plain(plain, depth + 1)
+        raise InvalidValue(f"A {type(value).__name__} cannot be stored: convert it to text, numbers or maps.") from None
+    return to_attribute_value(plain, depth + 1)
 
 
-def _set_of(items: list[AttributeValue]) -> AttributeValue:
+def _to_set(items: list[AttributeValue]) -> AttributeValue:
     kinds = {Decimal if type(item) is int else type(item) for item in items}
     return frozenset(items) if len(kinds) == 1 and kinds <= {str, bytes, Decimal} else items
 
 
-def _key_text(key: Any) -> str:
+def _encode_key(key: Any) -> str:
     plain = key.value if isinstance(key, Enum) else key
     codec = CODECS.get(type(plain))
     if codec is None:
-        raise InvalidValue(f"A map has a key of type {type(key).__name__}: use texts, numbers, dates or the like.")
+        raise InvalidValue(f"A map has a key of type {type(key).__name__}: use text, numbers, dates or other scalars.")
     return codec.format(plain)
 
 
-def _names(model: type[BaseModel]) -> dict[str, str]:
-    """Stored names of a model's fields, each with the Python name."""
-    found = {}
+def _field_names(model: type[BaseModel]) -> dict[str, str]:
+    """Return the Python names of a model's fields by their stored names."""
+    names = {}
     for name, field in model.model_fields.items():
-        marks = read_annotation(field.annotation, field.metadata).marks
-        found[next((mark.name for mark in marks if isinstance(mark, Stored)), camel_case(name))] = name
-    return found
+        markers = parse_annotation(field.annotation, field.metadata).markers
+        names[next((marker.name for marker in markers if isinstance(marker, Stored)), camel_case(name))] = name
+    return names
 
 
 # --- reading ---------------------------------------------------------------------------------------------------
 
 
-def from_plain(stored: AttributeValue, annotations: Iterable[Any]) -> Any:
-    """What pydantic can validate as one of these annotations."""
-    kinds = [kind for annotation in annotations for kind in kinds_of(annotation)]
+def from_attribute_value(stored: AttributeValue, annotations: Iterable[Any]) -> Any:
+    """Convert a stored value to a form that pydantic can validate as one of these annotations."""
+    kinds = [kind for annotation in annotations for kind in plain_types(annotation)]
     if isinstance(stored, Mapping):
-        return _from_map(stored, kinds)
+        return _decode_map(stored, kinds)
     if isinstance(stored, list | tuple | AbstractSet):
-        inside = [inner for kind in kinds for inner in _arguments(kind)]
-        items = [from_plain(item, inside) for item in stored]
+        item_types = [item_type for kind in kinds for item_type in _item_types(kind)]
+        items = [from_attribute_value(item, item_types) for item in stored]
         return set(items) if isinstance(stored, AbstractSet) else items
     if isinstance(stored, Decimal) and Any in kinds:
         return int(stored) if stored == stored.to_integral_value() else float(stored)
     return stored
 
 
-def kinds_of(annotation: Any) -> list[Any]:
-    """The plain types that an annotation allows, those behind root models included."""
-    found: list[Any] = []
-    for kind in read_annotation(annotation).types:
+def plain_types(annotation: Any) -> list[Any]:
+    """Return the plain types that an annotation allows. A root model is replaced by the types of its root."""
+    types: list[Any] = []
+    for kind in parse_annotation(annotation).types:
         if isinstance(kind, type) and issubclass(kind, RootModel):
-            found += kinds_of(kind.model_fields["root"].annotation)
+            types += plain_types(kind.model_fields["root"].annotation)
         else:
-            found.append(kind)
-    return found
+            types.append(kind)
+    return types
 
 
-def _arguments(kind: Any) -> tuple[Any, ...]:
-    """What a list, set or map is made of; anything, where it does not say."""
+def _item_types(kind: Any) -> tuple[Any, ...]:
+    """Return the type arguments of a list, set or map, or `Any` if it has none."""
     return tuple(part for part in get_args(kind) if part is not Ellipsis) or (Any,)
 
 
-def _from_map(stored: Mapping[str, AttributeValue], kinds: list[Any]) -> dict[Any, Any]:
-    """The map may be any of the models and maps that the annotation allows: pydantic decides which."""
+def _decode_map(stored: Mapping[str, AttributeValue], kinds: list[Any]) -> dict[Any, Any]:
+    """Decode a map that may be any of the allowed models and mappings. Pydantic decides later which one it is."""
     names: dict[str, str] = {}
-    inside: dict[str, list[Any]] = {}
-    others: list[Any] = []
+    field_annotations: dict[str, list[Any]] = {}
+    value_annotations: list[Any] = []
     key_codecs = set()
     for kind in kinds:
         origin = get_origin(kind) or kind
         if isinstance(origin, type) and issubclass(origin, BaseModel):
-            for key, name in _names(origin).items():
+            for key, name in _field_names(origin).items():
                 names.setdefault(key, name)
-                inside.setdefault(key, []).append(origin.model_fields[name].annotation)
+                field_annotations.setdefault(key, []).append(origin.model_fields[name].annotation)
         elif isinstance(origin, type) and issubclass(origin, Mapping) and len(get_args(kind)) == 2:
             key, value = get_args(kind)
-            key_codecs.add(read_annotation(key).codec)
-            others.append(value)
+            key_codecs.add(parse_annotation(key).codec)
+            value_annotations.append(value)
         elif kind is Any or (isinstance(origin, type) and issubclass(origin, Mapping)):
-            others.append(Any)
+            value_annotations.append(Any)
     codec = key_codecs.pop() if len(key_codecs) == 1 else None
-    found: dict[Any, Any] = {}
+    decoded: dict[Any, Any] = {}
     for key, item in stored.items():
         if key in names:
-            found[names[key]] = from_plain(item, inside[key])
+            decoded[names[key]] = from_attribute_value(item, field_annotations[key])
         else:
-            found[codec.parse(key) if codec else key] = from_plain(item, others)
-    return found
+            decoded[codec.parse(key) if codec else key] = from_attribute_value(item, value_annotations)
+    return decoded

@@ -1,4 +1,4 @@
-"""The physical table behind a catalog: one index for all declarations that share its name."""
+"""Derive the physical table of a catalog. Declared indexes with the same physical name share one index."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -9,7 +9,7 @@ from graphql_api.storage import IndexDefinition, TableDefinition
 
 
 def table_definition(specs: Iterable[EntitySpec]) -> TableDefinition:
-    """The table that entities without violations need."""
+    """Return the definition of the table that valid entities need."""
     indexes: dict[str, IndexDefinition] = {}
     ttl_attribute = None
     for spec in specs:
@@ -22,21 +22,21 @@ def table_definition(specs: Iterable[EntitySpec]) -> TableDefinition:
 
 
 def index_definition(physical: str, index: IndexSpec) -> IndexDefinition:
-    """What one declared index asks of its physical index."""
+    """Return the definition of the physical index that one declared index needs."""
     raw_type = raw_key_type(index.sort[0].property) if index.raw and index.sort else None
     keys = (index.hash_attribute, index.range_attribute)
-    carried = index.projection
-    if isinstance(carried, tuple):
-        carried = tuple(name for name in carried if name not in keys)  # keys are there anyway
-    return IndexDefinition(physical, *keys, raw_type or "S", carried or "KEYS_ONLY")
+    projection = index.projection
+    if isinstance(projection, tuple):
+        projection = tuple(name for name in projection if name not in keys)  # Every index entry has the keys.
+    return IndexDefinition(physical, *keys, raw_type or "S", projection or "KEYS_ONLY")
 
 
 def raw_key_type(prop: PropertySpec) -> Literal["S", "N"] | None:
-    """How an engine would order the plain attribute: as text, as numbers, or not at all."""
+    """Return the key type of the stored attribute: "S" for text, "N" for numbers, None if it cannot be a key."""
     codec = prop.codec
     if codec is None or isinstance(codec, codecs.Boolean):
         return None
     if isinstance(codec, codecs.EnumCodec):
         kinds = {type(codec.store(member)) for member in codec.enum_class}
         return None if len(kinds) > 1 else "N" if kinds == {int} else "S"
-    return "N" if codec.number else "S"
+    return "N" if codec.stores_number else "S"

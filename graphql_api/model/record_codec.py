@@ -1,4 +1,4 @@
-"""Between a record in Python and its attributes in the store. Keys are made elsewhere (`writes/item_keys.py`)."""
+"""Convert records to stored attributes and back. Keys are computed in `writes/item_keys.py`."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -7,28 +7,26 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from graphql_api.errors import InvalidRecord, InvalidValue
+from graphql_api.errors import FieldPath, InvalidRecord, InvalidValue, PropertyName
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import value_of
-from graphql_api.model.nested_values import from_plain, to_plain
+from graphql_api.model.nested_values import from_attribute_value, to_attribute_value
 from graphql_api.model.specs import EntitySpec, PropertySpec
 from graphql_api.storage import AttributeValue, Item
 
 
-def to_attributes(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]:
-    """The properties of a record by stored name, after the derived ones were computed anew (also on the record)."""
+def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]:
+    """Encode the properties of a record by stored name. Recompute derived properties, also on the record itself."""
     if not isinstance(record, spec.model):
-        raise InvalidRecord(
-            f"{spec.type_name} was given a {type(record).__name__}: pass an instance of {spec.type_name}."
-        )
+        raise InvalidRecord(f"A {type(record).__name__} is no {spec.type_name}: pass an instance of {spec.type_name}.")
     attributes: dict[str, AttributeValue] = {}
     _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is None])
-    # Functions see only what has the declared type, and none of them takes down the other records of a batch.
+    # Functions receive only values of the declared types, and an error in one does not fail the records of a batch.
     try:
         record.compute_derived()
     except Exception as problem:
         raise InvalidRecord(
-            f"{spec.type_name}: a derived property cannot be computed ({problem}). Give values that its function takes."
+            f"{spec.type_name}: a derived property cannot be computed ({problem}). Use values that its function takes."
         ) from problem
     _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is not None])
     return attributes
@@ -40,25 +38,34 @@ def _add_attributes(
     for part in parts:
         value = value_of(record, part.name)
         if value is not None:
-            attributes[part.stored] = _stored_value(spec, part, value)
+            attributes[part.stored] = _encode_property(spec, part, value)
         elif not part.nullable:
-            raise InvalidRecord(f"{spec.type_name}.{part.name} is null: give a value.", argument=part.name)
+            raise InvalidRecord(
+                "{property} is null: provide a value.",
+                property=PropertyName(part.name, spec.type_name),
+                argument=PropertyName(part.name),
+            )
         elif part.null_is_stored:
             attributes[part.stored] = None
 
 
-def _stored_value(spec: EntitySpec, part: PropertySpec, value: Any) -> AttributeValue:
+def _encode_property(spec: EntitySpec, part: PropertySpec, value: Any) -> AttributeValue:
     try:
-        return to_plain(value) if part.codec is None else part.codec.store(value)
+        return to_attribute_value(value) if part.codec is None else part.codec.store(value)
     except InvalidValue as problem:
-        raise InvalidValue(f"{spec.type_name}.{part.name}: {problem.message}", argument=part.name) from problem
+        raise InvalidValue(
+            "{property}: {problem}",
+            property=PropertyName(part.name, spec.type_name),
+            problem=problem,
+            argument=PropertyName(part.name),
+        ) from problem
 
 
-def from_item(spec: EntitySpec, item: Item) -> Entity:
-    """The record that a stored item holds.
+def decode_record(spec: EntitySpec, item: Item) -> Entity:
+    """Decode a stored item to a record.
 
-    A property that the item lacks has its default, derived ones are computed, and attributes that are no property are
-    left alone: an item may be older or younger than the declaration.
+    The item may be older or newer than the declaration: a missing property gets its default, unknown attributes are
+    ignored. Derived properties are computed.
     """
     values: dict[str, Any] = {}
     for part in spec.properties.values():
@@ -66,31 +73,45 @@ def from_item(spec: EntitySpec, item: Item) -> Entity:
             continue
         stored = item.get(part.stored)
         if stored is not None:
-            values[part.name] = _loaded_value(spec, part, stored, item)
+            values[part.name] = _load_property(spec, part, stored, item)
         elif part.nullable and (part.stored in item or not part.null_is_stored):
             values[part.name] = None
     try:
         return spec.model.model_validate(values, by_name=True, by_alias=False)
-    except ValidationError as wrong:
-        first = wrong.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "record"
-        missing = " Give the property a default for records that are older." if first["type"] == "missing" else ""
-        raise InvalidRecord(f"{_where(spec, item)}: {place}: {first['msg']}.{missing}", argument=place) from wrong
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False)[0]
+        path = FieldPath(spec.type_name, tuple(map(str, first["loc"])))
+        remedy = " Declare a default for records that are older." if first["type"] == "missing" else ""
+        raise InvalidRecord(
+            "{record}: {path}: {reason}.{remedy}",
+            record=_item_label(spec, item),
+            path=path,
+            reason=first["msg"],
+            remedy=remedy,
+            argument=path,
+        ) from invalid
 
 
-def _loaded_value(spec: EntitySpec, part: PropertySpec, stored: AttributeValue, item: Item) -> Any:
+def _load_property(spec: EntitySpec, part: PropertySpec, stored: AttributeValue, item: Item) -> Any:
     try:
         if part.codec is None:
-            return from_plain(stored, [spec.model.model_fields[part.name].annotation])
+            return from_attribute_value(stored, [spec.model.model_fields[part.name].annotation])
         return part.codec.load(stored)
     except InvalidValue as problem:
-        raise InvalidRecord(f"{_where(spec, item)}: {part.name}: {problem.message}", argument=part.name) from problem
+        name = PropertyName(part.name)
+        raise InvalidRecord(
+            "{record}: {property}: {problem}",
+            record=_item_label(spec, item),
+            property=name,
+            problem=problem,
+            argument=name,
+        ) from problem
 
 
 def partial_record(spec: EntitySpec, values: Mapping[str, Any]) -> Entity:
-    """A record of which only some properties are known; the others are missing: a default would be taken for a value.
+    """Create a record with only some of its properties. The others are missing attributes, not defaults.
 
-    Pydantic's own construction would ask for defaults, also for those that are made from what is missing.
+    Pydantic's `model_construct` would fill in defaults, including factories that depend on missing properties.
     """
     record = spec.model.__new__(spec.model)
     vars(record).update(values)
@@ -99,11 +120,11 @@ def partial_record(spec: EntitySpec, values: Mapping[str, Any]) -> Entity:
     return record
 
 
-def from_stored(spec: EntitySpec, part: PropertySpec, stored: AttributeValue) -> Any:
-    """The value of one property that is no scalar, by itself."""
+def decode_property(spec: EntitySpec, part: PropertySpec, stored: AttributeValue) -> Any:
+    """Decode the stored value of a single property that is no scalar."""
     if stored is None:
         return None
-    plain = from_plain(stored, [spec.model.model_fields[part.name].annotation])
+    plain = from_attribute_value(stored, [spec.model.model_fields[part.name].annotation])
     return _validator(spec.model, part.name).validate_python(plain, by_name=True, by_alias=False)
 
 
@@ -114,18 +135,18 @@ def _validator(model: type[Entity], name: str) -> TypeAdapter[Any]:
     return TypeAdapter(annotation)
 
 
-def has_expired(spec: EntitySpec, item: Item, now: float) -> bool:
-    """Whether a stored item only waits to be removed: engines do that late, so it is left out of every answer."""
+def is_expired(spec: EntitySpec, item: Item, now: float) -> bool:
+    """Whether a stored item has expired. Engines remove expired items late, so no result may include them."""
     expires = item.get(spec.ttl.stored) if spec.ttl is not None else None
     return isinstance(expires, (int, Decimal)) and expires <= now
 
 
-def living(spec: EntitySpec, items: Iterable[Item | None], now: float) -> Item | None:
-    """What is there of a record, by the items at all keys that it can have; nothing, if it has expired."""
-    return next((item for item in items if item is not None and not has_expired(spec, item, now)), None)
+def visible_item(spec: EntitySpec, items: Iterable[Item | None], now: float) -> Item | None:
+    """Return the first item that exists and has not expired. `items` are those at all possible keys of a record."""
+    return next((item for item in items if item is not None and not is_expired(spec, item, now)), None)
 
 
-def _where(spec: EntitySpec, item: Item) -> str:
-    """The stored record that an error is about."""
+def _item_label(spec: EntitySpec, item: Item) -> str:
+    """Describe a stored item for an error message."""
     key = [str(item[name]) for name in ("hashKey", "rangeKey") if name in item]
     return f"The stored {spec.type_name} {' / '.join(key)}" if key else f"The stored {spec.type_name}"

@@ -1,4 +1,4 @@
-"""A catalog as data: what was declared, resolved and frozen. Everything downstream reads these, never the classes."""
+"""Specifications: the resolved, immutable form of a catalog. Other packages read these instead of the classes."""
 
 import builtins
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphql_api.codecs import Codec, Column
 from graphql_api.model.access_declarations import Rules
-from graphql_api.model.join_declarations import Kind
+from graphql_api.model.join_declarations import JoinKind
 from graphql_api.sharding import ShardSpace
 from graphql_api.storage import Projection
 
@@ -21,159 +21,159 @@ class PropertySpec:
     """A property of an entity."""
 
     name: str
-    """as Python calls it"""
+    """the Python name"""
     stored: str
-    """the attribute in the record"""
+    """the attribute in stored records"""
     codec: Codec[Any] | None
-    """how the value is stored and ordered; None for what can be no part of a key: lists, maps, models, bytes, sets"""
+    """how the value is stored and ordered; None for lists, maps, models, bytes and sets, which cannot be in keys"""
     nullable: bool
     description: str | None = None
     function: Callable[..., Any] | None = None
-    """of a derived property: computes it from the sources"""
+    """computes a derived property from its sources"""
     sources: tuple[str, ...] = ()
-    """of a derived property: Python names of what it is computed from"""
+    """Python names of the properties that a derived property is computed from"""
     null_is_stored: bool = False
-    """null is kept in the record, since leaving it out would mean another default"""
+    """null is stored explicitly, because a missing attribute means a default other than null"""
     allow: Rules | None = None
-    """who may read it; None: whoever may read the record"""
+    """who may read it; None: every caller who may read the record"""
     immutable: bool = False
-    """never changes once its record is there"""
-    counts: tuple[str, ...] | None = None
-    """of a counter: Python names of the properties whose values form a group; None: it is no counter"""
+    """never changes after the record was created"""
+    counter_group: tuple[str, ...] | None = None
+    """Python names of the properties whose values form the group of a counter; None: it is no counter"""
 
     @cached_property
     def column(self) -> Column:
-        """The property as part of a key, in its natural order."""
-        assert self.codec is not None, "the catalog's rules let no other property into a key"
+        """The property as a column of a key, in ascending order."""
+        assert self.codec is not None, "validation allows only properties with a codec in keys"
         return Column(self.stored, self.codec)
 
     @property
-    def given_by(self) -> tuple[str, ...]:
-        """Python names of what says its value: what it is computed from, or itself."""
+    def input_names(self) -> tuple[str, ...]:
+        """Python names of the properties that determine its value: its sources, or itself."""
         return self.sources or (self.name,)
 
     @property
-    def searched(self) -> Callable[[Any], Any] | None:
-        """What is applied to a search argument, as it was to the stored value."""
+    def search_function(self) -> Callable[[Any], Any] | None:
+        """The function of a derived property with one source. Search arguments are converted by it as well."""
         return self.function if len(self.sources) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class SortProperty:
-    """A property in an index's order, and its direction there."""
+    """A sort property of an index, with its direction."""
 
     property: PropertySpec
     descending: bool = False
 
     @builtins.property
     def column(self) -> Column:
-        """The property as part of a key, in its direction."""
+        """The property as a column of a key, in the direction of the index."""
         return replace(self.property.column, descending=self.descending)
 
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """One way to search an entity.
+    """An index of an entity, or its primary index `by_id`.
 
-    The hash key is `head!shard|hash properties`, the range value `lead | sort | tail`, or on a raw index the one plain
-    attribute.
+    The hash key is `hash entity!shard|hash properties`. The range value is `id prefix | sort | tie-breaker`.
+    The range key of a raw index is the stored attribute of its only sort property.
     """
 
     entity: str
-    """name of the entity, as in hash keys: `user`"""
+    """name of the entity in hash keys: `user`"""
     attribute: str
-    """as Python calls it: `by_first_name`; `by_id` for the table itself"""
+    """Python name: `by_first_name`; `by_id` for the table itself"""
     name: str
-    """as GraphQL calls it: `firstName`"""
+    """GraphQL name: `firstName`"""
     physical: str | None
-    """the engine's index; None: the table itself"""
+    """name of the engine's index; None for the table itself"""
     hash_attribute: str
     range_attribute: str
-    head: str
-    """the entity whose name stands in front of the hash key: the own one, or the parent whose shards it shares"""
+    hash_entity: str
+    """the entity whose name begins the hash key: the index's own entity, or the parent whose shards it shares"""
     space: ShardSpace
-    """the shard generations of the head, or the space of one unnamed shard"""
-    like_parent: bool
-    """sharded by the hash properties, which are the parent's unique id, not by the record's own id"""
+    """the shard space of the hash entity, or one shard if the index is not sharded"""
+    sharded_like_parent: bool
+    """whether the shard depends on the hash properties, which hold the parent's id, and not on the record's own id"""
     hash: tuple[PropertySpec, ...]
-    """part of the hash key: always given"""
-    lead: tuple[PropertySpec, ...]
-    """the unique id in front of the range value of `by_id` where records have a sub id: always given"""
+    """properties in the hash key: required by every search"""
+    id_prefix: tuple[PropertySpec, ...]
+    """the ids that begin the range value of `by_id` if records have sub ids: required by every search"""
     sort: tuple[SortProperty, ...]
-    """the declared order, where conditions apply"""
-    tail: tuple[PropertySpec, ...]
-    """what makes the range value unique: the rest of the primary key"""
+    """the declared sort order; conditions apply to these properties"""
+    tie_breaker: tuple[PropertySpec, ...]
+    """the remaining properties of the primary key, which make the range value unique"""
     raw: bool
-    """the range value is the plain attribute: rows may tie"""
+    """whether the range key is a stored attribute; several records may then have the same key"""
     projection: Projection = "ALL"
-    """stored names where it is a tuple"""
+    """a tuple contains stored names"""
     allow: Rules | None = None
-    """who may search it; None: as the entity says"""
+    """who may search it; None: the rules of the entity apply"""
 
     @cached_property
-    def range_parts(self) -> tuple[PropertySpec, ...]:
-        """The properties that the range value is made of, in order."""
-        return (*self.lead, *(part.property for part in self.sort), *self.tail)
+    def range_properties(self) -> tuple[PropertySpec, ...]:
+        """The properties in the range value, in order."""
+        return (*self.id_prefix, *(part.property for part in self.sort), *self.tie_breaker)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The whole range value of an encoded index."""
-        parts: tuple[PropertySpec | SortProperty, ...] = (*self.lead, *self.sort, *self.tail)
+        """The columns of the range value. Raw indexes do not use them."""
+        parts: tuple[PropertySpec | SortProperty, ...] = (*self.id_prefix, *self.sort, *self.tie_breaker)
         return tuple(part.column for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class UnionSpec:
-    """Several indexes of an entity that are searched one after the other, none of their records twice."""
+    """Several indexes of an entity that are searched in order, without duplicate records."""
 
     attribute: str
-    """as Python calls it: `by_name`"""
+    """Python name: `by_name`"""
     name: str
-    """as GraphQL calls it: `name`"""
+    """GraphQL name: `name`"""
     members: tuple[IndexSpec, ...]
     allow: Rules | None = None
-    """who may search it; None: as the entity says"""
+    """who may search it; None: the rules of the entity apply"""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
-    """Records of another entity, found by what a record holds."""
+    """A join: related records of another entity."""
 
     name: str
-    """as Python calls it"""
-    kind: Kind
+    """Python name"""
+    kind: JoinKind
     target: str
-    """name of the other entity, as in hash keys"""
+    """name of the other entity in hash keys"""
     via: str | None
-    """Python name of its index or union; None: by its primary key"""
+    """Python name of the other entity's index or union; None: its primary key"""
     by: tuple[PropertySpec, ...]
-    """own properties: their values are the other's key, or what its search is given"""
-    gives: tuple[str, ...]
-    """Python names of the other's properties that get these values, in the same order"""
+    """own properties, whose values are the key or the search arguments of the other entity"""
+    target_properties: tuple[str, ...]
+    """Python names of the other entity's properties that match `by`, in the same order"""
     description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UniqueSpec:
-    """Properties whose values together belong to one record at most."""
+    """Properties whose values are unique together."""
 
     name: str
-    """in records: the property's stored name, or the attribute in camelCase"""
+    """name in stored items: the property's stored name, or the attribute in camelCase"""
     attribute: str
-    """as Python calls it"""
+    """Python name"""
     parts: tuple[PropertySpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeySpec:
-    """A record of another entity without which a record cannot be."""
+    """A reference to a record of another entity, which must exist."""
 
     name: str
     """the attribute in camelCase"""
     parent: "EntitySpec"
-    """the other entity, without what joins it and what must hold of it"""
+    """the other entity, without its joins and foreign keys"""
     by: tuple[PropertySpec, ...]
-    """own properties: their values are the other's id"""
+    """own properties, whose values are the parent's id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,35 +181,35 @@ class EntitySpec:
     """An entity of the catalog."""
 
     name: str
-    """as in hash keys: `orderTracking`"""
+    """name in hash keys: `orderTracking`"""
     type_name: str
-    """as GraphQL calls it: `OrderTracking`"""
+    """class name and GraphQL name: `OrderTracking`"""
     model: type["Entity"]
     description: str | None
     properties: Mapping[str, PropertySpec]
     """by Python name, in declared order"""
     ids: tuple[PropertySpec, ...]
-    """none: a singleton"""
+    """empty for a singleton"""
     sub_ids: tuple[PropertySpec, ...]
     created: PropertySpec | None
-    """what decides the shard generation"""
+    """the creation property, which determines the shard generation"""
     space: ShardSpace
     indexes: Mapping[str, IndexSpec]
     """by Python name; `by_id` first"""
     separator: str = "/"
-    """between the parts of a composite id, outside"""
+    """between the parts of a composite id in text form"""
     unions: Mapping[str, UnionSpec] = field(default_factory=dict)
     """by Python name"""
     ttl: PropertySpec | None = None
-    """the second from which on an engine may remove a record"""
+    """the expiry time, from which on an engine may remove a record"""
     joins: Mapping[str, JoinSpec] = field(default_factory=dict)
     """by Python name"""
     allow: Rules | None = None
-    """who may read its records; None: everybody"""
+    """who may read its records; None: anyone"""
     current: str | None = None
-    """the sub id of the entry that always holds the latest state of its id"""
+    """the sub id of the current record, which holds the latest state of a history"""
     write: Rules | None = None
-    """who may write its records; None: whoever may read them"""
+    """who may write its records; None: every caller who may read them"""
     updated: PropertySpec | None = None
     """set by the server at every write"""
     version: PropertySpec | None = None
@@ -217,25 +217,25 @@ class EntitySpec:
     unique: tuple[UniqueSpec, ...] = ()
     foreign_keys: tuple[ForeignKeySpec, ...] = ()
     children: "tuple[EntitySpec, ...]" = ()
-    """the entities that have foreign keys to this one, without their own children"""
+    """the entities with foreign keys to this one, without their own children"""
 
     @property
-    def primary(self) -> tuple[PropertySpec, ...]:
-        """What tells one record from all others."""
+    def primary_key(self) -> tuple[PropertySpec, ...]:
+        """The properties that identify a record."""
         return self.ids + self.sub_ids
 
     @property
-    def writers(self) -> Rules | None:
-        """Who may write its records; None: everybody."""
+    def write_rules(self) -> Rules | None:
+        """The rules that apply to writes; None: anyone may write."""
         return self.allow if self.write is None else self.write
 
     @property
     def counters(self) -> tuple[PropertySpec, ...]:
-        """What counts its records."""
-        return tuple(part for part in self.properties.values() if part.counts is not None)
+        """The counter properties."""
+        return tuple(part for part in self.properties.values() if part.counter_group is not None)
 
     @property
     def is_constrained(self) -> bool:
-        """Whether it takes a look at other records, or at the one that stands there, to write one."""
-        fixed = self.version is not None or any(part.immutable for part in self.properties.values())
-        return fixed or bool(self.unique or self.foreign_keys or self.counters)
+        """Whether writes must check the stored record or other records."""
+        checks_stored_record = self.version is not None or any(part.immutable for part in self.properties.values())
+        return checks_stored_record or bool(self.unique or self.foreign_keys or self.counters)

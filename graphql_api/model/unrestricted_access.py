@@ -1,56 +1,52 @@
-"""What everybody may read and write since nobody has said otherwise: `doctor` and a start in production tell it."""
+"""Find entities that anyone may read or write because no access rule is declared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphql_api.model.access_declarations import is_open
+from graphql_api.model.access_declarations import allows_anyone
 from graphql_api.model.specs import EntitySpec
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOpen:
-    """Entities of which the same was left unsaid, in words."""
+class UnrestrictedAccess:
+    """Entities that lack the same access rule, as a message and its remedy."""
 
-    told: str
+    description: str
     remedy: str
 
 
-def left_open(specs: Sequence[EntitySpec], *, is_written: bool = True) -> list[LeftOpen]:
-    """What was left unsaid, where that lets everybody in; `is_written`: the server has mutations."""
-    unread = [spec for spec in specs if spec.allow is None]
-    unwritten = [spec for spec in specs if is_written and spec.write is None and is_open(spec.allow)]
-    both = [spec for spec in unread if spec in unwritten]
-    found = [
+def find_unrestricted_access(specs: Sequence[EntitySpec], *, is_written: bool = True) -> list[UnrestrictedAccess]:
+    """Report missing access rules that leave entities open to anyone. `is_written`: the server offers mutations."""
+    without_read_rule = [spec for spec in specs if spec.allow is None]
+    without_write_rule = [spec for spec in specs if is_written and spec.write is None and allows_anyone(spec.allow)]
+    without_both = [spec for spec in without_read_rule if spec in without_write_rule]
+    reports = [
         (
-            both,
+            without_both,
             "read and write",
-            f"{_which_carry(both)} no rule.",
-            "Give allow=, and write= where that is for others; anyone, where it is meant.",
+            "no access rule is declared.",
+            "Set allow=, and write= if other callers may write. If anyone may, set allow=anyone.",
         ),
         (
-            [spec for spec in unread if spec not in both],
+            [spec for spec in without_read_rule if spec not in without_both],
             "read",
-            "since nothing says who may.",
-            "Give allow=, or allow=anyone where that is meant.",
+            "allow= is not set.",
+            "Set allow=, or allow=anyone if that is intended.",
         ),
         (
-            [spec for spec in unwritten if spec not in both],
+            [spec for spec in without_write_rule if spec not in without_both],
             "write",
-            "since everybody may read that and nothing says who may write it.",
-            "Give write=, or write=anyone where that is meant.",
+            "allow= allows anyone, and write= is not set.",
+            "Set write=, or write=anyone if that is intended.",
         ),
     ]
     return [
-        LeftOpen(f"Whoever reaches the server may {do} {entity_names(those)}, {why}", remedy)
-        for those, do, why, remedy in found
-        if those
+        UnrestrictedAccess(f"Anyone who reaches the server can {action} {join_type_names(unruled)}: {reason}", remedy)
+        for unruled, action, reason, remedy in reports
+        if unruled
     ]
 
 
-def entity_names(specs: Sequence[EntitySpec]) -> str:
-    """Entities by their names."""
+def join_type_names(specs: Sequence[EntitySpec]) -> str:
+    """Return the type names of entities, separated by commas."""
     return ", ".join(spec.type_name for spec in specs)
-
-
-def _which_carry(specs: Sequence[EntitySpec]) -> str:
-    return "which carries" if len(specs) == 1 else "which carry"

@@ -1,7 +1,7 @@
-"""Loads records of which something must hold: in turns where they may meet, and as clients write them where asked.
+"""Writers of the loader for entities with constraints.
 
-The rows of a batch are written several at once. Those that may meet are not: of two lines that want the same value the
-first one has it, and a line may name the record of a line before it.
+The records of a batch are written concurrently, except for records that may conflict. Of two lines with one unique
+value, the first line gets it. A line may reference the record of an earlier line.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
@@ -10,144 +10,150 @@ from dataclasses import dataclass
 from graphql_api.errors import AlreadyExists, ShardQLError
 from graphql_api.model import Entity, EntitySpec, PropertySpec, value_of
 from graphql_api.ops.loader import PutMany
-from graphql_api.writes import Command, Replace, given_values
+from graphql_api.writes import Command, Replace, record_values
 
-Answer = Entity | ShardQLError | None
-ApplyEach = Callable[[Sequence[Command]], Awaitable[Sequence[Answer]]]
-"""carries commands out each by itself, and tells for each what came of it"""
+CommandResult = Entity | ShardQLError | None
+ApplyEach = Callable[[Sequence[Command]], Awaitable[Sequence[CommandResult]]]
+"""executes commands independently and returns the result of each"""
 
 
-def in_turns(put_many: PutMany, entity: EntitySpec) -> PutMany:
-    """What writes records as `put_many` does, but those that may meet one after the other."""
+def conflict_free_writer(put_many: PutMany, entity: EntitySpec) -> PutMany:
+    """Return a writer like `put_many` that writes records that may conflict one after another."""
     if not (entity.unique or entity.foreign_keys):
         return put_many
 
-    async def put_some(records: Sequence[Entity]) -> list[ShardQLError | None]:
-        in_order = turns(entity, records, whole_histories=entity.current is not None)
-        return await _one_after_the_other(in_order, lambda turn: put_many([records[at] for at in turn]))
+    async def put_in_groups(records: Sequence[Entity]) -> list[ShardQLError | None]:
+        groups = conflict_free_groups(entity, records, whole_histories=entity.current is not None)
+        return await _write_groups(groups, lambda group: put_many([records[index] for index in group]))
 
-    return put_some
+    return put_in_groups
 
 
-def checked(apply_each: ApplyEach, entity: EntitySpec) -> PutMany:
-    """What writes records of an entity that are new, and refuses the others.
+def create_only_writer(apply_each: ApplyEach, entity: EntitySpec) -> PutMany:
+    """Return a writer that creates records, and refuses a record whose id is taken by a different record.
 
-    One that stands there just so is no other: a load that was stopped may meet what it has written itself.
+    An equal stored record is accepted, because an interrupted load may meet the records that it wrote itself.
     """
 
     async def put_many(records: Sequence[Entity]) -> list[ShardQLError | None]:
         rows = [_Row(entity, record) for record in records]
 
-        async def put_turn(turn: Sequence[int]) -> list[ShardQLError | None]:
-            # The greatest numbers come first, so that counters need not be raised by each of the others.
-            some = sorted((rows[at] for at in turn), key=_Row.numbers, reverse=True)
-            for row, answer in zip(some, await apply_each([row.command() for row in some]), strict=True):
-                row.problem = answer if isinstance(answer, ShardQLError) and not row.stands_so else None
-            return [rows[at].problem for at in turn]
+        async def put_group(group: Sequence[int]) -> list[ShardQLError | None]:
+            # Write the greatest numbers first, so that most commands need not raise a counter.
+            ordered_rows = sorted((rows[index] for index in group), key=_Row.counter_values, reverse=True)
+            results = await apply_each([row.command() for row in ordered_rows])
+            for row, result in zip(ordered_rows, results, strict=True):
+                row.problem = result if isinstance(result, ShardQLError) and not row.is_stored_already else None
+            return [rows[index].problem for index in group]
 
-        return await _one_after_the_other(turns(entity, records), put_turn)
+        return await _write_groups(conflict_free_groups(entity, records), put_group)
 
     return put_many
 
 
-async def _one_after_the_other(
-    all_turns: Sequence[Sequence[int]], put_turn: Callable[[Sequence[int]], Awaitable[Sequence[ShardQLError | None]]]
+async def _write_groups(
+    groups: Sequence[Sequence[int]], put_group: Callable[[Sequence[int]], Awaitable[Sequence[ShardQLError | None]]]
 ) -> list[ShardQLError | None]:
-    """What becomes of each record; where one fails for the moment, the turns behind it are left for later as well.
+    """Write the groups in order and return the error or None of each record.
 
-    Else a line could take what one before it is to have, or be refused because that is not there yet.
+    After a retryable error, all later groups get the same error. Otherwise a later line could take a unique value of an
+    earlier line, or be refused because the record of an earlier line is missing.
     """
-    results: list[ShardQLError | None] = [None] * sum(map(len, all_turns))
-    late: ShardQLError | None = None
-    for turn in all_turns:
-        for at, problem in zip(turn, [late] * len(turn) if late else await put_turn(turn), strict=True):
-            results[at] = problem
-        late = late or next((found for at in turn if (found := results[at]) is not None and found.retryable), None)
+    results: list[ShardQLError | None] = [None] * sum(map(len, groups))
+    retryable_error: ShardQLError | None = None
+    for group in groups:
+        problems = [retryable_error] * len(group) if retryable_error else await put_group(group)
+        for index, problem in zip(group, problems, strict=True):
+            results[index] = problem
+        retryable_error = retryable_error or next(
+            (error for index in group if (error := results[index]) is not None and error.retryable), None
+        )
     return results
 
 
 @dataclass(slots=True)
 class _Row:
-    """A record, and what became of it."""
+    """A record and the result of its write."""
 
     entity: EntitySpec
     record: Entity
-    stands_so: bool = False
-    """the very same record stands there already"""
+    is_stored_already: bool = False
+    """an equal record is already stored"""
     problem: ShardQLError | None = None
 
-    def numbers(self) -> tuple[int, ...]:
-        """What it says of itself where counters count."""
+    def counter_values(self) -> tuple[int, ...]:
+        """Return its values of counter properties."""
         return tuple(value_of(self.record, part.name) or 0 for part in self.entity.counters)
 
     def command(self) -> Replace:
-        """It is put, and not created, so that it keeps its number where it has one."""
-        values = given_values(self.entity, self.record)
-        if self.entity.created is not None and self._leaves_out(self.entity.created):
+        """Return the command. It replaces instead of creating, so that a provided number is kept."""
+        values = record_values(self.entity, self.record)
+        if self.entity.created is not None and self._is_omitted(self.entity.created):
             del values[self.entity.created.name]
-        return Replace(self.entity, values, allow=self._refuse_others)
+        return Replace(self.entity, values, allow=self._refuse_different_record)
 
-    async def _refuse_others(self, old: Entity | None, _: Entity | None) -> None:
+    async def _refuse_different_record(self, old: Entity | None, _: Entity | None) -> None:
         entity = self.entity
-        if old is None or _values(entity.primary, old) != _values(entity.primary, self.record):
-            return  # Nothing stands there; what was shown is the entry that this one comes after.
-        self.stands_so = not any(self._differs(old, part) for part in entity.properties.values())
-        name = "/".join(str(value_of(self.record, part.name)) for part in entity.primary)
+        if old is None or _values(entity.primary_key, old) != _values(entity.primary_key, self.record):
+            return  # No record exists; `old` is the entry before this one.
+        self.is_stored_already = not any(self._differs(old, part) for part in entity.properties.values())
+        name = "/".join(str(value_of(self.record, part.name)) for part in entity.primary_key)
         raise AlreadyExists(
-            f"There is another {entity.type_name} {name} already: load without --checked to write this one in its "
-            "place.",
-            argument=entity.primary[0].name if entity.primary else None,
+            f"A different {entity.type_name} {name} already exists. Load without --checked to replace it.",
+            argument=entity.primary_key[0].name if entity.primary_key else None,
         )
 
     def _differs(self, old: Entity, part: PropertySpec) -> bool:
-        """Whether a property is another one; what the server sets is as it was set."""
-        given = value_of(self.record, part.name)
-        may_lack = part is self.entity.created or part.counts is not None
-        set_anew = part in (self.entity.updated, self.entity.version)
-        if set_anew or (may_lack and (given is None or self._leaves_out(part))):
+        """Return whether a property differs from the stored record. Values that servers set do not count."""
+        value = value_of(self.record, part.name)
+        is_optional = part is self.entity.created or part.counter_group is not None
+        is_set_by_every_write = part in (self.entity.updated, self.entity.version)
+        if is_set_by_every_write or (is_optional and (value is None or self._is_omitted(part))):
             return False
-        return bool(value_of(old, part.name) != given)
+        return bool(value_of(old, part.name) != value)
 
-    def _leaves_out(self, part: PropertySpec) -> bool:
+    def _is_omitted(self, part: PropertySpec) -> bool:
         return part.name not in self.record.model_fields_set
 
 
-def turns(entity: EntitySpec, records: Sequence[Entity], *, whole_histories: bool = False) -> list[list[int]]:
-    """The places of the records, in as few turns as it takes: what may meet comes one after the other.
+def conflict_free_groups(
+    entity: EntitySpec, records: Sequence[Entity], *, whole_histories: bool = False
+) -> list[list[int]]:
+    """Return the indexes of the records in as few groups as possible, with conflicting records in successive groups.
 
-    `whole_histories`: those of one id do not meet, since they are written together.
+    With `whole_histories`, records of one id do not conflict, because they are written in one transaction.
     """
-    found: list[list[int]] = []
-    last_taken: dict[Hashable, tuple[int, Hashable]] = {}
-    """the turn, and who takes it there"""
-    last_named: dict[Hashable, int] = {}
-    for at, record in enumerate(records):
-        taken, named = [*_taken(entity, record)], [*_named(entity, record)]
-        who = taken[0] if whole_histories else at
-        met = [last_taken[one] for one in (*taken, *named) if one in last_taken]
-        behind = [before if other == who else before + 1 for before, other in met]
-        behind += [last_named[one] + 1 for one in taken if one in last_named]
-        turn = max(behind, default=0)
-        last_taken |= dict.fromkeys(taken, (turn, who))
-        last_named |= {one: max(turn, last_named.get(one, turn)) for one in named}
-        if turn == len(found):
-            found.append([])
-        found[turn].append(at)
-    return found
+    groups: list[list[int]] = []
+    last_claimed: dict[Hashable, tuple[int, Hashable]] = {}
+    """the last group that claims the key, and the owner in it"""
+    last_referenced: dict[Hashable, int] = {}
+    for index, record in enumerate(records):
+        claimed, referenced = [*_claimed_keys(entity, record)], [*_referenced_keys(entity, record)]
+        owner = claimed[0] if whole_histories else index
+        conflicts = [last_claimed[key] for key in (*claimed, *referenced) if key in last_claimed]
+        candidates = [earlier if claimant == owner else earlier + 1 for earlier, claimant in conflicts]
+        candidates += [last_referenced[key] + 1 for key in claimed if key in last_referenced]
+        group = max(candidates, default=0)
+        last_claimed |= dict.fromkeys(claimed, (group, owner))
+        last_referenced |= {key: max(group, last_referenced.get(key, group)) for key in referenced}
+        if group == len(groups):
+            groups.append([])
+        groups[group].append(index)
+    return groups
 
 
-def _taken(entity: EntitySpec, record: Entity) -> Iterator[Hashable]:
-    """What only one record can have: its id, and its unique values."""
-    # Entries beside a current record are written one after the other: each of them writes that as well.
-    yield "id", _values(entity.primary if entity.current is None else entity.ids, record)
+def _claimed_keys(entity: EntitySpec, record: Entity) -> Iterator[Hashable]:
+    """Yield the keys that only one record can have: its id and its unique values."""
+    # Each entry also writes the current record, so the entries of one id conflict.
+    yield "id", _values(entity.primary_key if entity.current is None else entity.ids, record)
     for unique in entity.unique:
         values = _values(unique.parts, record)
         if None not in values:
             yield unique.name, values
 
 
-def _named(entity: EntitySpec, record: Entity) -> Iterator[Hashable]:
-    """The ids of other records of the entity that it names."""
+def _referenced_keys(entity: EntitySpec, record: Entity) -> Iterator[Hashable]:
+    """Yield the ids of records of the same entity that it references."""
     for foreign_key in entity.foreign_keys:
         if foreign_key.parent.name == entity.name:
             yield "id", _values(foreign_key.by, record)

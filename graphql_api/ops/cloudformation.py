@@ -1,4 +1,4 @@
-"""The table of a catalog and who may do what with it, as a CloudFormation template (docs/dynamodb.md)."""
+"""CloudFormation template of the table of a catalog and its access policies (docs/dynamodb.md)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,30 +9,30 @@ import orjson
 from graphql_api.storage import IndexDefinition, TableDefinition, attribute_types
 
 READ_ACTIONS = ("DescribeTable", "DescribeTimeToLive", "Query", "BatchGetItem")
-"""what searching and reading by key take"""
+"""actions for searches and reads by key"""
 WRITE_ACTIONS = ("BatchWriteItem", "PutItem", "DeleteItem", "ConditionCheckItem")
-"""what writing takes on top; a transaction needs the actions of its parts"""
+"""additional actions for writes; a transaction requires the actions of its parts"""
 GROWTH_ACTIONS = ("Scan",)
-"""what the opening of a table takes once for an added shard generation: no search ever scans"""
+"""actions that opening a table needs once for an added shard generation; searches never scan"""
 INDEX_ACTIONS = ("Query",)
-"""the only thing that is done with an index"""
+"""actions on indexes"""
 
 Part = Mapping[str, Any]
 
 
 def cloudformation_template(definition: TableDefinition, table: str | None = None) -> dict[str, Any]:
-    """A template with the table, a policy and a role for servers, and both again for those that only read.
+    """Return a template with the table, and policies and roles for servers and read-only servers.
 
-    Without a name for the table CloudFormation makes one up.
+    Without a table name, CloudFormation generates one.
     """
     name = {} if table is None else {"TableName": table}
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
-        "Description": "A ShardQL table, and roles with no more rights than servers need.",
+        "Description": "A ShardQL table, and roles with the minimal permissions of servers.",
         "Parameters": {
             "TrustedService": {
                 "Type": "String",
-                "Description": "The service on which servers run, and which may take on their roles.",
+                "Description": "The service that runs the servers and may assume their roles.",
                 "Default": "ecs-tasks.amazonaws.com",
                 "AllowedPattern": r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?",
             },
@@ -45,14 +45,12 @@ def cloudformation_template(definition: TableDefinition, table: str | None = Non
                 "Properties": {**name, **create_table_arguments(definition), **_safeguards(definition)},
             },
             "ServerPolicy": _policy(
-                "Reads and writes records, and makes sure that added shard generations begin late enough.",
+                "Reads and writes records, and checks the start time of added shard generations.",
                 ("SearchAndRead", READ_ACTIONS, INDEX_ACTIONS),
                 ("Write", WRITE_ACTIONS, ()),
                 ("CheckGrowth", GROWTH_ACTIONS, ()),
             ),
-            "ReaderPolicy": _policy(
-                "Reads records, and changes nothing.", ("SearchAndRead", READ_ACTIONS, INDEX_ACTIONS)
-            ),
+            "ReaderPolicy": _policy("Reads records only.", ("SearchAndRead", READ_ACTIONS, INDEX_ACTIONS)),
             "ServerRole": _role("ServerPolicy"),
             "ReaderRole": _role("ReaderPolicy"),
         },
@@ -63,13 +61,13 @@ def cloudformation_template(definition: TableDefinition, table: str | None = Non
             },
             "TableArn": _arn("The table.", "Table"),
             "ServerRoleArn": _arn("The role of servers.", "ServerRole"),
-            "ReaderRoleArn": _arn("The role of servers that only read.", "ReaderRole"),
+            "ReaderRoleArn": _arn("The role of read-only servers.", "ReaderRole"),
         },
     }
 
 
 def create_table_arguments(definition: TableDefinition) -> dict[str, Any]:
-    """The table as CreateTable takes it, its name aside, which is how CloudFormation takes it too."""
+    """Return the arguments of CreateTable without the name, which CloudFormation accepts too."""
     types = attribute_types(definition, definition.indexes)
     indexes = [_index(index) for index in definition.indexes]
     return {
@@ -102,7 +100,7 @@ def _keys(hash_attribute: str, range_attribute: str) -> Sequence[Part]:
 
 
 def _safeguards(definition: TableDefinition) -> Part:
-    """What CreateTable does not take, and what a table with somebody's data in it should have."""
+    """Return properties that CreateTable does not accept: backups, deletion protection and expiry."""
     ttl = definition.ttl_attribute
     return {
         "DeletionProtectionEnabled": True,
@@ -111,13 +109,13 @@ def _safeguards(definition: TableDefinition) -> Part:
     }
 
 
-# --- rights ----------------------------------------------------------------------------------------------------
+# --- policies --------------------------------------------------------------------------------------------------
 
-Grant = tuple[str, Sequence[str], Sequence[str]]
-"""a name, what may be done with the table, and with its indexes"""
+PolicyGrant = tuple[str, Sequence[str], Sequence[str]]
+"""a name, the allowed actions on the table, and those on its indexes"""
 
 
-def _policy(description: str, *grants: Grant) -> Part:
+def _policy(description: str, *grants: PolicyGrant) -> Part:
     statements = [statement for grant in grants for statement in _statements(*grant)]
     return {
         "Type": "AWS::IAM::ManagedPolicy",
@@ -163,15 +161,15 @@ def _arn(description: str, resource: str) -> Part:
     return {"Description": description, "Value": {"Fn::GetAtt": [resource, "Arn"]}}
 
 
-# --- as text ---------------------------------------------------------------------------------------------------
+# --- YAML ------------------------------------------------------------------------------------------------------
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./-]|:(?=\S)|[ ,](?=[A-Za-z0-9]))*[A-Za-z0-9.]?")
-_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-"""what YAML takes for something else than text"""
+_RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+"""texts that YAML parses as other types"""
 
 
-def as_yaml(value: Any) -> str:
-    """Maps, lists, texts and booleans as YAML, which is enough for a template; texts are quoted as in JSON."""
+def to_yaml(value: Any) -> str:
+    """Format maps, lists, texts and booleans as YAML. Texts are quoted as in JSON."""
     return "\n".join(_lines(value)) + "\n"
 
 
@@ -193,6 +191,6 @@ def _lines(value: Any, indent: str = "") -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
         return value
     return orjson.dumps(value).decode()

@@ -1,78 +1,85 @@
-"""What stands beside the records of an entity, and what their transactions cost with it (docs/capacity.md).
+"""Capacity of constraint items and of transactions of an entity (docs/capacity.md).
 
-Items of unique values and foreign keys, current records of histories, counters and kept answers are worked out by the
-functions that write them, so that none is forgotten.
+Constraint items here are all items that transactions write with a record: unique values, foreign keys, current records
+of histories, counters and stored responses. The functions that write these items also compute them here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, EntitySpec, PropertySpec, to_attributes, value_of
-from graphql_api.ops.index_capacity import entries_of, mean_size, mean_units, stored_bytes, units_of, write_units
+from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, EntitySpec, PropertySpec, encode_record, value_of
+from graphql_api.ops.index_capacity import (
+    index_capacities,
+    mean_size,
+    mean_write_units,
+    record_write_units,
+    stored_bytes,
+    write_units,
+)
 from graphql_api.storage import Item, Key, TableDefinition
 from graphql_api.writes import (
     DIGEST_BYTES,
-    LAST,
+    LAST_NUMBER,
     WRITE_ID,
     counter_key,
-    current_item,
-    encoded_id,
-    hash_keys_of,
-    held_by,
-    kept_item,
-    key_of,
+    encode_id,
+    item_key,
     parent_keys,
-    place_of,
-    references_of,
+    possible_hash_keys,
+    reference_items,
+    response_item,
+    response_key,
+    to_current_item,
+    unique_items,
 )
 
-SOME_WRITE = "AAAAAAAAAAAAAAAA"
-"""as long as the name of every write"""
-TWICE = 2
-"""what a transaction costs: DynamoDB prepares each write of it, and then carries it out"""
-SOME_SECOND = 1_800_000_001
-"""as long as that at which an answer expires"""
+SAMPLE_WRITE_ID = "AAAAAAAAAAAAAAAA"
+"""a write id of the usual length"""
+TRANSACTION_FACTOR = 2
+"""factor of a transaction: DynamoDB prepares and then commits each write"""
+SAMPLE_EXPIRY = 1_800_000_001
+"""an expiry time of the usual length"""
 
-Kind = Literal["current record", "unique value", "foreign key", "counter", "kept answer"]
+ItemKind = Literal["current record", "unique value", "foreign key", "counter", "kept answer"]
 
 
 @dataclass(frozen=True, slots=True)
-class BesideCapacity:
-    """Items of one kind that stand beside records."""
+class ConstraintItemCapacity:
+    """Constraint items of one kind."""
 
-    kind: Kind
+    kind: ItemKind
     name: str
-    """of the constraint, or what else it is for"""
+    """name of the constraint, or the purpose of the items"""
     share: float | None
-    """how many there are for each record; None: one for each request that has an idempotency key, for a day"""
+    """number per record; None: one per request with an idempotency key, stored for a day"""
     bytes: float
-    """of one"""
+    """mean size of an item"""
     write_units: float
-    """of one write of one, with the entries that it has in indexes; in a transaction, but for a counter"""
+    """write units of an item with its index entries; in a transaction, except for counters"""
     stored_bytes: float
-    """of one, with what storage counts on top of it and of its entries"""
+    """stored bytes of an item with its entries and the storage overhead"""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionUnits:
-    """Capacity units of writing one record by its transaction, with everything that belongs to it."""
+    """Write units of the transaction that writes one record with its constraint items."""
 
     create: float
-    """of a new id: with its checks, and the counters that it may have to raise by itself"""
+    """creation of a new id, with its checks, and the counters that it may raise separately"""
     update: float
-    """at least: nothing moves"""
+    """minimum: no index entry or constraint item moves"""
     move: float
-    """at most: the entries of all indexes move, and every value that may change"""
+    """maximum: all index entries and all mutable constraint items move"""
     remove: float
-    """of the only entry of its id, where it is a history"""
+    """deletion; for a history, of the only entry of its id"""
     key: float
-    """more than this, where the request has an idempotency key"""
+    """additional units for a request with an idempotency key"""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Sample records as they would be stored."""
+class SampleSet:
+    """Sample records in stored form."""
 
     entity: EntitySpec
     table: TableDefinition
@@ -80,54 +87,56 @@ class Measured:
     items: Sequence[Item]
     tenant: str | None
     parent_bytes: Mapping[str, float]
-    """mean sizes of other entities' records, by their names, where they are known"""
+    """known mean sizes of the records of other entities, by entity name"""
 
     def per_record(self, count: int) -> float:
-        """So many of all samples, for each of them."""
+        """Return a count over all samples as a mean per record."""
         return count / len(self.items)
 
 
-def beside(measured: Measured) -> tuple[tuple[BesideCapacity, ...], TransactionUnits]:
-    """What stands beside these records, and the units of their transactions."""
-    entity, count = measured.entity, len(measured.items)
-    own = units_of(measured.items, entries_of(measured.table, measured.items).values())
-    create, update, move, removed = own.create, own.update, own.move, own.create
-    found: list[BesideCapacity] = []
-    holders = measured.items
+def constraint_item_capacities(samples: SampleSet) -> tuple[tuple[ConstraintItemCapacity, ...], TransactionUnits]:
+    """Return the capacity of the constraint items, and the units of transactions."""
+    entity, count = samples.entity, len(samples.items)
+    record_units = record_write_units(samples.items, index_capacities(samples.table, samples.items).values())
+    create, update, move, remove = record_units.create, record_units.update, record_units.move, record_units.create
+    capacities: list[ConstraintItemCapacity] = []
+    holders = samples.items
     if entity.current is not None:
-        holders = [*_currents(measured).values()]
-        units = units_of(holders, entries_of(measured.table, holders).values())
-        found.append(_current(measured, holders, units.create))
-        create, update, move, removed = (
+        holders = [*_current_records(samples).values()]
+        units = record_write_units(holders, index_capacities(samples.table, holders).values())
+        capacities.append(_current_record_capacity(samples, holders, units.create))
+        create, update, move, remove = (
             create + units.create,
             update + units.update,
             move + units.move,
-            removed + units.create,
+            remove + units.create,
         )
-    for bound in _bound(measured, holders):
-        found.append(bound.told)
-        create += bound.units + bound.check
-        removed += bound.units
-        update += bound.units + bound.check if entity.ttl is not None else 0  # Items that expire are always renewed.
-        move += 2 * bound.units + bound.check if bound.moves else 0
+    for constraint in _constraint_costs(samples, holders):
+        capacities.append(constraint.capacity)
+        create += constraint.units + constraint.check
+        remove += constraint.units
+        # Constraint items with expiry are rewritten by every update.
+        update += constraint.units + constraint.check if entity.ttl is not None else 0
+        move += 2 * constraint.units + constraint.check if constraint.moves else 0
     for part in entity.counters:
-        told = _counter(measured, part)
-        found.append(told)
-        create += told.write_units / TWICE  # It is raised before the transaction, by itself.
-        if _may_change(entity, [entity.properties[name] for name in part.counts or ()]):
-            move += told.write_units / TWICE
+        capacity = _counter_capacity(samples, part)
+        capacities.append(capacity)
+        # The counter is raised before the transaction, by a separate write.
+        create += capacity.write_units / TRANSACTION_FACTOR
+        if _may_change(entity, [entity.properties[name] for name in part.counter_group or ()]):
+            move += capacity.write_units / TRANSACTION_FACTOR
     if entity.children:
-        removed += own.update  # It is marked before anybody looks who names it.
-    checks = _checks(measured) / count
+        remove += record_units.update  # The delete intent is written before the search for references.
+    checks = _count_absence_checks(samples) / count
     create += checks
-    removed += checks if entity.current is not None else 0
-    answer = _answer(measured)
-    return (*found, answer), TransactionUnits(
-        create=TWICE * create,
-        update=TWICE * update,
-        move=TWICE * move,
-        remove=TWICE * removed,
-        key=answer.write_units,
+    remove += checks if entity.current is not None else 0
+    response = _stored_response_capacity(samples)
+    return (*capacities, response), TransactionUnits(
+        create=TRANSACTION_FACTOR * create,
+        update=TRANSACTION_FACTOR * update,
+        move=TRANSACTION_FACTOR * move,
+        remove=TRANSACTION_FACTOR * remove,
+        key=response.write_units,
     )
 
 
@@ -135,108 +144,119 @@ def beside(measured: Measured) -> tuple[tuple[BesideCapacity, ...], TransactionU
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
-    """One constraint, by what it costs a record on average."""
+class _ConstraintCost:
+    """The mean cost of one constraint per record."""
 
-    told: BesideCapacity
+    capacity: ConstraintItemCapacity
     units: float
-    """of one write of its item, where a record has one"""
+    """write units of its item, for the share of records that have one"""
     check: float
-    """of a look at the record that is named"""
+    """write units of the check of the referenced record"""
     moves: bool
 
 
-def _currents(measured: Measured) -> dict[str, Item]:
-    """The current record of each id among the samples, which its last entry is."""
-    entity = measured.entity
+def _current_records(samples: SampleSet) -> dict[str, Item]:
+    """Return the current record of each id among the samples, which is its last entry."""
+    entity = samples.entity
     last: dict[str, Entity] = {}
-    for record in sorted(measured.records, key=lambda one: value_of(one, entity.sub_ids[0].name)):
-        last[encoded_id(entity, [value_of(record, part.name) for part in entity.ids])] = record
-    return {one: current_item(entity, record, measured.tenant, SOME_WRITE) for one, record in last.items()}
+    for record in sorted(samples.records, key=lambda one: value_of(one, entity.sub_ids[0].name)):
+        last[encode_id(entity, [value_of(record, part.name) for part in entity.ids])] = record
+    return {one: to_current_item(entity, record, samples.tenant, SAMPLE_WRITE_ID) for one, record in last.items()}
 
 
-def _current(measured: Measured, items: Sequence[Item], units: float) -> BesideCapacity:
-    size, indexes = mean_size(items), entries_of(measured.table, items).values()
-    name = measured.entity.current or ""
-    share = measured.per_record(len(items))
-    return BesideCapacity("current record", name, share, size, TWICE * units, stored_bytes(size, indexes))
+def _current_record_capacity(samples: SampleSet, items: Sequence[Item], units: float) -> ConstraintItemCapacity:
+    size, indexes = mean_size(items), index_capacities(samples.table, items).values()
+    name = samples.entity.current or ""
+    share = samples.per_record(len(items))
+    return ConstraintItemCapacity(
+        "current record", name, share, size, TRANSACTION_FACTOR * units, stored_bytes(size, indexes)
+    )
 
 
-def _bound(measured: Measured, holders: Sequence[Item]) -> Iterator[_Bound]:
-    """Unique values and foreign keys, as those records have them that hold by them."""
-    entity, tenant = measured.entity, measured.tenant
+def _constraint_costs(samples: SampleSet, holders: Sequence[Item]) -> Iterator[_ConstraintCost]:
+    """Yield the costs of unique values and foreign keys."""
+    entity, tenant = samples.entity, samples.tenant
     for unique in entity.unique:
         items = [
-            held.item
+            unique_item.item
             for holder in holders
-            for held in held_by(entity, holder, tenant).values()
-            if held.unique == unique
+            for unique_item in unique_items(entity, holder, tenant).values()
+            if unique_item.unique == unique
         ]
         if items:
-            yield _of_items(measured, "unique value", unique.attribute, items, len(holders), unique.parts)
+            yield _constraint_cost(samples, "unique value", unique.attribute, items, len(holders), unique.parts)
     for foreign_key in entity.foreign_keys:
         items = [
             reference.item
             for holder in holders
-            for reference in references_of(entity, holder, tenant).values()
+            for reference in reference_items(entity, holder, tenant).values()
             if reference.foreign_key == foreign_key
-            and key_of(holder) not in parent_keys(foreign_key, reference.values, tenant)  # It may name itself.
+            # A record may reference itself.
+            and item_key(holder) not in parent_keys(foreign_key, reference.values, tenant)
         ]
         if items:
-            parent = write_units(round(measured.parent_bytes.get(foreign_key.parent.name, 1)))
-            yield _of_items(measured, "foreign key", foreign_key.name, items, len(holders), foreign_key.by, parent)
+            parent_units = write_units(round(samples.parent_bytes.get(foreign_key.parent.name, 1)))
+            yield _constraint_cost(
+                samples, "foreign key", foreign_key.name, items, len(holders), foreign_key.by, parent_units
+            )
 
 
-def _of_items(
-    measured: Measured,
-    kind: Kind,
+def _constraint_cost(
+    samples: SampleSet,
+    kind: ItemKind,
     name: str,
     items: Sequence[Item],
     holders: int,
     parts: Sequence[PropertySpec],
-    parent: int = 0,
-) -> _Bound:
-    size, units, share = mean_size(items), mean_units(items), len(items) / holders
-    told = BesideCapacity(kind, name, measured.per_record(len(items)), size, TWICE * units, stored_bytes(size, ()))
-    return _Bound(told, share * units, share * parent, _may_change(measured.entity, parts))
+    parent_units: int = 0,
+) -> _ConstraintCost:
+    size, units, share = mean_size(items), mean_write_units(items), len(items) / holders
+    capacity = ConstraintItemCapacity(
+        kind, name, samples.per_record(len(items)), size, TRANSACTION_FACTOR * units, stored_bytes(size, ())
+    )
+    return _ConstraintCost(capacity, share * units, share * parent_units, _may_change(samples.entity, parts))
 
 
 def _may_change(entity: EntitySpec, parts: Sequence[PropertySpec]) -> bool:
-    fixed = {part.name for part in (*entity.primary, *entity.counters, entity.created) if part is not None}
-    return any(not part.immutable and part.name not in fixed for part in parts)
+    immutable_names = {
+        part.name for part in (*entity.primary_key, *entity.counters, entity.created) if part is not None
+    }
+    return any(not part.immutable and part.name not in immutable_names for part in parts)
 
 
-def _counter(measured: Measured, part: PropertySpec) -> BesideCapacity:
-    entity, tenant = measured.entity, measured.tenant
+def _counter_capacity(samples: SampleSet, part: PropertySpec) -> ConstraintItemCapacity:
+    entity, tenant = samples.entity, samples.tenant
     groups: dict[Key, int] = {}
-    for record in measured.records:
+    for record in samples.records:
         key = counter_key(entity, part, record, tenant)
         groups[key] = max(value_of(record, part.name) or 1, groups.get(key, 1))
     items = [
-        {HASH_ATTRIBUTE: key.hash, RANGE_ATTRIBUTE: key.range, LAST: last, WRITE_ID: SOME_WRITE}
+        {HASH_ATTRIBUTE: key.hash, RANGE_ATTRIBUTE: key.range, LAST_NUMBER: last, WRITE_ID: SAMPLE_WRITE_ID}
         for key, last in groups.items()
     ]
-    size, share = mean_size(items), measured.per_record(len(items))
-    return BesideCapacity("counter", part.name, share, size, mean_units(items), stored_bytes(size, ()))
+    size, share = mean_size(items), samples.per_record(len(items))
+    return ConstraintItemCapacity("counter", part.name, share, size, mean_write_units(items), stored_bytes(size, ()))
 
 
-def _answer(measured: Measured) -> BesideCapacity:
-    """The kept answer of a request with an idempotency key."""
-    place = place_of("", measured.tenant, None)
-    ttl = measured.table.ttl_attribute
+def _stored_response_capacity(samples: SampleSet) -> ConstraintItemCapacity:
+    """Return the capacity of the stored response of a request with an idempotency key."""
+    key = response_key("", samples.tenant, None)
+    ttl = samples.table.ttl_attribute
     items = [
-        kept_item(place, bytes(DIGEST_BYTES), to_attributes(measured.entity, record), SOME_SECOND, ttl)
-        for record in measured.records
+        response_item(key, bytes(DIGEST_BYTES), encode_record(samples.entity, record), SAMPLE_EXPIRY, ttl)
+        for record in samples.records
     ]
     size = mean_size(items)
-    return BesideCapacity("kept answer", "", None, size, TWICE * mean_units(items), stored_bytes(size, ()))
+    return ConstraintItemCapacity(
+        "kept answer", "", None, size, TRANSACTION_FACTOR * mean_write_units(items), stored_bytes(size, ())
+    )
 
 
-def _checks(measured: Measured) -> int:
-    """Looks of all samples at places where nothing may stand: a unit each, as of the smallest record."""
-    entity = measured.entity
+def _count_absence_checks(samples: SampleSet) -> int:
+    """Count the absence checks of all samples. Each costs a unit, as for the smallest record."""
+    entity = samples.entity
     if len(entity.space.generations) == 1:
         return 0
-    ids = [encoded_id(entity, [value_of(one, part.name) for part in entity.ids]) for one in measured.records]
-    others = sum(len(hash_keys_of(entity, each, measured.tenant)) - 1 for each in ids)
+    ids = [encode_id(entity, [value_of(one, part.name) for part in entity.ids]) for one in samples.records]
+    others = sum(len(possible_hash_keys(entity, each, samples.tenant)) - 1 for each in ids)
     return others + (len(ids) if entity.sub_ids and entity.current is None else 0)

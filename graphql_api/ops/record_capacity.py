@@ -1,6 +1,7 @@
-"""What records of a catalog cost: bytes, shards, write units and storage, by DynamoDB's rules (docs/capacity.md).
+"""Capacity of the records of a catalog: bytes, shards, write units and storage (docs/capacity.md).
 
-Everything is worked out of sample records as they would be stored, generated attributes and names included.
+All values are computed by the rules of DynamoDB from sample records in stored form, including generated attributes and
+attribute names.
 """
 
 from collections import defaultdict
@@ -11,62 +12,68 @@ from typing import Any
 
 from graphql_api.errors import InvalidValue
 from graphql_api.model import Catalog, Entity, EntitySpec
-from graphql_api.ops.constraint_capacity import SOME_WRITE, BesideCapacity, Measured, TransactionUnits, beside
+from graphql_api.ops.constraint_capacity import (
+    SAMPLE_WRITE_ID,
+    ConstraintItemCapacity,
+    SampleSet,
+    TransactionUnits,
+    constraint_item_capacities,
+)
 from graphql_api.ops.index_capacity import (
-    OVERHEAD_BYTES,
+    STORAGE_OVERHEAD_BYTES,
     IndexCapacity,
     WriteUnits,
-    entries_of,
+    index_capacities,
     mean_size,
+    record_write_units,
     stored_bytes,
-    units_of,
 )
 from graphql_api.storage import Item, attribute_size, record_size
-from graphql_api.writes import item_of
+from graphql_api.writes import to_item
 
 PARTITION_BYTES = 10 * 10**9
-"""what lies under one hash key should not pass it"""
+"""maximum size of all records with one hash key"""
 DESIGN_STEP = 500
-"""design sizes are multiples of it"""
+"""design sizes are multiples of this"""
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeCapacity:
-    """One attribute: its bytes are the mean over all sample records, 0 where one lacks it."""
+    """One attribute. Its bytes are the mean over all sample records, with 0 for records without it."""
 
     name: str
     example: str
     bytes: float
     share: float
-    """of the sample records that have it"""
+    """share of the sample records with the attribute"""
     generated: bool
-    """no property: written by an index, or for the table's own use"""
+    """not a property: generated for an index or for internal use"""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What is stored and billed, with the overhead of each record and index entry."""
+    """Stored bytes, including the overhead of each record and index entry."""
 
     table_bytes: float
-    """of one record"""
+    """bytes of one record in the table"""
     all_bytes: float
-    """of one record with its index entries and its part of what stands beside records"""
+    """bytes of one record with its index entries and its share of constraint items"""
     total_bytes: int | None
-    """of all records with all of that"""
+    """bytes of all records with these"""
 
     @property
     def multiplier(self) -> float:
-        """How many times a record is stored, by bytes."""
+        """Return the ratio of all stored bytes to the bytes in the table."""
         return self.all_bytes / self.table_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class EntityCapacity:
-    """What records of one entity cost."""
+    """The capacity of the records of one entity."""
 
     entity: str
     source: str
-    """where the sample records are from"""
+    """origin of the sample records"""
     sampled: int
     attributes: tuple[AttributeCapacity, ...]
     bytes: float
@@ -74,17 +81,17 @@ class EntityCapacity:
     design_bytes: int
     records_per_partition: int
     records: int | None
-    """so many are planned"""
+    """planned number of records"""
     shards: int
-    """of the newest generation"""
+    """shards of the newest generation"""
     shards_needed: int | None
     indexes: tuple[IndexCapacity, ...]
     write_units: WriteUnits
-    beside: tuple[BesideCapacity, ...]
-    """what stands beside the records"""
+    beside: tuple[ConstraintItemCapacity, ...]
+    """capacity of the constraint items"""
     transaction: TransactionUnits
     is_put_plainly: bool
-    """`put` and `load` write it outside of transactions"""
+    """`put` and `load` write it outside transactions"""
     storage: Storage
     findings: tuple[str, ...]
 
@@ -100,22 +107,27 @@ def entity_capacity(
     tenant: str | None = None,
     parent_bytes: Mapping[str, float] | None = None,
 ) -> EntityCapacity:
-    """What so many records like these samples cost, counted with the design size (see `design_size`) or a given one.
+    """Return the capacity of `records` records like the samples.
 
-    `parent_bytes`: mean sizes of the records that they name by foreign keys, by the names of entities.
+    Shards are planned with `design_bytes`, or with the design size (see `design_size`). `parent_bytes` has the mean
+    sizes of the records that foreign keys reference, by entity name.
     """
     if not samples:
-        raise InvalidValue(f"There is no sample record of {entity.type_name}: give at least one.")
+        raise InvalidValue(f"There is no sample record of {entity.type_name}. Provide at least one.")
     items = stored_items(entity, samples, tenant)
     table = catalog.table_definition()
     mean = mean_size(items)
     design = design_size(mean) if design_bytes is None else design_bytes
-    indexes = entries_of(table, items)
-    found, transaction = beside(Measured(entity, table, samples, items, tenant, parent_bytes or {}))
-    all_stored = stored_bytes(mean, indexes.values()) + sum((one.share or 0) * one.stored_bytes for one in found)
-    # Current records lie where their entries do, and fill the same indexes.
-    together = 1 + sum(one.share or 0 for one in found if one.kind == "current record")
-    lying = None if records is None else ceil(records * together)
+    indexes = index_capacities(table, items)
+    constraint_items, transaction = constraint_item_capacities(
+        SampleSet(entity, table, samples, items, tenant, parent_bytes or {})
+    )
+    all_stored = stored_bytes(mean, indexes.values()) + sum(
+        (one.share or 0) * one.stored_bytes for one in constraint_items
+    )
+    # Current records have the hash keys of their entries, and fill the same indexes.
+    records_per_entry = 1 + sum(one.share or 0 for one in constraint_items if one.kind == "current record")
+    stored_records = None if records is None else ceil(records * records_per_entry)
     return EntityCapacity(
         entity=entity.type_name,
         source=source,
@@ -127,37 +139,39 @@ def entity_capacity(
         records_per_partition=records_per_partition(design),
         records=records,
         shards=entity.space.generations[-1].size,
-        shards_needed=None if lying is None else shards_for(lying, design),
+        shards_needed=None if stored_records is None else shards_for(stored_records, design),
         indexes=tuple(indexes.values()),
-        write_units=units_of(items, indexes.values()),
-        beside=found,
+        write_units=record_write_units(items, indexes.values()),
+        beside=constraint_items,
         transaction=transaction,
         is_put_plainly=entity.current is None and not entity.is_constrained,
-        storage=Storage(mean + OVERHEAD_BYTES, all_stored, None if records is None else ceil(records * all_stored)),
-        findings=() if lying is None else tuple(_findings(entity, lying, design, mean, indexes)),
+        storage=Storage(
+            mean + STORAGE_OVERHEAD_BYTES, all_stored, None if records is None else ceil(records * all_stored)
+        ),
+        findings=() if stored_records is None else tuple(_findings(entity, stored_records, design, mean, indexes)),
     )
 
 
 def stored_items(entity: EntitySpec, records: Sequence[Entity], tenant: str | None) -> Sequence[Item]:
-    """Records as they would be stored."""
-    return [item_of(entity, record, tenant, SOME_WRITE) for record in records]
+    """Return records in stored form."""
+    return [to_item(entity, record, tenant, SAMPLE_WRITE_ID) for record in records]
 
 
-# --- the arithmetic --------------------------------------------------------------------------------------------
+# --- planning --------------------------------------------------------------------------------------------------
 
 
 def design_size(size: float) -> int:
-    """What to plan with: half as much again, for longer values and properties to come, up to the next 500 bytes."""
+    """Return the record size to plan with: 1.5 times the size, for future growth, rounded up to 500 bytes."""
     return ceil(size * 1.5 / DESIGN_STEP) * DESIGN_STEP
 
 
 def records_per_partition(size: int) -> int:
-    """How many records of a size fit in a partition."""
+    """Return the number of records of a size that fit in a partition."""
     return PARTITION_BYTES // size
 
 
 def shards_for(records: int, size: int) -> int:
-    """Over how many hash keys so many records of a size have to lie, so that none passes a partition."""
+    """Return the number of hash keys for records of a size, so that each fits in a partition."""
     return max(1, -(-records // records_per_partition(size)))
 
 
@@ -165,46 +179,46 @@ def shards_for(records: int, size: int) -> int:
 
 
 def _attributes(entity: EntitySpec, items: Sequence[Item]) -> tuple[AttributeCapacity, ...]:
-    """All attributes: properties in declared order, then what is generated."""
+    """Return all attributes: properties in declared order, then generated attributes."""
     sizes: dict[str, list[int]] = defaultdict(list)
     examples: dict[str, Any] = {}
     for item in items:
         for name, value in item.items():
             sizes[name].append(attribute_size(name, value))
             examples.setdefault(name, value)
-    places = {part.stored: place for place, part in enumerate(entity.properties.values())}
+    positions = {part.stored: position for position, part in enumerate(entity.properties.values())}
     return tuple(
         AttributeCapacity(
             name=name,
             example=str(examples[name]),
-            bytes=sum(found) / len(items),
-            share=len(found) / len(items),
-            generated=name not in places,
+            bytes=sum(attribute_sizes) / len(items),
+            share=len(attribute_sizes) / len(items),
+            generated=name not in positions,
         )
-        for name, found in sorted(sizes.items(), key=lambda one: places.get(one[0], len(places)))
+        for name, attribute_sizes in sorted(sizes.items(), key=lambda one: positions.get(one[0], len(positions)))
     )
 
 
 def _findings(
     entity: EntitySpec, records: int, design: int, mean: float, indexes: Mapping[str, IndexCapacity]
 ) -> Iterator[str]:
-    """Where the declared shards are too few."""
+    """Yield the entities and indexes with too few declared shards."""
     shards, needed = entity.space.generations[-1].size, shards_for(records, design)
     if shards < needed:
         yield (
             f"{entity.type_name} has {_shards(shards)} and needs {needed:,} for {records:,} records of {design:,} "
-            "bytes: declare more, or add a generation with then(…)."
+            "bytes. Declare more shards, or add a generation with then(…)."
         )
     for index in entity.indexes.values():
         filled = indexes.get(index.physical or "")
         if filled is None or index.hash or index.space == entity.space:
-            continue  # The entity's shards are enough for whatever an index carries of its records.
+            continue  # The shards of the entity are sufficient for any projection of its records.
         entries, size = ceil(records * filled.share), ceil(filled.bytes * design / mean)
         shards, needed = index.space.generations[-1].size, shards_for(entries, size)
         if shards < needed:
             yield (
                 f"{entity.type_name}.{index.attribute} has {_shards(shards)} and needs {needed:,} for {entries:,} "
-                f"entries of {size:,} bytes: give it the shards of its entity, or hash properties."
+                f"entries of {size:,} bytes. Use the shards of its entity, or hash properties."
             )
 
 

@@ -1,94 +1,104 @@
-"""What a table is like, against what a catalog needs of it. Only looks; `table_meta` acts."""
+"""Inspection of a table: its state, and its differences from what a catalog needs. Read-only."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from graphql_api.evolution import META_KEY, TABLE_FORMAT, conflicts, in_words, index_changes, missing, space_of
+from graphql_api.evolution import (
+    TABLE_FORMAT,
+    TABLE_RECORD_KEY,
+    changed_index_entries,
+    conflicting_definitions,
+    describe_generations,
+    missing_definitions,
+    recorded_space,
+)
 from graphql_api.model import Catalog
 from graphql_api.storage import IndexDefinition, Store, TableDefinition
 
-Standing = Literal["fits", "missing", "differs", "not needed"]
+IndexStatus = Literal["fits", "missing", "differs", "not needed"]
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it stands."""
+    """The state of a table."""
 
     definition: TableDefinition | None
-    """None: there is no table"""
+    """None: the table does not exist"""
     format: Any
-    """None: the table has no record of itself yet"""
+    """None: the table has no table record yet"""
     spaces: Mapping[str, Any]
-    """the applied shard generations of each entity, by its name in hash keys"""
+    """the recorded shard generations of each entity, by its name in hash keys"""
     indexes: Mapping[str, Any]
-    """what the entries of each index are made of, by entity"""
+    """the recorded composition of index entries, by entity"""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """An index of the table, of the catalog, or of both."""
+    """An index of the table, of the catalog, or of both, with its status."""
 
     definition: IndexDefinition
-    standing: Standing
+    status: IndexStatus
 
 
 async def read_state(store: Store) -> TableState:
-    """Looks at a table and at its record of itself."""
+    """Read the definition of a table and its table record."""
     definition = await store.describe()
     if definition is None:
         return TableState(None, None, {}, {})
-    (meta,) = await store.get_many([META_KEY], consistent=True)
+    (meta,) = await store.get_many([TABLE_RECORD_KEY], consistent=True)
     recorded = {} if meta is None else meta
     spaces, indexes = recorded.get("spaces", {}), recorded.get("indexes", {})
     return TableState(definition, recorded.get("format"), spaces, indexes)
 
 
-def index_states(found: TableDefinition | None, needed: TableDefinition) -> list[IndexState]:
-    """All indexes of the catalog, then those of the table that it does not use."""
-    present = {index.name: index for index in found.indexes} if found is not None else {}
+def index_states(table: TableDefinition | None, needed: TableDefinition) -> list[IndexState]:
+    """Return the state of all indexes of the catalog, then of the unused indexes of the table."""
+    present = {index.name: index for index in table.indexes} if table is not None else {}
     states = []
     for index in needed.indexes:
-        standing = present.pop(index.name, None)
-        if standing is None:
+        existing = present.pop(index.name, None)
+        if existing is None:
             states.append(IndexState(index, "missing"))
         else:
-            alone = (TableDefinition((standing,)), TableDefinition((index,)))
-            states.append(IndexState(standing, "differs" if any(conflicts(*alone)) else "fits"))
+            both = (TableDefinition((existing,)), TableDefinition((index,)))
+            states.append(IndexState(existing, "differs" if any(conflicting_definitions(*both)) else "fits"))
     return [*states, *(IndexState(index, "not needed") for index in present.values())]
 
 
 def differences(state: TableState, catalog: Catalog, *, removes_expired: bool) -> Iterator[str]:
-    """Everything in which a table is not as the catalog needs it; expiry counts for engines that remove records."""
+    """Yield all differences between a table and a catalog. Expiry counts if the engine deletes expired records."""
     needed = catalog.table_definition()
-    yield from missing(state.definition, needed)
-    yield from conflicts(state.definition, needed)
+    yield from missing_definitions(state.definition, needed)
+    yield from conflicting_definitions(state.definition, needed)
     if state.definition is None:
         return
-    standing, wanted = state.definition.ttl_attribute, needed.ttl_attribute
-    if removes_expired and standing != wanted:
-        yield f"The table removes records by {standing or 'nothing'}, and the catalog needs {wanted or 'nothing'}."
+    actual, wanted = state.definition.ttl_attribute, needed.ttl_attribute
+    if removes_expired and actual != wanted:
+        yield f"The table expires records by {actual or 'nothing'}, and the catalog needs {wanted or 'nothing'}."
     if state.format is None:
-        yield "The table has no record of its format and shard generations: the first server writes it."
+        yield "The table does not record its format and shard generations yet. The first server records them."
     elif state.format != TABLE_FORMAT:
-        yield f"The table has format {state.format}, and this release reads format {TABLE_FORMAT}."
+        yield f"The table has format {state.format}, and this release supports format {TABLE_FORMAT}."
     else:
         yield from _space_differences(state.spaces, catalog)
-        yield from index_changes(state.indexes, catalog)
+        yield from changed_index_entries(state.indexes, catalog)
 
 
 def _space_differences(applied: Mapping[str, Any], catalog: Catalog) -> Iterator[str]:
     for entity in catalog.entities.values():
-        stored, declared = applied.get(entity.name), space_of(entity)
+        stored, declared = applied.get(entity.name), recorded_space(entity)
         if stored is None:
-            yield f"{entity.type_name} is not recorded in the table yet: {in_words(declared['generations'])}."
+            generations = describe_generations(declared["generations"])
+            yield f"{entity.type_name} is not recorded in the table yet: {generations}."
         elif (stored["width"], stored["function"]) != (declared["width"], declared["function"]):
             yield (
                 f"{entity.type_name} was stored with shards of width {stored['width']} by {stored['function']}, and "
-                f"the catalog says width {declared['width']} by {declared['function']}."
+                f"the catalog declares width {declared['width']} by {declared['function']}."
             )
         elif [*stored["generations"]] != declared["generations"]:
+            recorded_generations = describe_generations(stored["generations"])
             yield (
-                f"{entity.type_name} has the shard generations {in_words(stored['generations'])} in the table, and "
-                f"{in_words(declared['generations'])} in the catalog."
+                f"{entity.type_name} has the shard generations {recorded_generations} in the table, and "
+                f"{describe_generations(declared['generations'])} in the catalog."
             )

@@ -1,4 +1,4 @@
-"""Made-up records of an entity, where nobody has given any: each property has a value that is usual for its type."""
+"""Typical records of an entity for which no records are provided: each property has a typical value of its type."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -12,15 +12,15 @@ from pydantic import BaseModel, RootModel
 
 from graphql_api import codecs
 from graphql_api.errors import InvalidRecord
-from graphql_api.model import Entity, EntitySpec, read_annotation
+from graphql_api.model import Entity, EntitySpec, parse_annotation
 
 TEXT = "typical text of some "
-"""21 characters, as many as random ids have"""
+"""21 characters, like random ids"""
 BYTES = bytes(100)
 ELEMENTS = 3
-"""of a list"""
+"""elements of a list"""
 MAX_NESTING = 3
-"""models inside one another"""
+"""nesting of models"""
 
 _BY_CODEC: Mapping[type[codecs.Codec[Any]], Any] = {
     codecs.Text: TEXT,
@@ -39,27 +39,27 @@ _BY_CODEC: Mapping[type[codecs.Codec[Any]], Any] = {
 
 
 def typical_record(entity: EntitySpec) -> Entity:
-    """A record with a typical value for every property, also for those that may be null."""
+    """Return a record with a typical value for every property, including nullable ones."""
     fields = entity.model.model_fields
-    given = {
+    values = {
         part.name: typical_value(fields[part.name].annotation, fields[part.name].metadata)
         for part in entity.properties.values()
         if part.function is None
     }
-    record = entity.model.model_construct(**given)
+    record = entity.model.model_construct(**values)
     try:
         record.compute_derived()
-    except Exception as problem:  # the functions are those of the catalog's author
+    except Exception as problem:  # the functions belong to the author of the catalog
         raise InvalidRecord(
-            f"No typical {entity.type_name} can be made up, since a derived property of it cannot be computed "
-            f"({type(problem).__name__}: {problem}): give records of it."
+            f"A typical {entity.type_name} cannot be created, because a derived property cannot be computed "
+            f"({type(problem).__name__}: {problem}). Provide sample records."
         ) from problem
     return record
 
 
 def typical_value(annotation: Any, marks: Any = (), depth: int = 0) -> Any:
-    """A value that is usual for a type."""
-    read = read_annotation(annotation, marks)
+    """Return a typical value of a type."""
+    read = parse_annotation(annotation, marks)
     if isinstance(read.codec, codecs.EnumCodec):
         return _longest(read.codec.enum_class)
     if read.codec is not None:
@@ -68,7 +68,7 @@ def typical_value(annotation: Any, marks: Any = (), depth: int = 0) -> Any:
     origin = get_origin(kind) or kind
     if not isinstance(origin, type):
         return TEXT
-    inside = [part for part in get_args(kind) if part is not Ellipsis] or [str, str]
+    arguments = [part for part in get_args(kind) if part is not Ellipsis] or [str, str]
     if issubclass(origin, RootModel):
         return typical_value(origin.model_fields["root"].annotation, depth=depth)
     if issubclass(origin, BaseModel):
@@ -76,16 +76,16 @@ def typical_value(annotation: Any, marks: Any = (), depth: int = 0) -> Any:
     if issubclass(origin, bytes):
         return BYTES
     if issubclass(origin, Mapping):
-        return {typical_value(inside[0], depth=depth): typical_value(inside[-1], depth=depth)}
+        return {typical_value(arguments[0], depth=depth): typical_value(arguments[-1], depth=depth)}
     if issubclass(origin, AbstractSet):
-        return frozenset({typical_value(inside[0], depth=depth)})
+        return frozenset({typical_value(arguments[0], depth=depth)})
     if issubclass(origin, list | tuple):
-        return [typical_value(inside[0], depth=depth)] * ELEMENTS
+        return [typical_value(arguments[0], depth=depth)] * ELEMENTS
     return TEXT
 
 
 def _typical_model(model: type[BaseModel], depth: int) -> BaseModel | None:
-    """A model with typical fields; one that contains itself ends somewhere."""
+    """Return a model with typical fields, up to the maximum nesting."""
     if depth == MAX_NESTING:
         return None
     fields = model.model_fields.items()

@@ -1,4 +1,4 @@
-"""GraphiQL for browsers: one page, and the files it is made of, all of them served from here."""
+"""Serve GraphiQL: the page and its asset files."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from graphql_api.playground.tab_text import Tab
 
-FILES = (
+ASSET_FILES = (
     "icon.svg",
     "vendor/graphiql-4.1.2.css",
     "vendor/plugin-explorer-4.0.6.css",
@@ -28,43 +28,43 @@ FILES = (
     "vendor/plugin-explorer-4.0.6.js",
     "graphiql.js",
 )
-"""in the order in which the page loads them"""
+"""In load order."""
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""what the page may load: its own files and what stands in them, and nothing from anywhere else"""
+"""Allows the files of the page, data embedded in them, and requests to its own origin; nothing else."""
 
-HEADERS = {"apollo-require-preflight": "1"}
-"""sent with every operation, visible and editable: what the rule against forged requests asks of any client"""
+DEFAULT_HEADERS = {"apollo-require-preflight": "1"}
+"""Sent with every operation: the CSRF protection of the endpoint requires it. Visible and editable in GraphiQL."""
 
-NEW_TAB = "# Ctrl-Space proposes what can stand here; Ctrl-Enter runs it.\n\nquery {\n  \n}\n"
+NEW_TAB_TEXT = "# Ctrl-Space lists completions; Ctrl-Enter runs the query.\n\nquery {\n  \n}\n"
 
 _PAGE_HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
     "vary": "accept",
 }
 _PAGES = files("graphql_api.playground") / "pages"
-_TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+_MEDIA_TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 
 
 def graphiql_page(title: str, tabs: Sequence[Tab]) -> Callable[[Request], Response]:
-    """Answers a browser that opens the endpoint."""
+    """Return the handler that serves the page to a browser."""
     data = _page_data(title, tabs)
 
     def page(request: Request) -> Response:
-        # Links are relative to the page, so they hold behind a proxy's prefix and in an app mounted in another one.
+        # Links are relative, so they work with the path prefix of a proxy and in a mounted application.
         return HTMLResponse(_page(request.url.path.rpartition("/")[2], title, data), headers=_PAGE_HEADERS)
 
     return page
 
 
 def graphiql_routes(path: str) -> list[BaseRoute]:
-    """The files of the page. Their names change with their content, so browsers and proxies keep them for ever."""
+    """Return the routes of the asset files. Their names contain a content hash, so caches may keep them forever."""
     return [Route(f"{path.rstrip('/')}/assets/{{name}}", _send_asset, methods=["GET"])]
 
 
@@ -72,22 +72,23 @@ def graphiql_routes(path: str) -> list[BaseRoute]:
 
 
 def _page_data(title: str, tabs: Sequence[Tab]) -> str:
-    shown = [asdict(tab) for tab in tabs]
+    tab_data = [asdict(tab) for tab in tabs]
     data = {
         "title": title,
-        "tabs": shown,
-        "tabsId": sha256(json.dumps(shown).encode()).hexdigest()[:16],
-        "headers": json.dumps(HEADERS, indent=2),
-        "newTab": NEW_TAB,
+        "tabs": tab_data,
+        "tabsId": sha256(json.dumps(tab_data).encode()).hexdigest()[:16],
+        "headers": json.dumps(DEFAULT_HEADERS, indent=2),
+        "newTab": NEW_TAB_TEXT,
     }
     return json.dumps(data, ensure_ascii=False)
 
 
 @lru_cache(maxsize=16)
-def _page(folder: str, title: str, data: str) -> str:
-    beside = f"{folder}/assets" if folder else "assets"
+def _page(last_segment: str, title: str, data: str) -> str:
+    """Render the page. `last_segment`: the last segment of its path, which relative links must repeat."""
+    folder = f"{last_segment}/assets" if last_segment else "assets"
     template = string.Template((_PAGES / "graphiql.html").read_text(encoding="utf-8"))
-    links = (_link(f"{beside}/{name}") for name in _assets())
+    links = (_link(f"{folder}/{name}") for name in _assets())
     return template.substitute(title=escape(title), page=escape(data), links="\n".join(f"    {link}" for link in links))
 
 
@@ -98,39 +99,39 @@ def _link(url: str) -> str:
     return f'<link rel="{"icon" if url.endswith(".svg") else "stylesheet"}" href="{address}">'
 
 
-# --- its files -------------------------------------------------------------------------------------------------
+# --- assets ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Asset:
     content: bytes
-    zipped: bytes
-    type: str
+    gzipped: bytes
+    media_type: str
 
 
 @cache
 def _assets() -> dict[str, _Asset]:
-    """By the name in its address: the file's own, with a piece of its hash before the ending."""
+    """Return the assets by URL name: the file name, with a part of the content hash before the extension."""
     assets = {}
-    for file in FILES:
+    for file in ASSET_FILES:
         content = (_PAGES / file).read_bytes()
-        stem, _, ending = file.rpartition("/")[2].rpartition(".")
-        name = f"{stem}-{sha256(content).hexdigest()[:12]}.{ending}"
-        assets[name] = _Asset(content, gzip.compress(content, mtime=0), _TYPES[ending])
+        stem, _, extension = file.rpartition("/")[2].rpartition(".")
+        name = f"{stem}-{sha256(content).hexdigest()[:12]}.{extension}"
+        assets[name] = _Asset(content, gzip.compress(content, mtime=0), _MEDIA_TYPES[extension])
     return assets
 
 
 def _send_asset(request: Request) -> Response:
-    # No coroutine: the first call reads and zips everything, which a thread can do.
+    # Not a coroutine, so that it runs in a thread: the first call reads and compresses all files.
     asset = _assets().get(request.path_params["name"])
     if asset is None:
         raise HTTPException(404)
     headers = {
-        "content-type": asset.type,
+        "content-type": asset.media_type,
         "cache-control": "public, max-age=31536000, immutable",
         "x-content-type-options": "nosniff",
         "vary": "Accept-Encoding",
     }
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(asset.content, headers=headers)
-    return Response(asset.zipped, headers={**headers, "content-encoding": "gzip"})
+    return Response(asset.gzipped, headers={**headers, "content-encoding": "gzip"})

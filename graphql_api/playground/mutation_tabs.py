@@ -1,4 +1,4 @@
-"""Tabs that write: one record is created, changed and removed again, and nothing else is touched."""
+"""Sample mutations for the tabs of GraphiQL. They create, update and delete one new record, and touch no other."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,64 +6,72 @@ from typing import Any
 
 from graphql import GraphQLArgument, GraphQLField, GraphQLInputField, GraphQLSchema, get_named_type
 
-from graphql_api.model import Catalog, Entity, EntitySpec, PropertySpec, is_open, value_of
-from graphql_api.playground.access_paths import Way, needed_id
-from graphql_api.playground.sample_records import Example, example_of
-from graphql_api.playground.tab_text import Tab, and_joined, braced, comment, document, gap_comment, rules_comment
+from graphql_api.model import Catalog, Entity, EntitySpec, PropertySpec, allows_anyone, value_of
+from graphql_api.playground.access_paths import AccessPath, id_argument
+from graphql_api.playground.sample_records import SampleRecord, make_sample_record
+from graphql_api.playground.tab_text import (
+    Tab,
+    access_comment,
+    block,
+    comment,
+    join_names,
+    operation_text,
+    placeholder_comment,
+)
 from graphql_api.schema import (
     EXPECTED_VERSION,
     ID,
-    Names,
-    NotInDocument,
+    GraphQLNames,
+    NotRepresentable,
+    input_field_name,
     input_literal,
-    input_name,
-    own_name,
+    record_field_name,
     with_article,
 )
 
-MAX_NAMED = 3
-"""properties that may be left out, named in a comment"""
+MAX_LISTED_PROPERTIES = 3
+"""Optional properties that a comment names. If there are more, it shows their number."""
 
-Takes = Mapping[str, GraphQLInputField] | Mapping[str, GraphQLArgument]
-"""what an input or a mutation takes, by name"""
+InputFields = Mapping[str, GraphQLInputField] | Mapping[str, GraphQLArgument]
+"""The fields of an input type, or the arguments of a mutation, by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class EditTabs:
-    """Makes tabs for the entity that everybody can write as they stand, or for the one that lacks least for that."""
+class MutationTabs:
+    """Builder of the tabs. It prefers an entity that any caller can write without placeholders."""
 
     catalog: Catalog
-    names: Names
+    names: GraphQLNames
     schema: GraphQLSchema
-    known: Mapping[str, Sequence[Entity]]
-    """records of the store, by the name of their entity"""
+    stored: Mapping[str, Sequence[Entity]]
+    """Stored records by entity name."""
 
-    def tabs(self, main: Way | None, shown: Callable[[EntitySpec], list[str]]) -> Iterator[Tab]:
-        """`main`: the search that the other tabs begin with. `shown`: fields of an entity's records."""
-        examples = [*self._examples(main)]
-        examples.sort(
-            key=lambda one: (
-                not one.is_open,
-                len(one.gaps),
-                one.change is None,
-                main is None or one.entity is not main.entity,
+    def tabs(self, main: AccessPath | None, record_fields: Callable[[EntitySpec], list[str]]) -> Iterator[Tab]:
+        """Return the tabs. `main`: the search of the first tab. `record_fields`: fields to select of an entity."""
+        samples = [*self._samples(main)]
+        samples.sort(
+            key=lambda sample: (
+                not sample.is_open,
+                len(sample.placeholders),
+                sample.change is None,
+                main is None or sample.entity is not main.entity,
             )
         )
-        for example in examples:
+        for sample in samples:
             try:
-                yield from [*_Writer(self.names, self.schema, example, shown(example.entity)).tabs()]
-            except NotInDocument:
+                yield from [*_EntityTabs(self.names, self.schema, sample, record_fields(sample.entity)).tabs()]
+            except NotRepresentable:
                 continue
             return
 
-    def _examples(self, main: Way | None) -> Iterator[Example]:
+    def _samples(self, main: AccessPath | None) -> Iterator[SampleRecord]:
         for entity in self.catalog.entities.values():
-            if entity.writers != () and self.names.edit("create", entity) in _mutations(self.schema):
+            if entity.write_rules != () and self.names.mutation_field("create", entity) in _mutations(self.schema):
                 order = main.index.sort if main is not None and main.entity is entity else ()
-                first = [name for part in order for name in part.property.given_by]
-                example = example_of(entity, self.known, first)
-                if example is not None:
-                    yield example
+                preferred = [name for part in order for name in part.property.input_names]
+                sample = make_sample_record(entity, self.stored, preferred)
+                if sample is not None:
+                    yield sample
 
 
 def _mutations(schema: GraphQLSchema) -> Mapping[str, GraphQLField]:
@@ -71,70 +79,72 @@ def _mutations(schema: GraphQLSchema) -> Mapping[str, GraphQLField]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
-    names: Names
+class _EntityTabs:
+    names: GraphQLNames
     schema: GraphQLSchema
-    example: Example
+    sample: SampleRecord
     fields: Sequence[str]
 
     def tabs(self) -> Iterator[Tab]:
-        """One after the other, as they are to be run."""
+        """Return the tabs in the order in which they are run."""
         yield self.create()
-        if self.example.change is not None:
-            yield self.update(*self.example.change)
+        if self.sample.change is not None:
+            yield self.update(*self.sample.change)
         yield self.delete()
 
     def create(self) -> Tab:
-        """A record that was not there."""
-        takes = self._input("create")
-        given = {input_name(part.name): value_of(self.example.record, part.name) for part in self.example.given}
-        others = [name for name in takes if name not in given]
-        further = and_joined(others) if len(others) <= MAX_NAMED else f"{len(others)} properties more"
-        entity = self.example.entity
+        """Return a mutation that creates the sample record."""
+        fields = self._input_fields("create")
+        values = {input_field_name(part.name): value_of(self.sample.record, part.name) for part in self.sample.provided}
+        optional = [name for name in fields if name not in values]
+        listed = join_names(optional) if len(optional) <= MAX_LISTED_PROPERTIES else f"{len(optional)} properties"
+        entity = self.sample.entity
         comments = [
             comment(
-                f"Creates {with_article(entity.type_name)}, which searches find from now on. A second time it is",
-                "ALREADY_EXISTS, and nothing is written.",
+                f"Creates {with_article(entity.type_name)} that searches can find.",
+                "Running it again is the error ALREADY_EXISTS.",
             ),
-            comment(f"Ctrl-Space inside of input proposes what it may have too: {further}.") if others else "",
-            comment(f"{self.names.edit('create', entity, several=True)} takes many records at once."),
-            gap_comment([input_name(name) for name in self.example.gaps]),
+            comment(f"Also possible in input: {listed}. Press Ctrl-Space to list all fields.") if optional else "",
+            comment(f"{self.names.mutation_field('create', entity, several=True)} creates many records at once."),
+            placeholder_comment([input_field_name(name) for name in self.sample.placeholders]),
         ]
-        open_to_all = self.example.is_open
-        return self._tab("create", comments, _input(_said(takes, given)), self._record(), open_to_all=open_to_all)
+        arguments = _input_argument(_arguments(fields, values))
+        return self._tab("create", comments, arguments, self._selection(), open_to_all=self.sample.is_open)
 
     def update(self, part: PropertySpec, value: Any) -> Tab:
-        """Something of it is another."""
-        entity, takes = self.example.entity, self._input("update")
-        further = [f"With {EXPECTED_VERSION} in input it is refused if somebody was faster."] * bool(entity.version)
+        """Return a mutation that changes one property of the sample record."""
+        entity, fields = self.sample.entity, self._input_fields("update")
+        hints = [f"With {EXPECTED_VERSION} in input, a concurrent change is an error."] * bool(entity.version)
         if entity.sub_ids:
-            subs = and_joined([input_name(sub.name) for sub in entity.sub_ids])
-            further.append(f"With another {subs} it adds an entry that goes on from the last one.")
+            sub_ids = join_names([input_field_name(sub.name) for sub in entity.sub_ids])
+            hints.append(f"With a new {sub_ids}, it appends an entry based on the last one.")
         comments = [
             comment(
-                f"Changes what {_title('create')} has written: what is left out stays, and null clears.",
-                "Searches find it where it belongs now.",
+                f"Updates the record from {_title('create')}. Omitted fields keep their values; null clears a field.",
+                "Searches find the record by its new values.",
             ),
-            comment(*further),
+            comment(*hints),
             self._id_comment(),
         ]
-        changes = _said(takes, {input_name(part.name): value})
-        arguments = _input([*self._key(takes), *changes])
-        open_to_all = is_open(entity.writers) and is_open(entity.allow)
-        return self._tab("update", comments, arguments, self._record(part), open_to_all=open_to_all)
+        changes = _arguments(fields, {input_field_name(part.name): value})
+        arguments = _input_argument([*self._key_arguments(fields), *changes])
+        open_to_all = allows_anyone(entity.write_rules) and allows_anyone(entity.allow)
+        return self._tab("update", comments, arguments, self._selection(part), open_to_all=open_to_all)
 
     def delete(self) -> Tab:
-        """It goes."""
-        key = self._key(_mutations(self.schema)[self._name("delete")].args)
-        words = "deletedId says what is gone, and null that there was nothing."
+        """Return a mutation that deletes the sample record."""
+        key_arguments = self._key_arguments(_mutations(self.schema)[self._name("delete")].args)
         comments = [
-            comment(f"Removes what {_title('create')} has written, and nothing else.", words),
+            comment(
+                f"Deletes the record from {_title('create')}, and no other.",
+                "deletedId is the id of the deleted record, or null if the record does not exist.",
+            ),
             self._id_comment(),
         ]
-        open_to_all = is_open(self.example.entity.writers)
-        return self._tab("delete", comments, key, ["deletedId"], open_to_all=open_to_all)
+        open_to_all = allows_anyone(self.sample.entity.write_rules)
+        return self._tab("delete", comments, key_arguments, ["deletedId"], open_to_all=open_to_all)
 
-    # --- its parts ---------------------------------------------------------------------------------------------
+    # --- parts of a tab ----------------------------------------------------------------------------------------
 
     def _tab(
         self,
@@ -146,45 +156,47 @@ class _Writer:
         open_to_all: bool,
     ) -> Tab:
         title = _title(verb)
-        said = [*comments, rules_comment(open_to_all=open_to_all)]
-        return Tab(title, document(f"mutation {title}", said, self._name(verb), arguments, selection))
+        all_comments = [*comments, access_comment(open_to_all=open_to_all)]
+        return Tab(title, operation_text(f"mutation {title}", all_comments, self._name(verb), arguments, selection))
 
     def _name(self, verb: str) -> str:
-        return self.names.edit(verb, self.example.entity)
+        return self.names.mutation_field(verb, self.sample.entity)
 
-    def _input(self, verb: str) -> Mapping[str, GraphQLInputField]:
-        kind: Any = get_named_type(_mutations(self.schema)[self._name(verb)].args["input"].type)
-        found: Mapping[str, GraphQLInputField] = kind.fields
-        return found
+    def _input_fields(self, verb: str) -> Mapping[str, GraphQLInputField]:
+        input_type: Any = get_named_type(_mutations(self.schema)[self._name(verb)].args["input"].type)
+        fields: Mapping[str, GraphQLInputField] = input_type.fields
+        return fields
 
-    def _record(self, *changed: PropertySpec) -> list[str]:
-        """What is shown of the record; of one that nobody may read, nothing."""
-        entity = self.example.entity
+    def _selection(self, *changed: PropertySpec) -> list[str]:
+        """Return the selection of the written record; only `__typename` if no caller may read the entity."""
+        entity = self.sample.entity
         if entity.allow == ():
             return ["__typename"]
-        made = [part for part in (*changed, *entity.counters, entity.version) if part is not None]
-        shown = dict.fromkeys([*self.fields, *(self.names.dialect.property(part.name) for part in made)])
-        return braced(own_name(entity), [*shown])
+        affected = [part for part in (*changed, *entity.counters, entity.version) if part is not None]
+        names = dict.fromkeys([*self.fields, *(self.names.naming.property_name(part.name) for part in affected)])
+        return block(record_field_name(entity), [*names])
 
     def _id_comment(self) -> str:
-        """Where only somebody else knows the id under which the record was created."""
-        return gap_comment([ID] if any(part.name in self.example.gaps for part in self.example.entity.ids) else [])
+        """Return the placeholder comment for the id, if the id of the created record is a placeholder."""
+        return placeholder_comment(
+            [ID] if any(part.name in self.sample.placeholders for part in self.sample.entity.ids) else []
+        )
 
-    def _key(self, takes: Takes) -> list[str]:
-        """What names the record: its id as clients have it, and sub ids."""
-        entity, record = self.example.entity, self.example.record
-        subs = {input_name(part.name): value_of(record, part.name) for part in entity.sub_ids}
-        return [needed_id(entity, record).text, *_said(takes, subs)]
+    def _key_arguments(self, fields: InputFields) -> list[str]:
+        """Return the arguments that identify the record: its id, and its sub ids."""
+        entity, record = self.sample.entity, self.sample.record
+        sub_ids = {input_field_name(part.name): value_of(record, part.name) for part in entity.sub_ids}
+        return [id_argument(entity, record).text, *_arguments(fields, sub_ids)]
 
 
 def _title(verb: str) -> str:
-    """As short as those of the other tabs, so that all of them are seen: the field says of what."""
+    """Return a short title, so that all tabs are visible. The field names the entity."""
     return verb.capitalize()
 
 
-def _said(takes: Takes, given: Mapping[str, Any]) -> list[str]:
-    return [f"{name}: {input_literal(takes[name].type, value)}" for name, value in given.items()]
+def _arguments(fields: InputFields, values: Mapping[str, Any]) -> list[str]:
+    return [f"{name}: {input_literal(fields[name].type, value)}" for name, value in values.items()]
 
 
-def _input(fields: Sequence[str]) -> list[str]:
-    return ["\n".join(braced("input:", fields))]
+def _input_argument(fields: Sequence[str]) -> list[str]:
+    return ["\n".join(block("input:", fields))]

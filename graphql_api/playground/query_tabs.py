@@ -1,312 +1,345 @@
-"""Tabs for GraphiQL, written from the catalog: operations that run as they are, and teach what else can be asked."""
+"""Sample operations for the tabs of GraphiQL, generated from a catalog. They run unchanged."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from graphql_api.model import Catalog, Entity, EntitySpec, JoinSpec, camel_case, capitalized, is_open
-from graphql_api.playground.access_paths import Way, answers_everybody, needed_id, ways_of
-from graphql_api.playground.mutation_tabs import EditTabs
-from graphql_api.playground.tab_text import Tab, and_joined, braced, comment, document, gap_comment, rules_comment
-from graphql_api.schema import YEAR, Graph, Names, example_range, groups_of, literal, orders_of
+from graphql_api.model import Catalog, Entity, EntitySpec, JoinSpec, allows_anyone, camel_case, capitalized
+from graphql_api.playground.access_paths import AccessPath, find_access_paths, id_argument, is_open_to_all
+from graphql_api.playground.mutation_tabs import MutationTabs
+from graphql_api.playground.tab_text import (
+    Tab,
+    access_comment,
+    block,
+    comment,
+    join_names,
+    operation_text,
+    placeholder_comment,
+)
+from graphql_api.schema import (
+    EXAMPLE_YEAR,
+    Graph,
+    GraphQLNames,
+    available_orders,
+    example_range,
+    indexes_by_hash,
+    scalar_literal,
+)
 
-PAGE = 5
-"""records of a page: few enough to see the answer whole"""
+PAGE_SIZE = 5
+"""Records per page. The whole response is visible without scrolling."""
 
 MAX_FIELDS = 6
-"""of a record, unless its key and its order need more"""
+"""Selected fields of a record, unless its key and its sort order need more."""
 
-MAX_JOINED = 3
-"""fields of a record that another one shows"""
+MAX_JOINED_FIELDS = 3
+"""Selected fields of a joined record."""
 
-MAX_NAMES = 3
-"""of entities, in a title"""
+MAX_TITLE_NAMES = 3
+"""Entity names in a title."""
 
 
-def title_of(catalog: Catalog) -> str:
-    """What a catalog is called where people see it: its namespace, else its first entities."""
+def catalog_title(catalog: Catalog) -> str:
+    """Return the title of the page: the namespace of the catalog, or the names of its first entities."""
     if catalog.namespace is not None:
         return catalog.namespace
     names = [spec.type_name for spec in catalog.entities.values()]
-    further = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {further} more" if further > 0 else "")
+    omitted = len(names) - MAX_TITLE_NAMES
+    return ", ".join(names[:MAX_TITLE_NAMES]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
-def tabs_of(graph: Graph, records: Iterable[Entity] = (), *, read_only: bool = False) -> tuple[Tab, ...]:
-    """One tab for each manner of asking, over the entity and the index that show it best; then some that write.
+def sample_tabs(graph: Graph, records: Iterable[Entity] = (), *, read_only: bool = False) -> tuple[Tab, ...]:
+    """Return one tab per kind of query, on the entity and index that show it best, followed by mutations.
 
-    Where a search needs an id or the value of a hash property, it takes those of `records`, which are in the store;
-    without a record there is a gap to fill, and the comment says with what. `read_only`: nothing can be written.
+    `records`: stored records. Required arguments take their values, so that the operations return results. Without a
+    record the value is a placeholder, and a comment names the argument. `read_only`: omit the mutations.
     """
     catalog, schema = graph.catalog, graph.read_only_schema if read_only else graph.schema
-    known: dict[str, list[Entity]] = {}
+    stored: dict[str, list[Entity]] = {}
     for record in records:
-        known.setdefault(catalog.entity(type(record)).name, []).append(record)
-    writer = _Writer(catalog, graph.names, {name: found[0] for name, found in known.items()})
-    ways = writer.ways()
-    edits = EditTabs(catalog, graph.names, schema._schema, known)  # noqa: SLF001 - its only way
-    return (*writer.tabs(ways), *edits.tabs(next(iter(ways), None), writer.record_fields))
+        stored.setdefault(catalog.entity(type(record)).name, []).append(record)
+    queries = _QueryTabs(catalog, graph.names, {name: samples[0] for name, samples in stored.items()})
+    paths = queries.ranked_paths()
+    mutations = MutationTabs(catalog, graph.names, schema._schema, stored)  # noqa: SLF001 - no public API
+    return (*queries.tabs(paths), *mutations.tabs(next(iter(paths), None), queries.record_fields))
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _QueryTabs:
     catalog: Catalog
-    names: Names
-    known: Mapping[str, Entity]
+    names: GraphQLNames
+    samples: Mapping[str, Entity]
+    """A stored record of some entities, by entity name."""
 
-    # --- which tabs --------------------------------------------------------------------------------------------
+    # --- selection of tabs -------------------------------------------------------------------------------------
 
-    def ways(self) -> list[Way]:
-        """All searches, and first the one that shows best what a search is."""
-        # A search by names, as (last name, first name, created) is one, shows more than one by a number or an id.
+    def ranked_paths(self) -> list[AccessPath]:
+        """Return all searches, the best example first."""
+        # A search by several names, such as (last name, first name, created), is a better example than by a number.
         return sorted(
-            ways_of(self.catalog, self.names, self.known),
-            key=lambda way: (
-                not way.is_open,
-                len(way.gaps),
-                way.index.physical is None,
-                way.kind != "text",
-                -len(way.index.sort),
+            find_access_paths(self.catalog, self.names, self.samples),
+            key=lambda path: (
+                not path.is_open,
+                len(path.placeholders),
+                path.index.physical is None,
+                path.sort_kind != "text",
+                -len(path.index.sort),
             ),
         )
 
-    def tabs(self, best_first: Sequence[Way]) -> Iterator[Tab]:
-        """First what answers everybody and runs as it is, then the entity of the first tab, then declared order."""
-        main = next(iter(best_first), None)
+    def tabs(self, ranked_paths: Sequence[AccessPath]) -> Iterator[Tab]:
+        """Return the tabs.
+
+        Searches that are open to all and need no placeholder are preferred, then the entity of the first tab, then the
+        order of declaration.
+        """
+        main = next(iter(ranked_paths), None)
         if main is None:
-            yield from map(self.one, self.catalog.entities.values())
+            yield from map(self.record, self.catalog.entities.values())
             return
         order = [*self.catalog.entities.values()]
-        ways = sorted(
-            best_first,
-            key=lambda way: (
-                not way.is_open,
-                bool(way.gaps),
-                way.entity is not main.entity,
-                order.index(way.entity),
+        paths = sorted(
+            ranked_paths,
+            key=lambda path: (
+                not path.is_open,
+                bool(path.placeholders),
+                path.entity is not main.entity,
+                order.index(path.entity),
             ),
         )
-        yield self.paging(main)
-        yield self.one(main.entity)
-        searched = [way for way in ways if way.kind is not None]
-        newest = next((way for way in searched if way.kind == "time"), next(iter(searched), main))
+        yield self.search(main)
+        yield self.record(main.entity)
+        sorted_paths = [path for path in paths if path.sort_kind is not None]
+        newest = next((path for path in sorted_paths if path.sort_kind == "time"), next(iter(sorted_paths), main))
         yield self.reverse(newest)
-        # Another index than the newest's, and one by a time rather than one by a number or a text, if there is any.
-        ranges = sorted(searched, key=lambda way: (way is newest, way.kind != "time", way.kind != "number"))
-        yield from map(self.between, [way for way in ranges if way.kind != "other"][:1])
-        yield from self.listed(main)
-        yield self.backward(main)
-        hashed = [way for way in ways if way.needed and way is not main]
-        yield from map(self.needing, sorted(hashed, key=lambda way: way.entity is main.entity)[:1])
+        # Prefer another index than in the tab before, and times to numbers, numbers to strings.
+        by_suitability = sorted(
+            sorted_paths, key=lambda path: (path is newest, path.sort_kind != "time", path.sort_kind != "number")
+        )
+        yield from map(self.bounded_search, [path for path in by_suitability if path.sort_kind != "other"][:1])
+        yield from self.ordered_list(main)
+        yield self.last_page(main)
+        hashed = [path for path in paths if path.required and path is not main]
+        yield from map(self.hash_search, sorted(hashed, key=lambda path: path.entity is main.entity)[:1])
 
-    # --- what they say -----------------------------------------------------------------------------------------
+    # --- tabs --------------------------------------------------------------------------------------------------
 
-    def paging(self, way: Way) -> Tab:
-        """A search, and how to get on in it."""
+    def search(self, path: AccessPath) -> Tab:
+        """Return a search with pagination by token."""
         return self._tab(
-            capitalized(way.field),
+            capitalized(path.field),
             [
                 comment(
-                    f"{self._records(way)}, {PAGE} at a time: all shards at once, in one exact order.",
-                    "Ctrl-Enter runs it.",
+                    f"{self._records(path)}. Each page has {PAGE_SIZE} records, merged from all shards.",
+                    "Press Ctrl-Enter to run the query.",
                 ),
                 comment(
-                    "While nextToken is not null, more follows: copy it into the variables below, with its quotes, and",
-                    "run it again.",
+                    "For the next page, copy nextToken with its quotes into the variables below, and run the query",
+                    "again. On the last page nextToken is null.",
                 ),
-                comment(self._conditions(way)),
+                comment(self._conditions(path)),
             ],
-            way,
-            [f"limit: {PAGE}", "nextToken: $nextToken"],
+            path,
+            [f"limit: {PAGE_SIZE}", "nextToken: $nextToken"],
             variable="nextToken",
         )
 
-    def one(self, entity: EntitySpec) -> Tab:
-        """One record by its id, with what it shows of others."""
-        needed = (needed_id(entity, self.known.get(entity.name)),) if entity.ids else ()
-        name = self.names.record(entity)
-        what = f"One {entity.type_name}, {'by its id' if needed else 'of which there is one'}"
+    def record(self, entity: EntitySpec) -> Tab:
+        """Return a read of one record by its id, with its joins."""
+        required = (id_argument(entity, self.samples.get(entity.name)),) if entity.ids else ()
+        name = self.names.record_field(entity)
+        what = f"One {entity.type_name} by its id" if required else f"The only {entity.type_name}"
         if entity.sub_ids:
             what = f"The {'last' if entity.current is None else 'current'} entry of one {entity.type_name}"
         joins = self._joins(entity)
-        shown = [camel_case(join.name) for join in joins]
+        join_fields = [camel_case(join.name) for join in joins]
         return Tab(
             capitalized(name),
-            document(
+            operation_text(
                 f"query {capitalized(name)}",
                 [
-                    comment(f"{what}: a single read, or null where there is none."),
-                    comment(f"What it shows of others ({and_joined(shown)}) is read in one step more.")
-                    if shown
+                    comment(f"{what}, in a single read. The result is null if the record does not exist."),
+                    comment(f"Joined records ({join_names(join_fields)}) are read in a second step.")
+                    if join_fields
                     else "",
-                    comment("node(id: …) finds it by its id, as it finds every record."),
-                    gap_comment([one.name for one in needed if not one.known]),
-                    rules_comment(open_to_all=answers_everybody(entity, None)),
+                    comment("node(id: …) reads any record by the value of its field id."),
+                    placeholder_comment([argument.name for argument in required if not argument.is_known]),
+                    access_comment(open_to_all=is_open_to_all(entity, None)),
                 ],
                 name,
-                [one.text for one in needed],
-                ["id", *self._fields(entity, None), *chain.from_iterable(map(self._joined, joins))],
+                [argument.text for argument in required],
+                ["id", *self._fields(entity, None), *chain.from_iterable(map(self._join_selection, joins))],
             ),
         )
 
-    def reverse(self, way: Way) -> Tab:
-        """A search from its other end."""
-        newest = way.kind == "time"
+    def reverse(self, path: AccessPath) -> Tab:
+        """Return a search in reverse order."""
+        newest = path.sort_kind == "time"
         return self._tab(
             "Newest" if newest else "Reverse",
             [
                 comment(
-                    f"{self._records(way)}, from its end{', the newest first' if newest else ''}.",
-                    "reverse goes with every search, and costs the same.",
+                    f"{self._records(path)}, in reverse order{', newest first' if newest else ''}.",
+                    "Every search accepts reverse, at the same cost.",
                 )
             ],
-            way,
-            ["reverse: true", f"limit: {PAGE}"],
+            path,
+            ["reverse: true", f"limit: {PAGE_SIZE}"],
         )
 
-    def between(self, way: Way) -> Tab:
-        """A search within bounds."""
-        bounds, words = self._bounds(way)
+    def bounded_search(self, path: AccessPath) -> Tab:
+        """Return a search with a range condition."""
+        bounds, description = self._bounds(path)
         return self._tab(
             "Range",
             [
                 comment(
-                    f"{way.entity.type_name} records whose {self._first(way)} is {words}.",
-                    "from and to are part of the range; without one of them that end is open.",
+                    f"{path.entity.type_name} records whose {self._sort_field(path)} is {description}.",
+                    "from and to are inclusive. Omit one of them for a range without that bound.",
                 )
             ],
-            way,
-            [*bounds, f"limit: {PAGE}"],
+            path,
+            [*bounds, f"limit: {PAGE_SIZE}"],
         )
 
-    def listed(self, way: Way) -> Iterator[Tab]:
-        """The same entity in another order."""
-        for number, group in enumerate(groups_of(way.entity)):
+    def ordered_list(self, path: AccessPath) -> Iterator[Tab]:
+        """Return a list of the same entity with an order from orderBy."""
+        for number, group in enumerate(indexes_by_hash(path.entity)):
             orders = [
                 order
-                for order, (index, _) in orders_of(group).items()
-                if index is not way.index and answers_everybody(way.entity, index) >= way.is_open
+                for order, (index, _) in available_orders(group).items()
+                if index is not path.index and is_open_to_all(path.entity, index) >= path.is_open
             ]
-            if way.index in group and orders:
-                field = self.names.listed(way.entity, way.index.hash, first=number == 0)
-                listing = replace(way, field=field, index=orders_of(group)[min(orders, key=len)][0])
+            if path.index in group and orders:
+                field = self.names.list_field(path.entity, path.index.hash, first=number == 0)
+                listing = replace(path, field=field, index=available_orders(group)[min(orders, key=len)][0])
                 yield self._tab(
                     capitalized(field),
                     [
                         comment(
-                            f"{way.entity.type_name} records in any order that an index holds.",
-                            "Ctrl-Space behind orderBy: proposes them all.",
+                            f"{path.entity.type_name} records in any order that an index supports.",
+                            "Press Ctrl-Space after orderBy: to list the orders.",
                         )
                     ],
                     listing,
-                    [f"orderBy: {min(orders, key=len)}", f"limit: {PAGE}"],
+                    [f"orderBy: {min(orders, key=len)}", f"limit: {PAGE_SIZE}"],
                 )
 
-    def backward(self, way: Way) -> Tab:
-        """The last page, and those before it."""
+    def last_page(self, path: AccessPath) -> Tab:
+        """Return a search from the last page backward, in the style of Relay."""
         return self._tab(
             "LastPage",
             [
                 comment(
-                    f"The last {PAGE} {self._records(way)}.",
-                    "They cost what the first cost, however many there are.",
+                    f"The last {PAGE_SIZE} of the {self._records(path)}.",
+                    "The last page costs as much as the first page.",
                 ),
-                comment("For those before them, copy startCursor into the variables below, with its quotes."),
-                comment("Forward this style has first and after; Relay and Apollo Client speak it."),
+                comment("For the page before, copy startCursor with its quotes into the variables below."),
+                comment("To page forward, use first and after. Relay and Apollo Client use these arguments."),
             ],
-            way,
-            [f"last: {PAGE}", "before: $before"],
+            path,
+            [f"last: {PAGE_SIZE}", "before: $before"],
             variable="before",
         )
 
-    def needing(self, way: Way) -> Tab:
-        """A search that has to be told what it is about."""
-        given = " and ".join(one.name for one in way.needed)
+    def hash_search(self, path: AccessPath) -> Tab:
+        """Return a search with required arguments."""
+        arguments = " and ".join(argument.name for argument in path.required)
         return self._tab(
-            capitalized(way.field),
-            [comment(f"{self._records(way)}, with one {given}: only shards that can hold them are asked.")],
-            way,
-            [f"limit: {PAGE}"],
+            capitalized(path.field),
+            [comment(f"{self._records(path)}. Requires {arguments}: only the shards of these records are read.")],
+            path,
+            [f"limit: {PAGE_SIZE}"],
         )
 
-    # --- its parts ---------------------------------------------------------------------------------------------
+    # --- parts of a tab ----------------------------------------------------------------------------------------
 
     def _tab(
-        self, title: str, comments: Sequence[str], way: Way, arguments: Sequence[str], *, variable: str | None = None
+        self,
+        title: str,
+        comments: Sequence[str],
+        path: AccessPath,
+        arguments: Sequence[str],
+        *,
+        variable: str | None = None,
     ) -> Tab:
-        """The search as pages of items, or of edges where it walks by `before`; how to get on stands above them."""
-        fields = self._fields(way.entity, way)
-        selection = ["nextToken", *braced("items", fields)]
+        """Return a tab for a search. It selects items, or edges if the variable is `before`."""
+        fields = self._fields(path.entity, path)
+        selection = ["nextToken", *block("items", fields)]
         if variable == "before":
             page_info = ["hasPreviousPage", "startCursor"]
-            selection = [*braced("pageInfo", page_info), *braced("edges", braced("node", fields))]
+            selection = [*block("pageInfo", page_info), *block("edges", block("node", fields))]
         head = f"query {title}" + (f"(${variable}: String)" if variable else "")
-        given = [*(one.text for one in way.needed), *arguments]
-        ends = [gap_comment(way.gaps), rules_comment(open_to_all=way.is_open)]
-        query = document(head, [*comments, *ends], way.field, given, selection)
+        all_arguments = [*(argument.text for argument in path.required), *arguments]
+        all_comments = [*comments, placeholder_comment(path.placeholders), access_comment(open_to_all=path.is_open)]
+        query = operation_text(head, all_comments, path.field, all_arguments, selection)
         return Tab(title, query, json.dumps({variable: None}, indent=2) if variable else "")
 
-    def _fields(self, entity: EntitySpec, way: Way | None) -> list[str]:
-        """The key, what the order is made from, then others as declared."""
-        ordered = [sort.property for sort in way.index.sort] if way else []
-        sources = [entity.properties[name] for part in ordered for name in part.given_by]
-        plain = [
+    def _fields(self, entity: EntitySpec, path: AccessPath | None) -> list[str]:
+        """Return the fields to select: the key, the properties of the sort order, then others as declared."""
+        ordered = [sort.property for sort in path.index.sort] if path else []
+        sources = [entity.properties[name] for part in ordered for name in part.input_names]
+        scalars = [
             part
             for part in entity.properties.values()
-            if part.codec is not None and part.function is None and is_open(part.allow)
+            if part.codec is not None and part.function is None and allows_anyone(part.allow)
         ]
-        wanted = dict.fromkeys(part.name for part in (*entity.primary, *sources))
-        further = (part.name for part in plain if part.name not in wanted)
-        wanted |= dict.fromkeys(islice(further, max(0, MAX_FIELDS - len(wanted))))
-        return [self.names.dialect.property(name) for name in wanted]
+        names = dict.fromkeys(part.name for part in (*entity.primary_key, *sources))
+        others = (part.name for part in scalars if part.name not in names)
+        names |= dict.fromkeys(islice(others, max(0, MAX_FIELDS - len(names))))
+        return [self.names.naming.property_name(name) for name in names]
 
     def record_fields(self, entity: EntitySpec) -> list[str]:
-        """The key of a record, then others as declared."""
+        """Return the fields to select of a record: the key, then others as declared."""
         return self._fields(entity, None)
 
     def _joins(self, entity: EntitySpec) -> list[JoinSpec]:
-        """The first join of each kind that shows everybody something."""
+        """Return the first join of each kind that any caller may read."""
         first: dict[str, JoinSpec] = {}
         for join in entity.joins.values():
             target = self.catalog.entities[join.target]
             search = None if join.via is None else target.unions.get(join.via) or target.indexes[join.via]
-            if answers_everybody(target, search) and all(is_open(part.allow) for part in join.by):
+            if is_open_to_all(target, search) and all(allows_anyone(part.allow) for part in join.by):
                 first.setdefault(join.kind, join)
         return [*first.values()]
 
-    def _joined(self, join: JoinSpec) -> list[str]:
-        """The beginning of what a join shows."""
-        fields = self._fields(self.catalog.entities[join.target], None)[:MAX_JOINED]
+    def _join_selection(self, join: JoinSpec) -> list[str]:
+        """Return the selection of a join, with the first fields of its records."""
+        fields = self._fields(self.catalog.entities[join.target], None)[:MAX_JOINED_FIELDS]
         if join.kind == "page":
-            return braced(f"{camel_case(join.name)}(limit: {PAGE})", braced("items", fields))
-        return braced(camel_case(join.name), fields)
+            return block(f"{camel_case(join.name)}(limit: {PAGE_SIZE})", block("items", fields))
+        return block(camel_case(join.name), fields)
 
-    def _bounds(self, way: Way) -> tuple[list[str], str]:
-        """Bounds that records lie between, as arguments and in words: of a text, that of a known record."""
-        assert way.first is not None
-        codec = way.first.column.codec
-        if way.kind == "text" and way.record and (value := getattr(way.record, way.first.name)) is not None:
-            return [f"from: {literal(codec, value)}"], f"{literal(codec, value)} or behind it"
+    def _bounds(self, path: AccessPath) -> tuple[list[str], str]:
+        """Return bounds that match records, as arguments and as text. For strings, use the value of the sample."""
+        assert path.sort_property is not None
+        codec = path.sort_property.column.codec
+        value = getattr(path.sample, path.sort_property.name, None)
+        if path.sort_kind == "text" and value is not None:
+            return [f"from: {scalar_literal(codec, value)}"], f"{scalar_literal(codec, value)} or after it"
         low, high = example_range(codec)
-        return [f"from: {low}", f"to: {high}"], f"in {YEAR}, UTC" if way.kind == "time" else f"from {low} to {high}"
+        description = f"in {EXAMPLE_YEAR}, UTC" if path.sort_kind == "time" else f"from {low} to {high}"
+        return [f"from: {low}", f"to: {high}"], description
 
-    def _conditions(self, way: Way) -> str:
-        """What else may be asked of the first property of the order; of a text, how a known record's begins."""
-        if way.first is None or way.kind is None:
+    def _conditions(self, path: AccessPath) -> str:
+        """Return a hint on the conditions of the sort property. For strings, the prefix matches the sample."""
+        if path.sort_property is None or path.sort_kind is None:
             return ""
-        if way.kind != "text":
-            return f"The conditions eq, from and to are about {self._first(way)}."
-        value = getattr(way.record, way.first.name, None)
-        beginning = literal(way.first.column.codec, value[:1]) if isinstance(value, str) and value else '"j"'
-        return f"With prefix: {beginning} in front of limit come those whose {self._first(way)} begins so."
+        if path.sort_kind != "text":
+            return f"The arguments eq, from and to filter by {self._sort_field(path)}."
+        value = getattr(path.sample, path.sort_property.name, None)
+        prefix = (
+            scalar_literal(path.sort_property.column.codec, value[:1]) if isinstance(value, str) and value else '"j"'
+        )
+        return f"Add prefix: {prefix} before limit to filter by the beginning of {self._sort_field(path)}."
 
-    def _records(self, way: Way) -> str:
+    def _records(self, path: AccessPath) -> str:
         parts = [
-            self.names.dialect.property(part.property.name) + (" (descending)" * part.descending)
-            for part in way.index.sort
+            self.names.naming.property_name(part.property.name) + (" (descending)" * part.descending)
+            for part in path.index.sort
         ]
-        return f"{way.entity.type_name} records in the order of {', '.join(parts) or 'their ids'}"
+        return f"{path.entity.type_name} records ordered by {', '.join(parts) or 'their ids'}"
 
-    def _first(self, way: Way) -> str:
-        return self.names.dialect.property(way.first.name) if way.first else ""
+    def _sort_field(self, path: AccessPath) -> str:
+        return self.names.naming.property_name(path.sort_property.name) if path.sort_property else ""

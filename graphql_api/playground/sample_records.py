@@ -1,4 +1,4 @@
-"""Records for mutations to be tried with: they are not there yet, and go with what is in the store."""
+"""Sample records for mutation tabs. They do not exist yet, and are consistent with the stored records."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,151 +19,185 @@ from graphql_api.model import (
     Entity,
     EntitySpec,
     PropertySpec,
+    allows_anyone,
     camel_case,
     entity_name,
-    is_open,
-    read_annotation,
+    parse_annotation,
+    strip_id_suffix,
     value_of,
-    without_id,
 )
-from graphql_api.schema import YEAR, changeable, may_be_left_out, naming, writable
-from graphql_api.writes import draft
+from graphql_api.schema import (
+    EXAMPLE_YEAR,
+    is_optional_input,
+    ownership_properties,
+    updatable_properties,
+    writable_properties,
+)
+from graphql_api.writes import build_record
 
-_FRESH = "example"
-_NEW_YEAR = datetime(YEAR, 1, 1, tzinfo=UTC)
+_ID_PREFIX = "example"
+_NEW_YEAR = datetime(EXAMPLE_YEAR, 1, 1, tzinfo=UTC)
 _FAR_FUTURE = datetime(2099, 12, 31, tzinfo=UTC)
-_UNLIKELY = 1_999_999_999
-"""fits into 32 bits, and hardly anybody has come so far in counting"""
+_UNUSED_NUMBER = 1_999_999_999
+"""Fits into 32 bits. Ids that are counted upward hardly ever reach it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """A record that somebody could create."""
+class SampleRecord:
+    """A record that does not exist yet and can be created."""
 
     entity: EntitySpec
     record: Entity
-    given: tuple[PropertySpec, ...]
-    """what has to be said of it; its id is said too, so that it can be found again"""
-    gaps: tuple[str, ...]
-    """Python names of what only somebody who knows the data, or who they are, can say"""
+    provided: tuple[PropertySpec, ...]
+    """The required properties, and the id, so that later mutations can name the record."""
+    placeholders: tuple[str, ...]
+    """Python names of properties with a placeholder. Their value depends on the data or on the caller."""
     change: tuple[PropertySpec, Any] | None
-    """something of it that can be changed, and into what"""
+    """A property to update, with its new value."""
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody may write it and see it."""
-        rules = (self.entity.writers, self.entity.allow, *(part.allow for part in self.given))
-        return all(map(is_open, rules))
+        """Return whether any caller may write the record and read it."""
+        rules = (self.entity.write_rules, self.entity.allow, *(part.allow for part in self.provided))
+        return all(map(allows_anyone, rules))
 
 
-def example_of(entity: EntitySpec, known: Mapping[str, Sequence[Entity]], first: Sequence[str] = ()) -> Example | None:
-    """A record that an entity could have; None where none can be made up, or where there is only one anyway.
+def make_sample_record(
+    entity: EntitySpec, stored: Mapping[str, Sequence[Entity]], preferred: Sequence[str] = ()
+) -> SampleRecord | None:
+    """Return a new record of an entity; None if no valid one is found, or if the id could belong to a stored record.
 
-    `known`: records of the store by the name of their entity. `first`: properties that would show best in a change.
+    `stored`: stored records by entity name. `preferred`: properties to update if possible.
     """
-    same = known.get(entity.name, ())
-    needed = [part for part in writable(entity) if part in entity.primary or not may_be_left_out(entity, part)]
-    for careful in (False, True):
-        making = _Making(entity, same[0] if same else None, known, careful)
-        values = {part.name: making.value(part) for part in needed}
-        if not any(part.name in making.fresh for part in entity.ids):
-            return None  # Who tries to change it, or to remove it, would do so to what is there.
-        record = _valid(entity, values)
+    same = stored.get(entity.name, ())
+    provided = [
+        part
+        for part in writable_properties(entity)
+        if part in entity.primary_key or not is_optional_input(entity, part)
+    ]
+    for derives_ids in (False, True):
+        builder = _ValueBuilder(entity, same[0] if same else None, stored, derives_ids=derives_ids)
+        values = {part.name: builder.value(part) for part in provided}
+        if not any(part.name in builder.new_values for part in entity.ids):
+            return None  # Update and Delete would change a stored record.
+        record = _validate(entity, values)
         if record is not None:
-            making.look_at_unique(values)
-            change = next(_changes(entity, values, same[1:], first), None)
-            return Example(entity, record, tuple(needed), tuple(dict.fromkeys(making.gaps)), change)
+            builder.mark_taken_unique_values(values)
+            change = next(_changes(entity, values, same[1:], preferred), None)
+            placeholders = tuple(dict.fromkeys(builder.placeholders))
+            return SampleRecord(entity, record, tuple(provided), placeholders, change)
     return None
 
 
-class _Making:
-    """Values for one record, property by property."""
+class _ValueBuilder:
+    """Builder of the values of one record, property by property.
+
+    `template`: a stored record of the entity. `derives_ids`: derive new ids from the ids of the template, since ids may
+    have to match a pattern.
+    """
 
     def __init__(
-        self, entity: EntitySpec, like: Entity | None, known: Mapping[str, Sequence[Entity]], careful: bool
+        self,
+        entity: EntitySpec,
+        template: Entity | None,
+        stored: Mapping[str, Sequence[Entity]],
+        *,
+        derives_ids: bool,
     ) -> None:
         self._entity = entity
-        self._like = like
-        self._careful = careful
-        self.fresh: set[str] = set()
-        self.gaps: list[str] = []
+        self._template = template
+        self._derives_ids = derives_ids
+        self.new_values: set[str] = set()
+        """Names of properties with a value that no stored record has."""
+        self.placeholders: list[str] = []
         self._unique = [
-            {name for part in unique.parts for name in part.given_by}
+            {name for part in unique.parts for name in part.input_names}
             for unique in entity.unique
-            if not any(part.counts is not None for part in unique.parts)
+            if not any(part.counter_group is not None for part in unique.parts)
         ]
         self._parents: dict[str, Any] = {}
         for key in entity.foreign_keys:
-            parents = known.get(key.parent.name, ())
+            parents = stored.get(key.parent.name, ())
             if parents:
                 ids = (value_of(parents[0], part.name) for part in key.parent.ids)
                 self._parents |= zip((part.name for part in key.by), ids, strict=True)
         self._foreign = {part.name for key in entity.foreign_keys for part in key.by}
-        self._owners = naming(entity.writers)
+        self._owners = ownership_properties(entity.write_rules)
 
     def value(self, part: PropertySpec) -> Any:
-        """What goes with the store, else with what a known record has, else with the property's type."""
+        """Return a value: of a stored parent, a new one, of the template, or any value of the type."""
         name = part.name
-        if not is_open(self._entity.writers) and name in self._owners:
-            self.gaps.append(name)
+        if not allows_anyone(self._entity.write_rules) and name in self._owners:
+            self.placeholders.append(name)
         if name in self._parents:
             return self._parents[name]
         if name in self._foreign:
-            self.gaps.append(name)
-        known = None if self._like is None else value_of(self._like, name)
+            self.placeholders.append(name)
+        template_value = None if self._template is None else value_of(self._template, name)
         if part in self._entity.ids or any(name in names for names in self._unique):
-            value = _fresh(self._entity, part, known if self._careful or part not in self._entity.ids else None)
+            derives = self._derives_ids or part not in self._entity.ids
+            value = _new_value(self._entity, part, template_value if derives else None)
             if value is not None:
-                self.fresh.add(name)
+                self.new_values.add(name)
                 return value
-        if known is not None and part is not self._entity.ttl:
-            return known
+        if template_value is not None and part is not self._entity.ttl:
+            return template_value
         if part is self._entity.ttl:
             return int(_FAR_FUTURE.timestamp())
         if part.codec is not None:
-            return _of_codec(part.codec, name)
-        return _of_annotation(self._entity.model.model_fields[name].annotation, name)
+            return _codec_value(part.codec, name)
+        return _annotation_value(self._entity.model.model_fields[name].annotation, name)
 
-    def look_at_unique(self, values: Mapping[str, Any]) -> None:
-        """What has to be unique and is as it is elsewhere is for somebody else to say."""
+    def mark_taken_unique_values(self, values: Mapping[str, Any]) -> None:
+        """Mark unique values that a stored record may have as placeholders."""
         for names in self._unique:
-            if names <= values.keys() and not names & self.fresh:
-                self.gaps.extend(name for name in values if name in names)
+            if names <= values.keys() and not names & self.new_values:
+                self.placeholders.extend(name for name in values if name in names)
 
 
 def _changes(
-    entity: EntitySpec, values: Mapping[str, Any], others: Sequence[Entity], first: Sequence[str]
+    entity: EntitySpec, values: Mapping[str, Any], others: Sequence[Entity], preferred: Sequence[str]
 ) -> Iterator[tuple[PropertySpec, Any]]:
-    """What can be changed without a thought for other records, and into what."""
-    bound = {part.name for key in entity.foreign_keys for part in key.by}
-    bound |= {name for unique in entity.unique for part in unique.parts for name in (part.name, *part.sources)}
-    bound |= naming(entity.writers)
-    free = [
+    """Return properties that can change without regard to constraints and owners, each with a new value."""
+    constrained = {part.name for key in entity.foreign_keys for part in key.by}
+    constrained |= {name for unique in entity.unique for part in unique.parts for name in (part.name, *part.sources)}
+    constrained |= ownership_properties(entity.write_rules)
+    candidates = [
         part
-        for part in changeable(entity)
-        if part.codec is not None and part.name not in bound and part is not entity.ttl and is_open(part.allow)
+        for part in updatable_properties(entity)
+        if part.codec is not None
+        and part.name not in constrained
+        and part is not entity.ttl
+        and allows_anyone(part.allow)
     ]
-    named = {part.name for join in entity.joins.values() for part in join.by}
+    joined_by = {part.name for join in entity.joins.values() for part in join.by}
     ranked = sorted(
-        free, key=lambda part: (part.name not in first, part.name in named, part.name not in values, free.index(part))
+        candidates,
+        key=lambda part: (
+            part.name not in preferred,
+            part.name in joined_by,
+            part.name not in values,
+            candidates.index(part),
+        ),
     )
     for part in ranked:
-        now = values.get(part.name)
-        elsewhere = [value_of(other, part.name) for other in others]
-        for value in (*elsewhere, _other(part.column.codec, now, part.name)):
-            if value is not None and value != now and _valid(entity, {**values, part.name: value}) is not None:
+        current = values.get(part.name)
+        stored_values = [value_of(other, part.name) for other in others]
+        for value in (*stored_values, _different_value(part.column.codec, current, part.name)):
+            if value is not None and value != current and _validate(entity, {**values, part.name: value}) is not None:
                 yield part, value
 
 
-def _valid(entity: EntitySpec, values: Mapping[str, Any]) -> Entity | None:
-    # As in a mutation, what may be null is null where it is left out.
+def _validate(entity: EntitySpec, values: Mapping[str, Any]) -> Entity | None:
+    """Return the record with these values; None if it is invalid."""
+    # As in a mutation, omitted nullable properties are null.
     nulls = {
         part.name: None
-        for part in writable(entity)
+        for part in writable_properties(entity)
         if part.nullable and part is not entity.created and entity.model.model_fields[part.name].is_required()
     }
     try:
-        return draft(entity, {**nulls, **values}, None, _NEW_YEAR.timestamp())
+        return build_record(entity, {**nulls, **values}, None, _NEW_YEAR.timestamp())
     except ShardQLError:
         return None
 
@@ -171,32 +205,34 @@ def _valid(entity: EntitySpec, values: Mapping[str, Any]) -> Entity | None:
 # --- values ----------------------------------------------------------------------------------------------------
 
 
-def _fresh(entity: EntitySpec, part: PropertySpec, known: Any) -> Any:
-    """A value that no record has yet; None where a type has so few that some record has it."""
+def _new_value(entity: EntitySpec, part: PropertySpec, template_value: Any) -> Any:
+    """Return a value that no record has yet; None if the type has too few values."""
     codec = part.codec
     match codec:
         case codecs.Text():
-            return _named(entity_name(entity.type_name)) if known is None else f"{_FRESH}-{known}"
+            if template_value is None:
+                return _example_id(entity_name(entity.type_name))
+            return f"{_ID_PREFIX}-{template_value}"
         case codecs.Uuid():
             digest = blake2b(f"{entity.type_name}.{part.name}".encode(), digest_size=16).digest()
             return UUID(bytes=digest, version=4)
         case codecs.Int64() | codecs.Int32() | codecs.Float64():
-            return _UNLIKELY
+            return _UNUSED_NUMBER
         case codecs.DecimalNumber():
-            return Decimal(_UNLIKELY)
+            return Decimal(_UNUSED_NUMBER)
         case codecs.Timestamp() | codecs.TimestampMs() | codecs.Date() | codecs.DateTime():
-            return _at(codec, _FAR_FUTURE)
+            return _time_value(codec, _FAR_FUTURE)
         case codecs.Duration():
-            return timedelta(seconds=_UNLIKELY)
+            return timedelta(seconds=_UNUSED_NUMBER)
     return None
 
 
-def _of_codec(codec: Codec[Any], name: str) -> Any:
-    """A value of a scalar; a text says what it is for."""
+def _codec_value(codec: Codec[Any], name: str) -> Any:
+    """Return any value of a scalar. A string contains the name of its property."""
     match codec:
         case codecs.Text():
-            of_id = without_id(camel_case(name))
-            return _named(of_id) if name.endswith("_id") else name.replace("_", " ").strip().capitalize()
+            entity_part = strip_id_suffix(camel_case(name))
+            return _example_id(entity_part) if name.endswith("_id") else name.replace("_", " ").strip().capitalize()
         case codecs.Uuid():
             return UUID(bytes=blake2b(name.encode(), digest_size=16).digest(), version=4)
         case codecs.Int64() | codecs.Int32() | codecs.Float64():
@@ -209,18 +245,18 @@ def _of_codec(codec: Codec[Any], name: str) -> Any:
             return next(iter(codec.enum_class))
         case codecs.Duration():
             return timedelta(hours=1)
-    return _at(codec, _NEW_YEAR)
+    return _time_value(codec, _NEW_YEAR)
 
 
-def _named(camel: str) -> str:
-    """An id that somebody could have thought of: `example-order-line`."""
-    return f"{_FRESH}-{re.sub(r'(?<!^)(?=[A-Z])', '-', camel).lower()}"
+def _example_id(camel: str) -> str:
+    """Return a readable id such as `example-order-line`."""
+    return f"{_ID_PREFIX}-{re.sub(r'(?<!^)(?=[A-Z])', '-', camel).lower()}"
 
 
-def _other(codec: Codec[Any], value: Any, name: str) -> Any:
-    """Another value than this one."""
+def _different_value(codec: Codec[Any], value: Any, name: str) -> Any:
+    """Return a value different from this one; None if there is none."""
     if value is None:
-        return _of_codec(codec, name)
+        return _codec_value(codec, name)
     match codec:
         case codecs.Text():
             return f"{value} 2"
@@ -235,7 +271,7 @@ def _other(codec: Codec[Any], value: Any, name: str) -> Any:
     return value + 1
 
 
-def _at(codec: Codec[Any], moment: datetime) -> int | date | datetime:
+def _time_value(codec: Codec[Any], moment: datetime) -> int | date | datetime:
     match codec:
         case codecs.Timestamp():
             return int(moment.timestamp())
@@ -246,11 +282,11 @@ def _at(codec: Codec[Any], moment: datetime) -> int | date | datetime:
     return moment
 
 
-def _of_annotation(annotation: Any, name: str) -> Any:
-    """The least that an annotation allows, as pydantic can take it."""
-    read = read_annotation(annotation)
+def _annotation_value(annotation: Any, name: str) -> Any:
+    """Return a minimal value that pydantic accepts for an annotation."""
+    read = parse_annotation(annotation)
     if read.codec is not None:
-        return _of_codec(read.codec, name)
+        return _codec_value(read.codec, name)
     if read.nullable:
         return None
     kind = get_origin(read.types[0]) or read.types[0]
@@ -258,10 +294,10 @@ def _of_annotation(annotation: Any, name: str) -> Any:
         return None
     if issubclass(kind, BaseModel):
         return {
-            name: _of_annotation(field.annotation, name)
+            name: _annotation_value(field.annotation, name)
             for name, field in kind.model_fields.items()
             if field.is_required()
         }
     if issubclass(kind, bytes):
-        return _FRESH.encode()
+        return _ID_PREFIX.encode()
     return [] if issubclass(kind, list | tuple | AbstractSet) else {}

@@ -1,57 +1,59 @@
-"""The text of a tab: comments that fit beside the answer, above one operation."""
+"""Text of a GraphiQL tab: comments, and one operation below them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
 COMMENT_WIDTH = 50
-"""columns that a window of ordinary size shows beside the answer"""
+"""Columns of the query editor in a window of ordinary size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One operation, ready to be run."""
+    """A tab with one operation that can be run unchanged."""
 
     title: str
     query: str
     variables: str = ""
-    """a JSON object, as it stands in the editor"""
+    """A JSON object, formatted for the variables editor."""
 
 
-def document(head: str, comments: Iterable[str], field: str, arguments: Sequence[str], selection: Sequence[str]) -> str:
-    """An operation of one field; its arguments stand in lines of their own where one would be too long."""
-    given = f"({', '.join(arguments)})" if arguments else ""
-    if "\n" in given or len(field) + len(given) > COMMENT_WIDTH - len("   {"):
+def operation_text(
+    head: str, comments: Iterable[str], field: str, arguments: Sequence[str], selection: Sequence[str]
+) -> str:
+    """Return the text of an operation with one field. Arguments that do not fit in one line get a line each."""
+    argument_list = f"({', '.join(arguments)})" if arguments else ""
+    if "\n" in argument_list or len(field) + len(argument_list) > COMMENT_WIDTH - len("   {"):
         lines = "\n".join(arguments).splitlines()
-        given = "\n".join(["(", *(f"    {line}" for line in lines), "  )"])
-    said = "\n#\n".join(filter(None, comments))
-    return "\n".join([said, *braced(head, braced(f"{field}{given}", selection)), ""])
+        argument_list = "\n".join(["(", *(f"    {line}" for line in lines), "  )"])
+    comment_text = "\n#\n".join(filter(None, comments))
+    return "\n".join([comment_text, *block(head, block(f"{field}{argument_list}", selection)), ""])
 
 
-def braced(head: str, lines: Sequence[str]) -> list[str]:
-    """Lines in braces behind a head."""
+def block(head: str, lines: Sequence[str]) -> list[str]:
+    """Return the head, followed by the indented lines in braces."""
     return [f"{head} {{", *(f"  {line}" for line in lines), "}"]
 
 
 def comment(*sentences: str) -> str:
-    """Sentences as one comment."""
+    """Return the sentences as one comment, wrapped to the width of the editor."""
     text = " ".join(filter(None, sentences))
     return fill(
         text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
     )
 
 
-def and_joined(names: Sequence[str]) -> str:
-    """`a, b and c`."""
+def join_names(names: Sequence[str]) -> str:
+    """Return `a, b and c`."""
     *others, last = names or [""]
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def rules_comment(*, open_to_all: bool) -> str:
-    """What to do where not everybody is let in."""
-    return "" if open_to_all else comment("Not for everybody: say who asks in the tab Headers.")
+def access_comment(*, open_to_all: bool) -> str:
+    """Return how to authenticate, if the operation is not allowed for all callers."""
+    return "" if open_to_all else comment("Requires authorization: add credentials in the tab Headers.")
 
 
-def gap_comment(gaps: Sequence[str]) -> str:
-    """Which arguments want a value that nobody here knows."""
-    return comment(f"Put a value that is in your data for {' and '.join(gaps)}.") if gaps else ""
+def placeholder_comment(names: Sequence[str]) -> str:
+    """Return which arguments have a placeholder that must be replaced by a value of the data."""
+    return comment(f"Replace {' and '.join(names)} with a value from your data.") if names else ""

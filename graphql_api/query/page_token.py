@@ -1,4 +1,4 @@
-"""What a page token says, packed tight: one place in the answer, however many shards there are (docs/tokens.md)."""
+"""Encode and decode the payload of a page token: one cursor, however many shards there are (docs/tokens.md)."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -7,205 +7,214 @@ from hashlib import blake2b
 from graphql_api.codecs import RangeValue
 from graphql_api.errors import InvalidToken
 
-FORM = 1
-_HINT, _LAGGING = 0x40, 0x80
-_DIGEST = 8
-_WORDS = 40
-_LARGEST_NUMBER = 200
-"""as a power of ten: beyond what any engine keeps"""
-_GAP, _TEXT, _TEXT_WITH_KEY, _NUMBER_WITH_KEY = range(4)
+PAYLOAD_FORMAT = 1
+_HINT_FLAG, _LAGGING_FLAG = 0x40, 0x80
+_DIGEST_BYTES = 8
+_MAX_DESCRIPTION_BYTES = 40
+_MAX_EXPONENT = 200
+"""decimal exponent of the greatest number, more than any engine can store"""
+_GAP, _TEXT, _TEXT_WITH_RECORD, _NUMBER_WITH_RECORD = range(4)
+"""kinds of cursors"""
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPlace:
-    """Where a record lives in its own entity's shards: needed only where rows of an index may tie."""
+class RecordPosition:
+    """The position of a record in its own entity's shards: needed only where rows of an index may tie."""
 
     ordinal: int
     range_key: str
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the order of an answer: behind one record, or (no value) in the gap before an index."""
+class Cursor:
+    """A position in the ordered result: directly after one record, or (without a value) in the gap before an index."""
 
     index: int
+    """number of the index within a union, otherwise 0"""
     value: RangeValue | None = None
     ordinal: int = 0
-    record: RecordPlace | None = None
+    """of the record's shard"""
+    record: RecordPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Lagging:
-    """Shards that stand at an earlier place than the others, since they failed."""
+class LaggingShards:
+    """Shards that failed on an earlier page and resume at an earlier cursor than the others."""
 
-    place: Place
+    cursor: Cursor
     ordinals: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PageToken:
-    """Everything that a token carries. The digests tie it to one search; the words are for people."""
+    """The content of a page token. The digests bind it to one search."""
 
     issued_hour: int
     generations: int
+    """number of shard generations that the issuing server knew"""
     index_digest: bytes
     search_digest: bytes
-    words: str
-    place: Place
-    hint: int = 0
-    lagging: tuple[Lagging, ...] = ()
+    description: str
+    """the beginning of the search conditions, for error messages only"""
+    cursor: Cursor
+    selectivity_hint: int = 0
+    """log2 of the records scanned for each match; 0 without a filter"""
+    lagging: tuple[LaggingShards, ...] = ()
 
 
 def digest(*parts: object) -> bytes:
-    """Eight octets that differ when any part does."""
-    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+    """Return a digest of eight bytes over all parts."""
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
-def short_words(words: str, most_octets: int = _WORDS) -> str:
-    """As much of a text as a token carries, marked where it was cut."""
-    octets = words.encode()
-    if len(octets) <= most_octets:
-        return words
-    cut = "…"
-    return octets[: most_octets - len(cut.encode())].decode(errors="ignore") + cut
+def short_description(description: str, max_bytes: int = _MAX_DESCRIPTION_BYTES) -> str:
+    """Truncate a description to what a token holds; an ellipsis marks the cut."""
+    encoded = description.encode()
+    if len(encoded) <= max_bytes:
+        return description
+    ellipsis = "…"
+    return encoded[: max_bytes - len(ellipsis.encode())].decode(errors="ignore") + ellipsis
 
 
-# --- writing ---------------------------------------------------------------------------------------------------
+# --- encode ----------------------------------------------------------------------------------------------------
 
 
 def pack(token: PageToken) -> bytes:
-    """The token as octets, to be sealed."""
-    form = FORM | (_HINT if token.hint else 0) | (_LAGGING if token.lagging else 0)
-    words = token.words.encode()
-    out = bytearray((form,))
+    """Encode a token as the payload to seal."""
+    first_byte = PAYLOAD_FORMAT
+    first_byte |= _HINT_FLAG if token.selectivity_hint else 0
+    first_byte |= _LAGGING_FLAG if token.lagging else 0
+    description = token.description.encode()
+    out = bytearray((first_byte,))
     out += token.issued_hour.to_bytes(3, "big")
-    _put_number(out, token.generations)
+    _append_number(out, token.generations)
     out += token.index_digest + token.search_digest
-    out.append(len(words))
-    out += words
-    if token.hint:
-        out.append(token.hint)
-    _put_place(out, token.place, closes=not token.lagging)
-    for lagging in token.lagging:
-        _put_place(out, lagging.place, closes=False)
-        _put_number(out, len(lagging.ordinals))
-        before = 0
-        for ordinal in sorted(lagging.ordinals):
-            _put_number(out, ordinal - before)
-            before = ordinal
+    out.append(len(description))
+    out += description
+    if token.selectivity_hint:
+        out.append(token.selectivity_hint)
+    _append_cursor(out, token.cursor, is_last=not token.lagging)
+    for group in token.lagging:
+        _append_cursor(out, group.cursor, is_last=False)
+        _append_number(out, len(group.ordinals))
+        previous = 0
+        for ordinal in sorted(group.ordinals):
+            _append_number(out, ordinal - previous)
+            previous = ordinal
     return bytes(out)
 
 
-def _put_place(out: bytearray, place: Place, *, closes: bool) -> None:
-    """A place whose last text closes the token needs no length for it."""
-    if place.value is None:
-        _put_number(out, place.index << 2 | _GAP)
+def _append_cursor(out: bytearray, cursor: Cursor, *, is_last: bool) -> None:
+    """Append a cursor. The last text of a token needs no length."""
+    if cursor.value is None:
+        _append_number(out, cursor.index << 2 | _GAP)
         return
-    number = not isinstance(place.value, str)
-    kind = _NUMBER_WITH_KEY if number else _TEXT if place.record is None else _TEXT_WITH_KEY
-    _put_number(out, place.index << 2 | kind)
-    _put_number(out, place.ordinal)
-    _put_text(out, str(place.value), closes=closes and place.record is None)
-    if place.record is not None:
-        _put_number(out, place.record.ordinal)
-        _put_text(out, place.record.range_key, closes=closes)
+    is_number = not isinstance(cursor.value, str)
+    kind = _NUMBER_WITH_RECORD if is_number else _TEXT if cursor.record is None else _TEXT_WITH_RECORD
+    _append_number(out, cursor.index << 2 | kind)
+    _append_number(out, cursor.ordinal)
+    _append_text(out, str(cursor.value), is_last=is_last and cursor.record is None)
+    if cursor.record is not None:
+        _append_number(out, cursor.record.ordinal)
+        _append_text(out, cursor.record.range_key, is_last=is_last)
 
 
-def _put_number(out: bytearray, number: int) -> None:
+def _append_number(out: bytearray, number: int) -> None:
     while number > 0x7F:
         out.append(0x80 | number & 0x7F)
         number >>= 7
     out.append(number)
 
 
-def _put_text(out: bytearray, text: str, *, closes: bool) -> None:
-    octets = text.encode()
-    if not closes:
-        _put_number(out, len(octets))
-    out += octets
+def _append_text(out: bytearray, text: str, *, is_last: bool) -> None:
+    encoded = text.encode()
+    if not is_last:
+        _append_number(out, len(encoded))
+    out += encoded
 
 
-# --- reading ---------------------------------------------------------------------------------------------------
+# --- decode ----------------------------------------------------------------------------------------------------
 
 
 def unpack(payload: bytes, argument: str) -> PageToken:
-    """Reads what `pack` wrote; a payload of another form comes from another release."""
+    """Decode what `pack` encoded; any other payload was made by another release."""
     try:
-        return _Reader(payload).token()
+        return _PayloadReader(payload).token()
     except (IndexError, ValueError, ArithmeticError) as problem:
         raise InvalidToken(
-            f"{argument} was made by another release of this service: leave it out to begin anew.", argument=argument
+            f"{argument} was made by another release of this service: omit it to start from the first page.",
+            argument=argument,
         ) from problem
 
 
-class _Reader:
-    def __init__(self, octets: bytes) -> None:
-        self._octets = octets
-        self._at = 0
+class _PayloadReader:
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+        self._offset = 0
 
     def token(self) -> PageToken:
-        form = self._octet()
-        if form & ~(_HINT | _LAGGING) != FORM:
-            raise ValueError("another form")
+        first_byte = self._byte()
+        if first_byte & ~(_HINT_FLAG | _LAGGING_FLAG) != PAYLOAD_FORMAT:
+            raise ValueError("unknown payload format")
         return PageToken(
-            issued_hour=int.from_bytes(self._some(3), "big"),
+            issued_hour=int.from_bytes(self._bytes(3), "big"),
             generations=self._number(),
-            index_digest=self._some(_DIGEST),
-            search_digest=self._some(_DIGEST),
-            words=self._some(self._octet()).decode(),
-            hint=self._octet() if form & _HINT else 0,
-            place=self._place(closes=not form & _LAGGING),
-            lagging=self._lagging() if form & _LAGGING else self._end(),
+            index_digest=self._bytes(_DIGEST_BYTES),
+            search_digest=self._bytes(_DIGEST_BYTES),
+            description=self._bytes(self._byte()).decode(),
+            selectivity_hint=self._byte() if first_byte & _HINT_FLAG else 0,
+            cursor=self._cursor(is_last=not first_byte & _LAGGING_FLAG),
+            lagging=self._lagging() if first_byte & _LAGGING_FLAG else self._end(),
         )
 
-    def _lagging(self) -> tuple[Lagging, ...]:
-        found = []
-        while self._at < len(self._octets):
-            place, ordinals, last = self._place(closes=False), list[int](), 0
+    def _lagging(self) -> tuple[LaggingShards, ...]:
+        groups = []
+        while self._offset < len(self._payload):
+            cursor, ordinals, previous = self._cursor(is_last=False), list[int](), 0
             for _ in range(self._number()):
-                last += self._number()
-                ordinals.append(last)
-            found.append(Lagging(place, tuple(ordinals)))
-        return tuple(found)
+                previous += self._number()
+                ordinals.append(previous)
+            groups.append(LaggingShards(cursor, tuple(ordinals)))
+        return tuple(groups)
 
-    def _end(self) -> tuple[Lagging, ...]:
-        if self._at != len(self._octets):
-            raise ValueError("something is left")
+    def _end(self) -> tuple[LaggingShards, ...]:
+        if self._offset != len(self._payload):
+            raise ValueError("bytes after the end")
         return ()
 
-    def _place(self, *, closes: bool) -> Place:
+    def _cursor(self, *, is_last: bool) -> Cursor:
         index, kind = divmod(self._number(), 4)
         if kind == _GAP:
-            return Place(index)
-        ordinal, text = self._number(), self._text(closes=closes and kind == _TEXT)
-        value: RangeValue = _to_number(text) if kind == _NUMBER_WITH_KEY else text
-        record = None if kind == _TEXT else RecordPlace(self._number(), self._text(closes=closes))
-        return Place(index, value, ordinal, record)
+            return Cursor(index)
+        ordinal, text = self._number(), self._text(is_last=is_last and kind == _TEXT)
+        value: RangeValue = _parse_number(text) if kind == _NUMBER_WITH_RECORD else text
+        record = None if kind == _TEXT else RecordPosition(self._number(), self._text(is_last=is_last))
+        return Cursor(index, value, ordinal, record)
 
-    def _octet(self) -> int:
-        return self._some(1)[0]
+    def _byte(self) -> int:
+        return self._bytes(1)[0]
 
-    def _some(self, count: int) -> bytes:
-        self._at += count
-        if self._at > len(self._octets):
-            raise IndexError("cut short")
-        return self._octets[self._at - count : self._at]
+    def _bytes(self, count: int) -> bytes:
+        self._offset += count
+        if self._offset > len(self._payload):
+            raise IndexError("payload too short")
+        return self._payload[self._offset - count : self._offset]
 
     def _number(self) -> int:
         number = shift = 0
         while True:
-            octet = self._octet()
-            number |= (octet & 0x7F) << shift
-            if octet < 0x80:
+            byte = self._byte()
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
                 return number
             shift += 7
 
-    def _text(self, *, closes: bool) -> str:
-        return self._some(len(self._octets) - self._at if closes else self._number()).decode()
+    def _text(self, *, is_last: bool) -> str:
+        return self._bytes(len(self._payload) - self._offset if is_last else self._number()).decode()
 
 
-def _to_number(text: str) -> int | Decimal:
+def _parse_number(text: str) -> int | Decimal:
     number = Decimal(text)
-    if not number.is_finite() or number.adjusted() > _LARGEST_NUMBER:
-        raise ValueError("no number of an index")
+    if not number.is_finite() or number.adjusted() > _MAX_EXPONENT:
+        raise ValueError("not a number of an index")
     return int(number) if number == number.to_integral_value() else number

@@ -1,50 +1,54 @@
-"""What an argument asks for: a value of the property's type, derived as the stored one was."""
+"""Check the values of search arguments and derive them as the stored values were derived."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from graphql_api.codecs import Codec, shown
-from graphql_api.errors import InvalidValue
+from graphql_api.codecs import Codec, short_repr
+from graphql_api.errors import InvalidValue, PropertyName
 from graphql_api.model import EntitySpec, PropertySpec
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
-    """A value as the record holds it: nothing is derived from it any more."""
+class StoredValue:
+    """A value as the record stores it; no derivation applies to it."""
 
     value: Any
 
 
-def searched_value(entity: EntitySpec, part: PropertySpec, value: Any) -> Any:
-    """A value of the property's type; what was derived on write is derived here too.
+def search_value(entity: EntitySpec, part: PropertySpec, value: Any) -> Any:
+    """Convert an argument to a value of the property's type, with the derivation that applies on write.
 
-    Where the property is of another type than its source, its own values may be asked for as well.
+    If the property has another type than its source, values of its own type are accepted too.
     """
-    if isinstance(value, Final):
+    if isinstance(value, StoredValue):
         return part.column.codec.check(value.value)
-    if part.searched is not None:
-        source, own = entity.properties[part.sources[0]].codec, part.column.codec
-        if source is None:
-            value = _derived(part, value) if _if_fitting(own, value) is None else value
-        elif source == own:
-            value = _derived(part, source.check(value))
-        elif (of_source := _if_fitting(source, value)) is not None:
-            value = _derived(part, of_source)
+    if part.search_function is not None:
+        source_codec, own_codec = entity.properties[part.sources[0]].codec, part.column.codec
+        if source_codec is None:
+            value = _derive(part, value) if _check_or_none(own_codec, value) is None else value
+        elif source_codec == own_codec:
+            value = _derive(part, source_codec.check(value))
+        elif (source_value := _check_or_none(source_codec, value)) is not None:
+            value = _derive(part, source_value)
     return part.column.codec.check(value)
 
 
-def _if_fitting(codec: Codec[Any], value: Any) -> Any | None:
+def _check_or_none(codec: Codec[Any], value: Any) -> Any | None:
     try:
         return codec.check(value)
     except InvalidValue:
         return None
 
 
-def _derived(part: PropertySpec, value: Any) -> Any:
-    assert part.searched is not None
+def _derive(part: PropertySpec, value: Any) -> Any:
+    assert part.search_function is not None
     try:
-        return part.searched(value)
+        return part.search_function(value)
     except Exception as problem:
         raise InvalidValue(
-            f"{part.name} cannot be derived from {shown(value)} ({problem}): give one that {part.sources[0]} can hold."
+            "{property} cannot be derived from {value} ({problem}): provide one that {source} can hold.",
+            property=PropertyName(part.name),
+            value=short_repr(value),
+            problem=str(problem),
+            source=PropertyName(part.sources[0]),
         ) from problem

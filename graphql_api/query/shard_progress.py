@@ -1,9 +1,11 @@
-"""Where the shards of a search stand: one place for nearly all of them, and those that lag after a failure.
+"""Track how far each shard of a paged search has been read.
 
-A place is behind one record, or in the gap before an index (the first gap is the beginning of the answer, the one
-behind the last index its end). A shard that answered stands at the last place that the page looked at, or stays where
-it was when that is further on; one that failed stands behind its own last row on the page. No shard ever goes back, so
-nothing is shown twice, and none is moved beyond what it has shown, so nothing is lost.
+Nearly always one cursor holds for all shards. Shards that failed lag at earlier cursors. A cursor is directly after one
+record, or in the gap before an index. The first gap is the start of the result, the gap after the last index its end.
+
+After a page, a shard that answered moves to the last cursor of the page, or keeps its own cursor if that is later. A
+shard that failed moves to its own last row on the page. No shard moves back, so no record is returned twice. No shard
+moves past what it has returned, so no record is lost.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,107 +13,111 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphql_api.errors import StoreUnavailable
-from graphql_api.query.page_token import Lagging, Place
+from graphql_api.query.page_token import Cursor, LaggingShards
 
-MAX_GROUPS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The place of every shard: `place`, unless it is among those that lag."""
-
-    place: Place
-    lagging: tuple[Lagging, ...] = ()
-
-    def of(self, ordinal: int) -> Place:
-        return next((group.place for group in self.lagging if ordinal in group.ordinals), self.place)
+MAX_LAGGING_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """One way through an answer of one or several indexes: how its places are ordered, and where its shards begin.
+class ShardProgress:
+    """The cursor of every shard: `cursor`, except for the shards in `lagging`."""
 
-    The answer goes index by index. `reverse` turns the order within each of them; walking backward turns everything.
+    cursor: Cursor
+    lagging: tuple[LaggingShards, ...] = ()
+
+    def cursor_of(self, ordinal: int) -> Cursor:
+        """Return the cursor of one shard."""
+        return next((group.cursor for group in self.lagging if ordinal in group.ordinals), self.cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class Traversal:
+    """The direction in which pages are read: the order of cursors, and the progress at which this page starts.
+
+    The result is ordered index by index. `reverse` inverts the order within each index. `backward` reads the whole
+    result from its end.
     """
 
     reverse: bool
     backward: bool
-    indexes: int
-    begins: Standing
+    index_count: int
+    start: ShardProgress
 
     @property
-    def outset(self) -> Place:
-        """Where a walk without a token begins."""
-        return Place(self.indexes if self.backward else 0)
+    def first_cursor(self) -> Cursor:
+        """Return the cursor at which a traversal without a token starts."""
+        return Cursor(self.index_count if self.backward else 0)
 
     @property
-    def goal(self) -> Place:
-        """Where a shard stands that has nothing more to show."""
-        return Place(0 if self.backward else self.indexes)
+    def last_cursor(self) -> Cursor:
+        """Return the cursor of a shard that has no more records."""
+        return Cursor(0 if self.backward else self.index_count)
 
-    def members(self) -> range:
-        """The indexes in the order in which the walk comes to them."""
-        return range(self.indexes - 1, -1, -1) if self.backward else range(self.indexes)
+    def index_numbers(self) -> range:
+        """Return the indexes in the order of the traversal."""
+        return range(self.index_count - 1, -1, -1) if self.backward else range(self.index_count)
 
-    def begin_of(self, member: int) -> Place:
-        """The gap by which the walk comes to an index."""
-        return Place(member + self.backward)
+    def cursor_before(self, index_number: int) -> Cursor:
+        """Return the gap through which the traversal enters an index."""
+        return Cursor(index_number + self.backward)
 
-    def end_of(self, member: int) -> Place:
-        """The gap by which the walk leaves an index."""
-        return Place(member + (not self.backward))
+    def cursor_after(self, index_number: int) -> Cursor:
+        """Return the gap through which the traversal leaves an index."""
+        return Cursor(index_number + (not self.backward))
 
-    def further(self, one: Place, other: Place) -> Place:
-        """The one of two places that the walk reaches later; of equal ones the first."""
-        return other if self.comes_before(one, other) else one
+    def later(self, one: Cursor, other: Cursor) -> Cursor:
+        """Return the cursor that the traversal reaches later; the first of two equal ones."""
+        return other if self.is_before(one, other) else one
 
-    def comes_before(self, one: Place, other: Place) -> bool:
-        """Whether the walk comes to one place before it comes to another."""
+    def is_before(self, one: Cursor, other: Cursor) -> bool:
+        """Check whether the traversal reaches one cursor before another."""
         if self.backward:
-            return self._stands_before(other, one)
-        return self._stands_before(one, other)
+            return self._is_before_forward(other, one)
+        return self._is_before_forward(one, other)
 
-    def _stands_before(self, one: Place, other: Place) -> bool:
+    def _is_before_forward(self, one: Cursor, other: Cursor) -> bool:
         if one.index != other.index:
             return one.index < other.index
         if one.value is None or other.value is None:
             return one.value is None and other.value is not None  # The gap is before the index.
-        here: Any = (one.value, one.ordinal)
-        there: Any = (other.value, other.ordinal)
-        return bool(here > there if self.reverse else here < there)
+        left: Any = (one.value, one.ordinal)
+        right: Any = (other.value, other.ordinal)
+        return bool(left > right if self.reverse else left < right)
 
-    def is_done(self, place: Place, member: int) -> bool:
-        """Whether a shard that stands here has nothing to show of an index any more."""
-        end = self.end_of(member)
-        return place == end or self.comes_before(end, place)
+    def has_left(self, cursor: Cursor, index_number: int) -> bool:
+        """Check whether a shard at this cursor has no more rows of an index."""
+        end = self.cursor_after(index_number)
+        return cursor == end or self.is_before(end, cursor)
 
-    def after(
-        self, shown: Mapping[int, Place], last: Place, ordinals: Iterable[int], failed: Iterable[int]
-    ) -> Standing:
-        """Where the shards stand behind a page: those that answered at its last place, the others where they have got.
+    def progress_after(
+        self, returned: Mapping[int, Cursor], last: Cursor, ordinals: Iterable[int], failed: Iterable[int]
+    ) -> ShardProgress:
+        """Compute the progress after a page that ends at `last`.
 
-        `shown` tells of shards the place of their last row on the page.
+        `returned` maps a shard to the cursor of its last row on the page; failed shards continue there.
         """
         failures = set(failed)
-        if not failures and not self.begins.lagging:
-            return Standing(self.further(last, self.begins.place))  # Nearly always: no shard differs from another.
-        places = {}
+        if not failures and not self.start.lagging:
+            return ShardProgress(self.later(last, self.start.cursor))  # The common case: all shards share one cursor.
+        cursors = {}
         for ordinal in ordinals:
-            begun = self.begins.of(ordinal)
-            places[ordinal] = self.further(last, begun) if ordinal not in failures else shown.get(ordinal, begun)
-        return self._grouped(places)
+            started = self.start.cursor_of(ordinal)
+            cursors[ordinal] = self.later(last, started) if ordinal not in failures else returned.get(ordinal, started)
+        return self._group_by_cursor(cursors)
 
-    def _grouped(self, places: Mapping[int, Place]) -> Standing:
-        furthest = self.outset
-        for place in places.values():
-            furthest = self.further(furthest, place)
-        groups: dict[Place, list[int]] = {}
-        for ordinal, place in places.items():
-            if place != furthest:
-                groups.setdefault(place, []).append(ordinal)
-        if len(groups) > MAX_GROUPS:
+    def _group_by_cursor(self, cursors: Mapping[int, Cursor]) -> ShardProgress:
+        latest = self.first_cursor
+        for cursor in cursors.values():
+            latest = self.later(latest, cursor)
+        groups: dict[Cursor, list[int]] = {}
+        for ordinal, cursor in cursors.items():
+            if cursor != latest:
+                groups.setdefault(cursor, []).append(ordinal)
+        if len(groups) > MAX_LAGGING_GROUPS:
             raise StoreUnavailable(
-                f"Shards have failed at more than {MAX_GROUPS} places of this walk: try again with the same token, "
-                "which stays good."
+                f"Shards failed at more than {MAX_LAGGING_GROUPS} different positions of this search: retry with the "
+                "same token, which stays valid."
             )
-        return Standing(furthest, tuple(Lagging(place, tuple(ordinals)) for place, ordinals in groups.items()))
+        return ShardProgress(
+            latest, tuple(LaggingShards(cursor, tuple(ordinals)) for cursor, ordinals in groups.items())
+        )

@@ -1,7 +1,7 @@
-"""Seals page tokens: neither readable nor forgeable, and worthless to anybody else (docs/tokens.md).
+"""Encrypt and authenticate page tokens for one tenant and principal (docs/tokens.md).
 
-AES-SIV is deterministic: the same position gives the same cursor. Tenant and principal are bound as associated data,
-each a part of its own, so that no two pairs can be confused.
+AES-SIV is deterministic: equal cursors give equal tokens. Tenant and principal are separate strings of associated data,
+so no two pairs can be confused.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from secrets import token_bytes
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from graphql_api.codecs import from_text, to_text
+from graphql_api.codecs import base64url_decode, base64url_encode
 from graphql_api.errors import InvalidToken
 
 VERSION = 1
@@ -20,8 +20,8 @@ MIN_SECRET_BYTES = 32
 _MIN_SEALED_BYTES = 18
 
 
-class Seal:
-    """Seals with the first of its secrets and opens with any of them, so that secrets can rotate."""
+class TokenSeal:
+    """Seal with the first secret and open with any of them, so that secrets can rotate."""
 
     def __init__(self, secrets: Sequence[bytes]) -> None:
         if not secrets or any(len(secret) < MIN_SECRET_BYTES for secret in secrets):
@@ -31,24 +31,24 @@ class Seal:
 
     @staticmethod
     def new_secret() -> bytes:
-        """A secret to keep and to configure."""
+        """Generate a random secret."""
         return token_bytes(MIN_SECRET_BYTES)
 
     def seal(self, payload: bytes, tenant: str | None, principal: str | None) -> str:
-        """The payload as a text that only the same tenant and principal can bring back."""
+        """Encrypt a payload as a text that opens only for the same tenant and principal."""
         key_id, cipher = self._ciphers[0]
-        head = bytes((VERSION,)) + key_id
-        return to_text(head + cipher.encrypt(payload, _bound(head, tenant, principal)))
+        header = bytes((VERSION,)) + key_id
+        return base64url_encode(header + cipher.encrypt(payload, _associated_data(header, tenant, principal)))
 
     def open(self, token: str, tenant: str | None, principal: str | None, argument: str) -> bytes:
-        """The payload of a token; whatever is wrong with it, the answer is the same."""
-        sealed = from_text(token, MAX_TOKEN_CHARACTERS)
+        """Decrypt the payload of a token. The error is the same for every cause, so that it reveals nothing."""
+        sealed = base64url_decode(token, MAX_TOKEN_CHARACTERS)
         if sealed is not None and len(sealed) > _MIN_SEALED_BYTES and sealed[0] == VERSION:
-            head = sealed[:2]
+            header = sealed[:2]
             for key_id, cipher in self._ciphers:
-                if key_id == head[1:]:
+                if key_id == header[1:]:
                     try:
-                        return cipher.decrypt(sealed[2:], _bound(head, tenant, principal))
+                        return cipher.decrypt(sealed[2:], _associated_data(header, tenant, principal))
                     except InvalidTag:
                         continue
         raise InvalidToken(
@@ -58,10 +58,10 @@ class Seal:
         )
 
 
-def _bound(head: bytes, tenant: str | None, principal: str | None) -> list[bytes]:
-    """No tenant and an empty one differ, as do no principal and an empty one."""
-    return [head, _known(tenant), _known(principal)]
+def _associated_data(header: bytes, tenant: str | None, principal: str | None) -> list[bytes]:
+    return [header, _encode_identity(tenant), _encode_identity(principal)]
 
 
-def _known(part: str | None) -> bytes:
-    return b"-" if part is None else b"+" + part.encode("utf-8", "surrogatepass")
+def _encode_identity(name: str | None) -> bytes:
+    """Encode a tenant or principal; a missing one differs from an empty one."""
+    return b"-" if name is None else b"+" + name.encode("utf-8", "surrogatepass")

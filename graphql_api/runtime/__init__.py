@@ -1,26 +1,26 @@
 """What engines and servers share at run time: request statistics and capacity metering. Never imports storage."""
 
-from graphql_api.runtime.capacity_meter import Bill, billed, itemised, present_bill
+from graphql_api.runtime.capacity_meter import CapacityMeter, current_meter, meter_capacity, meter_part
 from graphql_api.runtime.request_statistics import (
-    Tally,
+    RequestStatistics,
+    collect_statistics,
     count_retry,
     count_returned,
     count_search,
     count_store_call,
-    tallied,
-    tally_so_far,
+    current_statistics,
 )
 
 __all__ = [
-    "Bill",
-    "Tally",
-    "billed",
+    "CapacityMeter",
+    "RequestStatistics",
+    "collect_statistics",
     "count_retry",
     "count_returned",
     "count_search",
     "count_store_call",
-    "itemised",
-    "present_bill",
-    "tallied",
-    "tally_so_far",
+    "current_meter",
+    "current_statistics",
+    "meter_capacity",
+    "meter_part",
 ]

@@ -1,7 +1,7 @@
-"""What reading costs in capacity units: known only where somebody asks for it, since asking has a price of its own.
+"""Meter the capacity units that reads consume, on demand: measuring has a price of its own.
 
-A bill goes along with the context of whoever opened it into every task that works for him. An engine that charges for
-reads says what it charged; another one estimates what DynamoDB would charge for the same records.
+A context variable carries the meter into every task of the request that started it. An engine that charges for reads
+reports its charges. Any other engine estimates what DynamoDB would charge for the same records.
 """
 
 from collections.abc import Iterator
@@ -11,48 +11,48 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Bill:
-    """The capacity units of some reads."""
+class CapacityMeter:
+    """Add up the capacity units of reads."""
 
     units: float | None = 0.0
-    """None once an engine did not say"""
+    """None once an engine did not report the units of a read"""
     estimated: bool = False
-    """a part of it was not charged by anybody"""
-    around: "Bill | None" = None
-    """the bill that this one is a part of"""
+    """at least one read was estimated, not charged"""
+    parent: "CapacityMeter | None" = None
+    """the enclosing meter, which counts the same reads"""
 
     def add(self, units: float | None, *, estimated: bool = False) -> None:
-        """Puts a read on this bill and on those around it."""
+        """Add a read to this meter and to all enclosing meters."""
         self.units = None if units is None or self.units is None else self.units + units
         self.estimated |= estimated
-        if self.around is not None:
-            self.around.add(units, estimated=estimated)
+        if self.parent is not None:
+            self.parent.add(units, estimated=estimated)
 
 
-_present: ContextVar[Bill | None] = ContextVar("bill", default=None)
+_current: ContextVar[CapacityMeter | None] = ContextVar("capacity meter", default=None)
 
 
 @contextmanager
-def billed() -> Iterator[Bill]:
-    """Bills all reads from here on; a bill within a bill is a part of it."""
-    bill = Bill(around=_present.get())
-    before = _present.set(bill)
+def meter_capacity() -> Iterator[CapacityMeter]:
+    """Meter all reads within the block; an enclosing meter counts them too."""
+    meter = CapacityMeter(parent=_current.get())
+    token = _current.set(meter)
     try:
-        yield bill
+        yield meter
     finally:
-        _present.reset(before)
+        _current.reset(token)
 
 
 @contextmanager
-def itemised() -> Iterator[Bill | None]:
-    """Bills the reads of one part of what is billed by itself; None where nobody asked for a bill."""
-    if _present.get() is None:
+def meter_part() -> Iterator[CapacityMeter | None]:
+    """Meter one part of a metered request separately; yield None if the request is not metered."""
+    if _current.get() is None:
         yield None
     else:
-        with billed() as bill:
-            yield bill
+        with meter_capacity() as meter:
+            yield meter
 
 
-def present_bill() -> Bill | None:
-    """The bill that reads are to be put on, if anybody asked for one."""
-    return _present.get()
+def current_meter() -> CapacityMeter | None:
+    """Return the meter that reads must be added to, if the request is metered."""
+    return _current.get()

@@ -1,7 +1,6 @@
-"""What one request asks of the store: counted where it happens, read by whoever answers the request.
+"""Count the store calls, reads and retries of one request.
 
-The tally goes along with the context of the request into every task that works for it. Outside of a request nothing is
-counted.
+A context variable carries the statistics into every task of the request. Outside a request nothing is counted.
 """
 
 from collections.abc import Iterator
@@ -11,67 +10,67 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Tally:
+class RequestStatistics:
     """The counts of one request."""
 
     store_calls: int = 0
-    """calls of the port; an engine may carry one out by many requests of its own"""
+    """calls of the Store port; an engine may send several requests of its own for one call"""
     records_read: int = 0
-    """what the engine looked at, over all reads"""
+    """records that the engine examined, over all reads"""
     retries: int = 0
-    """requests of the engine's own that were sent once more"""
+    """requests that an engine sent again"""
     searches: int = 0
-    """pages that were looked for"""
+    """pages that were read"""
     shards_asked: int = 0
-    """over all searches"""
+    """shards that were read, over all searches"""
     records_returned: int = 0
-    """what pages and reads by id gave back"""
+    """records in pages and in results of reads by id"""
 
 
-_current: ContextVar[Tally | None] = ContextVar("tally", default=None)
+_current: ContextVar[RequestStatistics | None] = ContextVar("request statistics", default=None)
 
 
 @contextmanager
-def tallied() -> Iterator[Tally]:
-    """Counts what is asked of the store from here on."""
-    tally = Tally()
-    before = _current.set(tally)
+def collect_statistics() -> Iterator[RequestStatistics]:
+    """Count all store activity within the block."""
+    statistics = RequestStatistics()
+    token = _current.set(statistics)
     try:
-        yield tally
+        yield statistics
     finally:
-        _current.reset(before)
+        _current.reset(token)
 
 
-def tally_so_far() -> Tally:
-    """The counts of the present request; zeros outside of one."""
-    return _current.get() or Tally()
+def current_statistics() -> RequestStatistics:
+    """Return the counts of the current request; zeros outside a request."""
+    return _current.get() or RequestStatistics()
 
 
 def count_store_call(records_read: int) -> None:
-    """Notes that a call of the store has ended."""
-    tally = _current.get()
-    if tally is not None:
-        tally.store_calls += 1
-        tally.records_read += records_read
+    """Count a completed call of the store and the records that it examined."""
+    statistics = _current.get()
+    if statistics is not None:
+        statistics.store_calls += 1
+        statistics.records_read += records_read
 
 
 def count_retry() -> None:
-    """Notes that an engine sends something once more."""
-    tally = _current.get()
-    if tally is not None:
-        tally.retries += 1
+    """Count a request that an engine sends again."""
+    statistics = _current.get()
+    if statistics is not None:
+        statistics.retries += 1
 
 
 def count_search(shards: int) -> None:
-    """Notes that a page is looked for in so many shards."""
-    tally = _current.get()
-    if tally is not None:
-        tally.searches += 1
-        tally.shards_asked += shards
+    """Count a search and the shards that it reads."""
+    statistics = _current.get()
+    if statistics is not None:
+        statistics.searches += 1
+        statistics.shards_asked += shards
 
 
 def count_returned(records: int) -> None:
-    """Notes how many records somebody got."""
-    tally = _current.get()
-    if tally is not None:
-        tally.records_returned += records
+    """Count the records that a read returns."""
+    statistics = _current.get()
+    if statistics is not None:
+        statistics.records_returned += records

@@ -1,103 +1,103 @@
-"""From a catalog to a GraphQL schema, and from an operation to its response."""
+"""Generation of the GraphQL schema from a catalog, and execution of GraphQL operations."""
 
 from typing import TYPE_CHECKING
 
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from graphql_api.schema.authorization import in_words, naming
+    from graphql_api.schema.authorization import describe_rule, ownership_properties
     from graphql_api.schema.document_literals import (
-        YEAR,
-        Kind,
-        NotInDocument,
+        EXAMPLE_YEAR,
+        NotRepresentable,
+        ValueKind,
         example_range,
         input_literal,
-        kind_of,
-        literal,
+        scalar_literal,
+        value_kind,
     )
-    from graphql_api.schema.execution.document_executor import Answer, Engine, Operation
+    from graphql_api.schema.execution.document_executor import DocumentExecutor, ExecutionResponse, Operation
     from graphql_api.schema.execution.document_limits import Limits
-    from graphql_api.schema.fields.mutation_payloads import own_name
-    from graphql_api.schema.fields.search_fields import groups_of, orders_of
+    from graphql_api.schema.fields.mutation_payloads import record_field_name
+    from graphql_api.schema.fields.search_fields import available_orders, indexes_by_hash
     from graphql_api.schema.graph import Graph
-    from graphql_api.schema.graphql_names import Names, with_article
+    from graphql_api.schema.graphql_names import GraphQLNames, with_article
     from graphql_api.schema.request_context import Caller
-    from graphql_api.schema.sdl import SchemaChanges, compare, print_sdl
+    from graphql_api.schema.sdl import SchemaChanges, compare_schemas, print_sdl
     from graphql_api.schema.types.connection_types import Connection
     from graphql_api.schema.types.mutation_inputs import (
         EXPECTED_VERSION,
         ID,
-        changeable,
-        input_name,
-        may_be_left_out,
-        writable,
+        input_field_name,
+        is_optional_input,
+        updatable_properties,
+        writable_properties,
     )
 else:
     __getattr__ = lazy_exports(
         __name__,
         {
-            "Answer": "execution.document_executor",
+            "ExecutionResponse": "execution.document_executor",
             "Caller": "request_context",
             "Connection": "types.connection_types",
             "EXPECTED_VERSION": "types.mutation_inputs",
-            "Engine": "execution.document_executor",
+            "DocumentExecutor": "execution.document_executor",
             "Graph": "graph",
             "ID": "types.mutation_inputs",
-            "Kind": "document_literals",
+            "ValueKind": "document_literals",
             "Limits": "execution.document_limits",
-            "Names": "graphql_names",
-            "NotInDocument": "document_literals",
+            "GraphQLNames": "graphql_names",
+            "NotRepresentable": "document_literals",
             "Operation": "execution.document_executor",
             "SchemaChanges": "sdl",
-            "YEAR": "document_literals",
-            "changeable": "types.mutation_inputs",
-            "compare": "sdl",
+            "EXAMPLE_YEAR": "document_literals",
+            "updatable_properties": "types.mutation_inputs",
+            "compare_schemas": "sdl",
             "example_range": "document_literals",
-            "groups_of": "fields.search_fields",
-            "in_words": "authorization",
+            "indexes_by_hash": "fields.search_fields",
+            "describe_rule": "authorization",
             "input_literal": "document_literals",
-            "input_name": "types.mutation_inputs",
-            "kind_of": "document_literals",
-            "literal": "document_literals",
-            "may_be_left_out": "types.mutation_inputs",
-            "naming": "authorization",
-            "orders_of": "fields.search_fields",
-            "own_name": "fields.mutation_payloads",
+            "input_field_name": "types.mutation_inputs",
+            "value_kind": "document_literals",
+            "scalar_literal": "document_literals",
+            "is_optional_input": "types.mutation_inputs",
+            "ownership_properties": "authorization",
+            "available_orders": "fields.search_fields",
+            "record_field_name": "fields.mutation_payloads",
             "print_sdl": "sdl",
             "with_article": "graphql_names",
-            "writable": "types.mutation_inputs",
+            "writable_properties": "types.mutation_inputs",
         },
     )
 
 __all__ = [
+    "EXAMPLE_YEAR",
     "EXPECTED_VERSION",
     "ID",
-    "YEAR",
-    "Answer",
     "Caller",
     "Connection",
-    "Engine",
+    "DocumentExecutor",
+    "ExecutionResponse",
     "Graph",
-    "Kind",
+    "GraphQLNames",
     "Limits",
-    "Names",
-    "NotInDocument",
+    "NotRepresentable",
     "Operation",
     "SchemaChanges",
-    "changeable",
-    "compare",
+    "ValueKind",
+    "available_orders",
+    "compare_schemas",
+    "describe_rule",
     "example_range",
-    "groups_of",
-    "in_words",
+    "indexes_by_hash",
+    "input_field_name",
     "input_literal",
-    "input_name",
-    "kind_of",
-    "literal",
-    "may_be_left_out",
-    "naming",
-    "orders_of",
-    "own_name",
+    "is_optional_input",
+    "ownership_properties",
     "print_sdl",
+    "record_field_name",
+    "scalar_literal",
+    "updatable_properties",
+    "value_kind",
     "with_article",
-    "writable",
+    "writable_properties",
 ]

@@ -1,4 +1,7 @@
-"""Whether a caller may read what a field gives: decided before anything is read, as far as that can be."""
+"""Authorization of fields: which records and properties a caller may read and write.
+
+Whatever needs no record is decided before anything is read.
+"""
 
 import asyncio
 import logging
@@ -27,213 +30,231 @@ from graphql_api.model import (
     value_of,
 )
 from graphql_api.query import (
-    PYTHON,
+    PYTHON_NAMES,
     Filter,
     SearchRequest,
     conjuncts,
-    narrowed,
-    property_in_filters,
-    read_conditions,
-    read_filter,
+    filter_property_name,
+    parse_conditions,
+    parse_filter,
+    push_down_filter,
 )
 from graphql_api.schema.dataloaders import Path
 from graphql_api.schema.graphql_names import property_name
-from graphql_api.writes import Guard
+from graphql_api.writes import WriteGuard
 
 log = logging.getLogger("shardql")
 
-LookUp = Callable[[EntitySpec, Sequence[Any], Path], Awaitable[Entity | None]]
-"""reads the record with these values of its primary key, whoever asks, for a field at this path"""
+RecordLookup = Callable[[EntitySpec, Sequence[Any], Path], Awaitable[Entity | None]]
+"""Reads a record by the values of its primary key for the field at this path, without authorization."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A field of the answer: how its caller knows it, and where it stands."""
+class FieldLocation:
+    """A field of the response: its name for error messages, and its path."""
 
     name: str
     path: Path
 
 
-def place_of(info: strawberry.Info[Any, Any]) -> Place:
-    """The field that is being resolved."""
+def field_location(info: strawberry.Info[Any, Any]) -> FieldLocation:
+    """Return the location of the field that is being resolved."""
     path = info.path.as_list()
-    of = "" if len(path) == 1 else f"{info._raw_info.parent_type.name}."  # noqa: SLF001 - its only way
-    return Place(f"{of}{info.field_name}", path)
+    parent = "" if len(path) == 1 else f"{info._raw_info.parent_type.name}."  # noqa: SLF001 - no public API
+    return FieldLocation(f"{parent}{info.field_name}", path)
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """What one caller may read. `Forbidden` says whom a field is for, and never whether there is anything behind it."""
+class AuthorizationPolicy:
+    """The rules of a catalog, applied to one caller.
+
+    `Forbidden` names the principals that are allowed, and never reveals whether a record exists.
+    """
 
     catalog: Catalog
     subject: str | None
     groups: frozenset[str]
-    look_up: LookUp
+    lookup: RecordLookup
     trusted: bool = False
-    """no rule stands in its way"""
+    """No rule applies to the caller."""
 
     # --- searches ----------------------------------------------------------------------------------------------
 
-    async def search(
+    async def restrict_search(
         self,
         entity: EntitySpec,
         search: IndexSpec | UnionSpec,
         request: SearchRequest,
-        shown: Collection[str],
-        at: Place,
+        selected: Collection[str],
+        location: FieldLocation,
     ) -> SearchRequest:
-        """The request as the caller may make it: where only owned records may be seen, it asks for those alone.
+        """Return the request, restricted to the caller's own records if the rules allow only those.
 
-        `shown`: the properties that are selected, by Python names; `at`: the field.
+        `selected`: Python names of the selected properties.
         """
         rules = search.allow if search.allow is not None else entity.allow
         if rules is None and all(part.allow is None for part in entity.properties.values()):
             return request
-        if self._standing(rules) is False:
-            raise self._refusal(at.name, rules)
-        self._check_shown(entity, shown)
-        asked = read_filter(entity, request.filter, request.dialect)
-        told = [part for part in _told_by(entity, search, asked, request) if self._standing(part.allow) is not True]
-        for part in told:
-            if self._standing(part.allow) is False:
-                raise self._refusal(_called(entity, part), part.allow)
-        request = self._with_owners(entity, request, shown)
-        if not told and self._standing(rules):
+        if self._decide_without_record(rules) is False:
+            raise self._forbidden(location.name, rules)
+        self._check_selected(entity, selected)
+        filter = parse_filter(entity, request.filter, request.naming)
+        revealing = [
+            part
+            for part in _revealing_properties(entity, search, filter, request)
+            if self._decide_without_record(part.allow) is not True
+        ]
+        for part in revealing:
+            if self._decide_without_record(part.allow) is False:
+                raise self._forbidden(_qualified_name(entity, part), part.allow)
+        request = self._select_owners(entity, request, selected)
+        if not revealing and self._decide_without_record(rules):
             return request
-        known = _known(entity, search, request, asked)
-        if not self._standing(rules):
-            owners = await self._owners(rules or (), known, at)
-            request = self._with_only(request, owners)
-            known = {**known, owners[0]: self.subject} if len(owners) == 1 else known
-        for part in told:
-            if not await self._owns(part.allow, known, at):
-                raise self._refusal(_called(entity, part), part.allow, known)
+        fixed = _fixed_values(entity, search, request, filter)
+        if not self._decide_without_record(rules):
+            owners = await self._required_owners(rules or (), fixed, location)
+            request = self._restrict_to_owner(request, owners)
+            fixed = {**fixed, owners[0]: self.subject} if len(owners) == 1 else fixed
+        for part in revealing:
+            if not await self._is_owner(part.allow, fixed, location):
+                raise self._forbidden(_qualified_name(entity, part), part.allow, fixed)
         return request
 
-    async def _owners(self, rules: Rules, known: Mapping[str, Any], at: Place) -> Sequence[str]:
-        """The properties one of which must name the caller in every record that is seen; none where all may be seen."""
-        if await self._owns(rules, known, at):
+    async def _required_owners(
+        self, rules: Rules, fixed_values: Mapping[str, Any], location: FieldLocation
+    ) -> Sequence[str]:
+        """Return the properties of which one must name the caller in each result; none if all results are allowed."""
+        if await self._is_owner(rules, fixed_values, location):
             return ()
-        owners = {rule.property: rule for rule in rules if isinstance(rule, Owner) and rule.property not in known}
+        owners = [rule.property for rule in rules if isinstance(rule, Owner) and rule.property not in fixed_values]
         if not owners:
-            raise self._refusal(at.name, rules, known)
-        return [*owners]
+            raise self._forbidden(location.name, rules, fixed_values)
+        return [*dict.fromkeys(owners)]
 
-    def _with_only(self, request: SearchRequest, owners: Sequence[str]) -> SearchRequest:
-        """The same search for records of which one of these properties names the caller."""
+    def _restrict_to_owner(self, request: SearchRequest, owners: Sequence[str]) -> SearchRequest:
+        """Return the request for records in which one of these properties names the caller."""
         if not owners:
             return request
-        tests = [{property_in_filters(PYTHON, name): {"eq": self.subject}} for name in owners]
-        return replace(request, only={"or": tests} if len(tests) > 1 else tests[0])
+        tests = [{filter_property_name(PYTHON_NAMES, name): {"eq": self.subject}} for name in owners]
+        return replace(request, enforced_filter={"or": tests} if len(tests) > 1 else tests[0])
 
-    def _with_owners(self, entity: EntitySpec, request: SearchRequest, shown: Iterable[str]) -> SearchRequest:
-        """The request with what has to be known of each record in order to show the properties that are its owner's."""
+    def _select_owners(self, entity: EntitySpec, request: SearchRequest, selected: Iterable[str]) -> SearchRequest:
+        """Add the properties that determine the owner, if selected properties are allowed only for the owner."""
         if request.select is None:
             return request
-        needed = [
+        additional = [
             name
-            for part in map(entity.properties.__getitem__, shown)
-            if self._standing(part.allow) is None
-            for name in naming(part.allow)
+            for part in map(entity.properties.__getitem__, selected)
+            if self._decide_without_record(part.allow) is None
+            for name in ownership_properties(part.allow)
         ]
-        return replace(request, select=frozenset({*request.select, *needed})) if needed else request
+        return replace(request, select=frozenset({*request.select, *additional})) if additional else request
 
     # --- records by key ----------------------------------------------------------------------------------------
 
-    async def read(
+    async def read_if_allowed(
         self,
         entity: EntitySpec,
-        known: Mapping[str, Any],
+        key_values: Mapping[str, Any],
         read: Callable[[], Awaitable[Entity | None]],
-        shown: Collection[str],
-        at: Place,
+        selected: Collection[str],
+        location: FieldLocation,
     ) -> Entity | None:
-        """What `read` finds, if the caller may see it; that of somebody else is refused as one that is not there.
+        """Return the record from `read` if the caller may read it.
 
-        `known`: the values of its key, as far as they are given.
+        A record of another owner and a record that does not exist raise the same error. `key_values`: the provided
+        values of the key.
         """
-        rules, standing = entity.allow, self._standing(entity.allow)
-        if standing is False:
-            raise self._refusal(at.name, rules)
-        self._check_shown(entity, shown)
-        if standing or await self._owns(rules, known, at):
+        rules, decision = entity.allow, self._decide_without_record(entity.allow)
+        if decision is False:
+            raise self._forbidden(location.name, rules)
+        self._check_selected(entity, selected)
+        if decision or await self._is_owner(rules, key_values, location):
             return await read()
-        if naming(rules) <= known.keys():
-            raise self._refusal(at.name, rules)
+        if ownership_properties(rules) <= key_values.keys():
+            raise self._forbidden(location.name, rules)
         record = await read()
-        if record is None or not await self._owns(rules, _values(record), at):
-            raise self._refusal(at.name, rules)
+        if record is None or not await self._is_owner(rules, _loaded_values(record), location):
+            raise self._forbidden(location.name, rules)
         return record
 
     # --- properties --------------------------------------------------------------------------------------------
 
-    async def show(self, entity: EntitySpec, parts: Iterable[PropertySpec], record: Any, at: Place) -> None:
-        """Refuses unless the caller may see these properties of a record."""
+    async def check_readable(
+        self, entity: EntitySpec, parts: Iterable[PropertySpec], record: Any, location: FieldLocation
+    ) -> None:
+        """Raise `Forbidden` unless the caller may read these properties of a record."""
         for part in parts:
             if part.allow is not None and not (
-                self._standing(part.allow) or await self._owns(part.allow, _values(record), at)
+                self._decide_without_record(part.allow)
+                or await self._is_owner(part.allow, _loaded_values(record), location)
             ):
-                raise self._refusal(_called(entity, part), part.allow)
+                raise self._forbidden(_qualified_name(entity, part), part.allow)
 
-    def _check_shown(self, entity: EntitySpec, shown: Iterable[str]) -> None:
-        for part in map(entity.properties.__getitem__, sorted(shown)):
-            if self._standing(part.allow) is False:
-                raise self._refusal(_called(entity, part), part.allow)
+    def _check_selected(self, entity: EntitySpec, selected: Iterable[str]) -> None:
+        for part in map(entity.properties.__getitem__, sorted(selected)):
+            if self._decide_without_record(part.allow) is False:
+                raise self._forbidden(_qualified_name(entity, part), part.allow)
 
     # --- writes ------------------------------------------------------------------------------------------------
 
-    def may_write(self, entity: EntitySpec, shown: Collection[str] | None, at: Place) -> None:
-        """Refuses, before anything is read, whoever may not write or may not see what the answer shows.
+    def check_write(self, entity: EntitySpec, selected: Collection[str] | None, location: FieldLocation) -> None:
+        """Raise `Forbidden` if the caller may never write the entity, or may never read what the mutation selects.
 
-        `shown`: the properties of the record that are selected, by Python names; None: the record is not.
+        Reads nothing. `selected`: Python names of the selected properties; None if the record is not selected.
         """
-        if self._standing(entity.writers) is False:
-            raise self._refusal(at.name, entity.writers)
-        if shown is not None:
-            if self._standing(entity.allow) is False:
-                raise self._refusal(f"{at.name} with {entity.type_name} in its answer", entity.allow)
-            self._check_shown(entity, shown)
+        if self._decide_without_record(entity.write_rules) is False:
+            raise self._forbidden(location.name, entity.write_rules)
+        if selected is not None:
+            if self._decide_without_record(entity.allow) is False:
+                raise self._forbidden(f"{location.name} with {entity.type_name} in its response", entity.allow)
+            self._check_selected(entity, selected)
 
-    def guard(self, entity: EntitySpec, written: Collection[str], at: Place, *, whole: bool = False) -> Guard | None:
-        """What has to hold of the record before and after a write of these properties; None where nothing has to.
+    def write_guard(
+        self, entity: EntitySpec, written: Collection[str], location: FieldLocation, *, whole: bool = False
+    ) -> WriteGuard | None:
+        """Return the check of the record before and after a write of these properties; None if all records pass.
 
-        `whole`: they are written whether they are given or not. `Forbidden` names a property that the caller may never
-        see, and so may not write. A record that is not there is refused in the words for that of somebody else.
+        A property that the caller may not read must not be written either. `whole`: the mutation writes all properties,
+        provided or not. A record that does not exist and a record of another owner raise the same error.
         """
         parts = [entity.properties[name] for name in sorted(written)]
-        instead = f"{at.name} writes it in any case, so change the record by an update" if whole else None
+        remedy = f"{location.name} always writes it. Use an update instead" if whole else None
         for part in parts:
-            if self._standing(part.allow) is False:
-                raise self._refusal(_called(entity, part), part.allow, instead=instead)
-        named = [(at.name, entity.writers, None), *((_called(entity, part), part.allow, instead) for part in parts)]
-        asked = [one for one in named if not self._standing(one[1])]
-        if not asked:
+            if self._decide_without_record(part.allow) is False:
+                raise self._forbidden(_qualified_name(entity, part), part.allow, remedy=remedy)
+        checks = [
+            (location.name, entity.write_rules, None),
+            *((_qualified_name(entity, part), part.allow, remedy) for part in parts),
+        ]
+        open_checks = [check for check in checks if not self._decide_without_record(check[1])]
+        if not open_checks:
             return None
 
-        let_in: list[Entity] = []
+        allowed: list[Entity] = []
 
         async def guard(old: Entity | None, new: Entity | None) -> None:
             for record in (old, new):
-                if record is None or any(record is known for known in let_in):
+                if record is None or any(record is known for known in allowed):
                     continue
-                for what, rules, remedy in asked:
-                    if not await self._owns(rules, _values(record), at):
-                        raise self._refusal(what, rules, instead=remedy)
-                let_in.append(record)
+                for what, rules, remedy in open_checks:
+                    if not await self._is_owner(rules, _loaded_values(record), location):
+                        raise self._forbidden(what, rules, remedy=remedy)
+                allowed.append(record)
 
         return guard
 
-    def not_written(self, entity: EntitySpec, at: Place) -> Forbidden:
-        """What is told of a record that is not there, where only some may write those that are."""
-        return self._refusal(at.name, entity.writers)
+    def missing_record_error(self, entity: EntitySpec, location: FieldLocation) -> Forbidden:
+        """Return the error for a record that does not exist: the same as for a record of another owner."""
+        return self._forbidden(location.name, entity.write_rules)
 
     # --- rules -------------------------------------------------------------------------------------------------
 
-    def _standing(self, rules: Rules | None) -> bool | None:
-        """Whether the rules let the caller in; None where it depends on the record."""
+    def _decide_without_record(self, rules: Rules | None) -> bool | None:
+        """Return whether the rules allow the caller; None if that depends on the record."""
         if rules is None or self.trusted or any(self._is_met(rule) for rule in rules):
             return True
-        return None if self.subject and naming(rules) else False
+        return None if self.subject and ownership_properties(rules) else False
 
     def _is_met(self, rule: object) -> bool:
         match rule:
@@ -245,105 +266,113 @@ class Gate:
                 return not self.groups.isdisjoint(names)
         return False
 
-    async def _owns(self, rules: Rules | None, values: Mapping[str, Any], at: Place) -> bool:
-        """Whether the caller owns what has these values, as far as they tell."""
+    async def _is_owner(self, rules: Rules | None, values: Mapping[str, Any], location: FieldLocation) -> bool:
+        """Return whether these values prove that the caller owns the record."""
         if not self.subject:
             return False
         for rule in rules or ():
             if isinstance(rule, Owner) and values.get(rule.property) == self.subject:
                 return True
         through = [
-            self._owns_through(rule, values[rule.of], at)
+            self._is_owner_through(rule, values[rule.of], location)
             for rule in rules or ()
             if isinstance(rule, OwnerThrough) and values.get(rule.of) is not None
         ]
         return bool(through) and any(await asyncio.gather(*through))
 
-    async def _owns_through(self, rule: OwnerThrough, value: Any, at: Place) -> bool:
+    async def _is_owner_through(self, rule: OwnerThrough, value: Any, location: FieldLocation) -> bool:
         entity = self.catalog.entity(rule.entity)
         key = [value, self.subject] if entity.sub_ids else [value]
         try:
-            found = await self.look_up(entity, key, at.path)
+            record = await self.lookup(entity, key, location.path)
         except (EmptyKey, KeyTooLong, InvalidValue):
             return False  # No record can have such a key.
         except InvalidRecord as problem:
-            log.warning("Nobody owns what a broken record tells of: %s", problem.message)
+            log.warning("Access lookup denied because the record that names the owner is invalid: %s", problem.message)
             return False
-        return found is not None and bool(value_of(found, rule.owner) == self.subject)
+        return record is not None and bool(value_of(record, rule.owner) == self.subject)
 
-    def _refusal(
+    def _forbidden(
         self,
         what: str,
         rules: Rules | None,
-        known: Mapping[str, Any] | None = None,
+        fixed_values: Mapping[str, Any] | None = None,
         *,
-        instead: str | None = None,
+        remedy: str | None = None,
     ) -> Forbidden:
-        """`known`: of a search, what it asks for: it may be let in where it asks for more. `instead`: what to do."""
-        whom = dict.fromkeys(map(in_words, rules or ()))
-        if not whom:
-            return Forbidden(f"{what} is for nobody: {instead or 'leave it out'}.")
-        lacking = [rule.of for rule in rules or () if isinstance(rule, OwnerThrough)]
+        """Return the error for something that the rules do not allow. It depends on no stored record.
+
+        `fixed_values`: those of the search that is refused. `remedy`: what an authenticated caller can do instead.
+        """
+        allowed = dict.fromkeys(map(describe_rule, rules or ()))
+        if not allowed:
+            return Forbidden(f"{what} is not allowed for any caller. {remedy or 'Omit it'}.")
         if not self.subject:
-            remedy = "sign in"
-        elif instead is not None:
-            remedy = instead
-        elif known is not None and lacking and lacking[0] not in known:
-            remedy = f"ask for one {property_name(lacking[0])} that is yours"
-        elif naming(rules):
-            remedy = "ask for what is yours"
-        else:
-            remedy = "leave it out, or have yourself made one of them"
-        return Forbidden(f"{what} is for {' or '.join(whom)}: {remedy}.")
+            remedy = "Sign in"
+        elif remedy is None:
+            remedy = _usual_remedy(rules or (), fixed_values)
+        return Forbidden(f"{what} is allowed only for {' or '.join(allowed)}. {remedy}.")
 
 
-def naming(rules: Rules | None) -> frozenset[str]:
-    """The properties of a record that tell who owns it."""
+def _usual_remedy(rules: Rules, fixed_values: Mapping[str, Any] | None) -> str:
+    """Return what an authenticated caller can do to be allowed."""
+    parents = [rule.of for rule in rules if isinstance(rule, OwnerThrough)]
+    if fixed_values is not None and parents and parents[0] not in fixed_values:
+        return f"Request one {property_name(parents[0])} that you own"
+    if ownership_properties(rules):
+        return "Request your own records"
+    return "Omit it, or request membership"
+
+
+def ownership_properties(rules: Rules | None) -> frozenset[str]:
+    """Return the properties of a record that determine its owner."""
     owners = {rule.property for rule in rules or () if isinstance(rule, Owner)}
     return frozenset(owners | {rule.of for rule in rules or () if isinstance(rule, OwnerThrough)})
 
 
-def in_words(rule: Rule) -> str:
-    """Whom a rule lets in."""
+def describe_rule(rule: Rule) -> str:
+    """Return the principals that a rule allows, as part of a sentence."""
     match rule:
         case Anyone():
             return "everyone"
         case SignedIn():
-            return "those who are signed in"
+            return "authenticated callers"
         case Group(names):
             return f"members of {' or '.join(names)}"
         case Owner(name):
-            return f"those whom {property_name(name)} names"
+            return f"the owner ({property_name(name)})"
         case OwnerThrough(entity, of, _):
-            return f"those whom {entity} names as owners of {property_name(of)}"
+            return f"the owner of {property_name(of)} through {entity}"
 
 
-def _called(entity: EntitySpec, part: PropertySpec) -> str:
+def _qualified_name(entity: EntitySpec, part: PropertySpec) -> str:
     return f"{entity.type_name}.{property_name(part.name)}"
 
 
-def _values(record: Any) -> Mapping[str, Any]:
-    """What is known of a record; whose owner is not known, nobody owns."""
+def _loaded_values(record: Any) -> Mapping[str, Any]:
+    """Return the loaded values. If the owner property is not loaded, the record counts as not owned."""
     return getattr(record, "__dict__", {})
 
 
-def _told_by(
+def _revealing_properties(
     entity: EntitySpec, search: IndexSpec | UnionSpec, filter: Filter | None, request: SearchRequest
 ) -> Iterable[PropertySpec]:
-    """The properties of whose values a search tells something by what it finds, and in which order."""
+    """Return the properties whose values can be inferred from the results of a search, or from their order."""
     names = set() if filter is None else {*filter.properties}
     for index in search.members if isinstance(search, UnionSpec) else (search,):
-        names |= {part.name for part in (*index.hash, *index.range_parts)}
+        names |= {part.name for part in (*index.hash, *index.range_properties)}
     order = request.order_by.property if isinstance(request.order_by, Descending) else request.order_by
     return [part for part in entity.properties.values() if part.name in {*names, order}]
 
 
-def _known(
+def _fixed_values(
     entity: EntitySpec, search: IndexSpec | UnionSpec, request: SearchRequest, filter: Filter | None
 ) -> Mapping[str, Any]:
-    """The properties that have one value in every answer."""
+    """Return the properties that have one value in all results, with this value."""
     first, *others = (
-        narrowed(index, read_conditions(entity, index, request.arguments, request.dialect), conjuncts(filter)).known
+        push_down_filter(
+            index, parse_conditions(entity, index, request.arguments, request.naming), conjuncts(filter)
+        ).known
         for index in (search.members if isinstance(search, UnionSpec) else (search,))
     )
     return {

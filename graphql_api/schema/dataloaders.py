@@ -1,6 +1,6 @@
-"""Every read of one request: what is asked for at the same moment is read together, and nothing is read twice.
+"""Dataloaders of one request: load records and pages in batches, each at most once.
 
-All fields read through `Reads`, so that rules of access have one place to stand at.
+Every field reads through `Dataloaders`.
 """
 
 from asyncio import create_task, shield, sleep
@@ -11,120 +11,123 @@ from typing import Any, Generic, TypeVar
 from graphql_api.database import Database, first_of
 from graphql_api.errors import QueryTooCostly, ShardQLError
 from graphql_api.model import Entity, EntitySpec
-from graphql_api.query import PYTHON, Dialect, SearchRequest
-from graphql_api.query.execution import Count, Page, RecordRead
+from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchRequest
+from graphql_api.query.execution import Count, Page, PointLookup
 from graphql_api.storage import Key
 
 T = TypeVar("T")
 
 Path = Sequence[str | int]
-"""where in the answer a field stands"""
+"""Path of a field in the response."""
 
-Told = Callable[[Path, Mapping[str, Any]], None]
-"""takes what a read has done, and for which field"""
+ExplainCallback = Callable[[Path, Mapping[str, Any]], None]
+"""Receives the explain output of a read, and the path of the field that needed it."""
 
-MAX_LISTED = 10_000
-"""records that the lists of ids in one operation may name: what they hold is known too late for its cost"""
+MAX_LISTED_IDS = 10_000
+"""Ids that all lists of ids in one operation may hold. Their length is unknown when the cost is computed."""
 
-QUIET = 3
-"""Turns of the event loop in which nobody asks for more: fields that lie deeper in the answer begin a little later."""
+IDLE_TURNS = 3
+"""Turns of the event loop without a new read before a batch is dispatched: nested fields start a few turns later."""
 
 
-class Shared(Generic[T]):
-    """Work that several wait for: it runs once, and is given up when nobody waits for it any more."""
+class SharedTask(Generic[T]):
+    """A task with several waiters. It runs once, and is cancelled when the last waiter is cancelled."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._task = create_task(work)
-        self._waiting = 0
-        self.given_up = False
+        self._waiters = 0
+        self.is_cancelled = False
 
     async def wait(self) -> T:
-        """What comes out of it, or the error that it ends with."""
-        self._waiting += 1
+        """Return the result of the task, or raise its exception."""
+        self._waiters += 1
         try:
             return await shield(self._task)
         finally:
-            self._waiting -= 1
-            if not self._waiting and not self._task.done():
-                self.given_up = True
+            self._waiters -= 1
+            if not self._waiters and not self._task.done():
+                self.is_cancelled = True
                 self._task.cancel()
 
 
-Answers = Mapping[Hashable, Entity | ShardQLError | None]
+BatchResult = Mapping[Hashable, Entity | ShardQLError | None]
+"""The record of each read, by cache key; None if it does not exist, an error if it is invalid."""
 
 
 class _Batch:
-    """Reads by key that become one call of the store."""
+    """Reads by key that are sent to the store in one call."""
 
-    def __init__(self, work: Callable[["_Batch"], Coroutine[Any, Any, Answers]]) -> None:
-        self.reads: dict[Hashable, RecordRead] = {}
-        self.fields: dict[str, Path] = {}
-        """whose records they are, each with the place where it stands first"""
-        self.answers = Shared(work(self))
+    def __init__(self, load: Callable[["_Batch"], Coroutine[Any, Any, BatchResult]]) -> None:
+        self.reads: dict[Hashable, PointLookup] = {}
+        self.paths: dict[str, Path] = {}
+        """The first path of each field that needs a record of the batch, by the path without list indexes."""
+        self.result = SharedTask(load(self))
 
-    def add(self, wanted: Hashable, read: RecordRead, path: Path) -> None:
-        """Takes a read in, and for which field it is."""
-        self.reads[wanted] = read
-        self.fields.setdefault(".".join(part for part in path if isinstance(part, str)), path)
+    def add(self, cache_key: Hashable, read: PointLookup, path: Path) -> None:
+        """Add a read to the batch, for the field at this path."""
+        self.reads[cache_key] = read
+        self.paths.setdefault(".".join(part for part in path if isinstance(part, str)), path)
 
 
-class Reads:
-    """The reads of one request.
+class Dataloaders:
+    """The dataloaders of one request, for pages of searches and for records.
 
-    Where `keeps` is false nothing is read from memory: in a mutation, a later field sees what an earlier one wrote.
+    Without `cache` nothing is loaded from memory, and all reads are consistent. Mutations need this: a field must
+    see what an earlier field of the same operation wrote.
     """
 
-    def __init__(self, database: Database, told: Told | None = None, *, keeps: bool = True) -> None:
+    def __init__(self, database: Database, on_explain: ExplainCallback | None = None, *, cache: bool = True) -> None:
         self._database = database
-        self._told = told
-        self._keeps = keeps
-        self._pages: dict[Hashable, Shared[Page[Any]]] = {}
+        self._on_explain = on_explain
+        self._caches = cache
+        self._pages: dict[Hashable, SharedTask[Page[Any]]] = {}
         self._batches: dict[Hashable, _Batch] = {}
-        self._open: dict[bool, _Batch] = {}
-        """by consistency: batches that still take reads"""
-        self._listed = 0
+        """The batch of each read, by cache key."""
+        self._pending: dict[bool, _Batch] = {}
+        """Batches that are not dispatched yet, by whether they read consistently."""
+        self._listed_ids = 0
 
     # --- searches ----------------------------------------------------------------------------------------------
 
-    async def page(self, request: SearchRequest, path: Path) -> Page[Any]:
-        """A page of a search; this is the only way from a field to one."""
-        if not self._keeps:
-            return await self._page(replace(request, consistent=True), path)
-        wanted = repr(replace(request, why=None))
-        shared = self._pages.get(wanted)
-        if shared is None or shared.given_up:
-            shared = self._pages[wanted] = Shared(self._page(request, path, wanted))
-        return await shared.wait()
+    async def load_page(self, request: SearchRequest, path: Path) -> Page[Any]:
+        """Load a page of a search for the field at this path. Equal requests share one read."""
+        if not self._caches:
+            return await self._read_page(replace(request, consistent=True), path)
+        cache_key = repr(replace(request, why=None))
+        task = self._pages.get(cache_key)
+        if task is None or task.is_cancelled:
+            task = self._pages[cache_key] = SharedTask(self._read_page(request, path, cache_key))
+        return await task.wait()
 
-    async def count(self, request: SearchRequest, at_most: Any, path: Path) -> Count:
-        """How many records the whole answer has to which a page belongs."""
-        counted = await self._database.count_of(request, at_most)
-        if self._told is not None:
-            self._told(path, counted.explain)
-        return counted
+    async def load_count(self, request: SearchRequest, at_most: Any, path: Path) -> Count:
+        """Count the records of all pages of a search."""
+        count = await self._database.count_of(request, at_most)
+        if self._on_explain is not None:
+            self._on_explain(path, count.explain)
+        return count
 
-    async def _page(self, request: SearchRequest, path: Path, wanted: Hashable = None) -> Page[Any]:
+    async def _read_page(self, request: SearchRequest, path: Path, cache_key: Hashable = None) -> Page[Any]:
         try:
             page = await self._database.page(request)
         except Exception:
-            self._pages.pop(wanted, None)  # Who asks again does not get an old failure.
+            self._pages.pop(cache_key, None)  # A later load reads again instead of raising this error.
             raise
-        if self._told is not None:
-            self._told(path, page.explain)
+        if self._on_explain is not None:
+            self._on_explain(path, page.explain)
         return page
 
     # --- records by key ----------------------------------------------------------------------------------------
 
-    def admit(self, listed: int) -> None:
-        """Refuses a list of so many ids that the operation would read more than one may."""
-        self._listed += listed
-        if self._listed > MAX_LISTED:
+    def check_listed_ids(self, count: int) -> None:
+        """Add to the number of ids in lists. Raise QueryTooCostly if the operation exceeds MAX_LISTED_IDS."""
+        self._listed_ids += count
+        if self._listed_ids > MAX_LISTED_IDS:
             raise QueryTooCostly(
-                f"The lists of ids in this answer name more than {MAX_LISTED:,} records: ask for fewer at once.",
-                limit=MAX_LISTED,
+                f"The lists of ids in this response name more than {MAX_LISTED_IDS:,} records. Request fewer at once.",
+                limit=MAX_LISTED_IDS,
             )
 
-    async def record(
+    async def load_record(
         self,
         entity: EntitySpec,
         values: Sequence[Any],
@@ -132,64 +135,62 @@ class Reads:
         *,
         keys: Sequence[Key] | None = None,
         consistent: bool = False,
-        together: bool = True,
+        batch: bool = True,
         why: str | None = None,
-        dialect: Dialect = PYTHON,
+        naming: NamingScheme = PYTHON_NAMES,
     ) -> Entity | None:
-        """The record with these values of its primary key; this is the only way from a field to one.
+        """Load the record with these values of its primary key, for the field at this path.
 
-        Without sub ids it is the present entry of the id. `keys`: where alone it can be, if that is known. `together`:
-        in one call with what others ask for at the same moment.
+        If `values` lacks the sub ids, load the current entry of the id. `keys`: the only keys that the record can have,
+        if they are known. `batch`: load it in one call with other records that are requested at the same time.
         """
-        consistent = consistent or not self._keeps
-        read = RecordRead(entity, keys, consistent, why) if keys is not None else None
-        wanted = read or self._database.wanted(entity, values, consistent=consistent, why=why, dialect=dialect)
-        if isinstance(wanted, SearchRequest):
-            return first_of(await self.page(wanted, path))
-        answer = await self._answer(wanted, path, together=together)
-        if isinstance(answer, ShardQLError):
-            raise answer
-        return answer
+        consistent = consistent or not self._caches
+        read = PointLookup(entity, keys, consistent, why) if keys is not None else None
+        read_or_search = read or self._database.wanted(entity, values, consistent=consistent, why=why, naming=naming)
+        if isinstance(read_or_search, SearchRequest):
+            return first_of(await self.load_page(read_or_search, path))
+        result = await self._load(read_or_search, path, batched=batch)
+        if isinstance(result, ShardQLError):
+            raise result
+        return result
 
-    async def _answer(self, read: RecordRead, path: Path, *, together: bool) -> Entity | ShardQLError | None:
-        wanted = (read.entity.name, tuple(read.keys), read.consistent)
-        batch = self._batches.get(wanted)
-        if batch is None or batch.answers.given_up:
-            batch = self._batches[wanted] = self._batch(together=together, consistent=read.consistent)
-            batch.add(wanted, read, path)
-        return (await batch.answers.wait())[wanted]
+    async def _load(self, read: PointLookup, path: Path, *, batched: bool) -> Entity | ShardQLError | None:
+        cache_key = (read.entity.name, tuple(read.keys), read.consistent)
+        batch = self._batches.get(cache_key)
+        if batch is None or batch.result.is_cancelled:
+            batch = self._batches[cache_key] = self._batch_for(read.consistent) if batched else _Batch(self._dispatch)
+            batch.add(cache_key, read, path)
+        return (await batch.result.wait())[cache_key]
 
-    def _batch(self, *, together: bool, consistent: bool) -> _Batch:
-        """The batch that takes a read: one of its own, or the one that is open."""
-        if not together:
-            return _Batch(self._ask)
-        batch = self._open.get(consistent)
-        if batch is None or batch.answers.given_up:
-            batch = self._open[consistent] = _Batch(self._ask_when_quiet)
+    def _batch_for(self, consistent: bool) -> _Batch:
+        """Return the pending batch, or a new one."""
+        batch = self._pending.get(consistent)
+        if batch is None or batch.result.is_cancelled:
+            batch = self._pending[consistent] = _Batch(self._dispatch_when_idle)
         return batch
 
-    async def _ask_when_quiet(self, batch: _Batch) -> Answers:
-        """Waits until all fields of this level of the answer have asked."""
-        known, quiet = 0, 0
-        while quiet < QUIET:
+    async def _dispatch_when_idle(self, batch: _Batch) -> BatchResult:
+        """Dispatch the batch after all fields of this level of the response have added their reads."""
+        size, idle_turns = 0, 0
+        while idle_turns < IDLE_TURNS:
             await sleep(0)
-            known, quiet = len(batch.reads), quiet + 1 if len(batch.reads) == known else 0
-        self._open = {consistent: other for consistent, other in self._open.items() if other is not batch}
-        return await self._ask(batch)
+            size, idle_turns = len(batch.reads), idle_turns + 1 if len(batch.reads) == size else 0
+        self._pending = {consistent: other for consistent, other in self._pending.items() if other is not batch}
+        return await self._dispatch(batch)
 
-    async def _ask(self, batch: _Batch) -> Answers:
+    async def _dispatch(self, batch: _Batch) -> BatchResult:
         try:
-            found = await self._database.read_records([*batch.reads.values()])
+            result = await self._database.read_records([*batch.reads.values()])
         except Exception:
-            self._forget(batch)
+            self._evict(batch)
             raise
-        if not self._keeps:
-            self._forget(batch)
-        if self._told is not None and found.explain:
-            fields = {"fields": [*batch.fields]} if len(batch.reads) > 1 else {}
-            self._told(next(iter(batch.fields.values())), {**fields, **found.explain})
-        return dict(zip(batch.reads, found.answers, strict=True))
+        if not self._caches:
+            self._evict(batch)
+        if self._on_explain is not None and result.explain:
+            fields = {"fields": [*batch.paths]} if len(batch.reads) > 1 else {}
+            self._on_explain(next(iter(batch.paths.values())), {**fields, **result.explain})
+        return dict(zip(batch.reads, result.results, strict=True))
 
-    def _forget(self, batch: _Batch) -> None:
-        """Lets whoever asks again read anew."""
-        self._batches = {wanted: other for wanted, other in self._batches.items() if other is not batch}
+    def _evict(self, batch: _Batch) -> None:
+        """Remove a batch from the cache, so that later loads read again."""
+        self._batches = {cache_key: other for cache_key, other in self._batches.items() if other is not batch}

@@ -1,4 +1,4 @@
-"""Values as they are written inside of a GraphQL document, and values that stand for any."""
+"""Literals of GraphQL documents, and example values of scalars."""
 
 import json
 from collections.abc import Iterable
@@ -29,18 +29,18 @@ from graphql_api.codecs import (
     Timestamp,
     TimestampMs,
 )
-from graphql_api.model import NAME, camel_case, value_of
+from graphql_api.model import NAME_PATTERN, camel_case, value_of
 
-YEAR = 2024
-"""in which example ranges of time lie"""
+EXAMPLE_YEAR = 2024
+"""Year of the example time ranges."""
 
 _FIRST_SECOND, _LAST_SECOND = 1_704_067_200, 1_735_689_599
 
-Kind = Literal["text", "time", "number", "other"]
+ValueKind = Literal["text", "time", "number", "other"]
 
 
-def kind_of(codec: Codec[Any] | None) -> Kind:
-    """What can be shown of a property's order: beginnings of texts, the newest of times, ranges of numbers."""
+def value_kind(codec: Codec[Any] | None) -> ValueKind:
+    """Classify a property by the example that suits its order: a prefix, the newest records, or a range."""
     match codec:
         case Text():
             return "text"
@@ -51,8 +51,8 @@ def kind_of(codec: Codec[Any] | None) -> Kind:
     return "other"
 
 
-def literal(codec: Codec[Any], value: Any) -> str:
-    """A value of a scalar as an argument."""
+def scalar_literal(codec: Codec[Any], value: Any) -> str:
+    """Format a scalar value as a literal."""
     if isinstance(codec, EnumCodec):
         return str(value.name)
     if isinstance(codec, Boolean | Int32 | Int64 | Timestamp | TimestampMs | Float64):
@@ -61,31 +61,31 @@ def literal(codec: Codec[Any], value: Any) -> str:
 
 
 def example_range(codec: Codec[Any]) -> tuple[str, str]:
-    """Two bounds that texts, times and numbers are likely to lie between, as arguments."""
+    """Return the literals of two bounds that are likely to enclose the values of a property."""
     match codec:
         case Timestamp():
             return str(_FIRST_SECOND), str(_LAST_SECOND)
         case TimestampMs():
             return f"{_FIRST_SECOND}000", f"{_LAST_SECOND}999"
         case Date():
-            return f'"{YEAR}-01-01"', f'"{YEAR}-12-31"'
+            return f'"{EXAMPLE_YEAR}-01-01"', f'"{EXAMPLE_YEAR}-12-31"'
         case DateTime():
-            return f'"{YEAR}-01-01T00:00:00Z"', f'"{YEAR}-12-31T23:59:59Z"'
+            return f'"{EXAMPLE_YEAR}-01-01T00:00:00Z"', f'"{EXAMPLE_YEAR}-12-31T23:59:59Z"'
         case Int32() | Int64() | Float64():
             return "1", "1000"
         case DecimalNumber():
-            return literal(codec, Decimal(1)), literal(codec, Decimal(1000))
+            return scalar_literal(codec, Decimal(1)), scalar_literal(codec, Decimal(1000))
     return '"a"', '"m"'
 
 
-class NotInDocument(ValueError):
-    """GraphQL has no notation for a value: keys of its objects are names."""
+class NotRepresentable(ValueError):
+    """A value has no GraphQL literal, because a key of a JSON object is not a GraphQL name."""
 
 
 def input_literal(kind: GraphQLInputType, value: Any) -> str:
-    """What Python has of a property, as an argument of this type; models go by the names of their fields.
+    """Format a Python value as a literal of an input type; models use the names of their GraphQL fields.
 
-    `NotInDocument`: only variables could hold it.
+    Raise `NotRepresentable` if only a variable can hold the value.
     """
     if isinstance(kind, GraphQLNonNull):
         return input_literal(kind.of_type, value)
@@ -95,25 +95,25 @@ def input_literal(kind: GraphQLInputType, value: Any) -> str:
         items = sorted(value, key=repr) if isinstance(value, AbstractSet) else value
         return f"[{', '.join(input_literal(kind.of_type, item) for item in items)}]"
     if isinstance(kind, GraphQLInputObjectType):
-        named = {camel_case(name): value_of(value, name) for name in type(value).model_fields}
-        inside = {name: named[name] for name in kind.fields if named[name] is not None}
-        return _object((name, input_literal(kind.fields[name].type, one)) for name, one in inside.items())
+        values = {camel_case(name): value_of(value, name) for name in type(value).model_fields}
+        present = {name: values[name] for name in kind.fields if values[name] is not None}
+        return _object_literal((name, input_literal(kind.fields[name].type, item)) for name, item in present.items())
     assert isinstance(kind, GraphQLEnumType | GraphQLScalarType), "there is no other input type"
-    said = kind.serialize(value)
-    return str(said) if isinstance(kind, GraphQLEnumType) else _json_literal(said)
+    serialized = kind.serialize(value)
+    return str(serialized) if isinstance(kind, GraphQLEnumType) else _json_literal(serialized)
 
 
 def _json_literal(value: Any) -> str:
-    """JSON in GraphQL's notation, where keys stand without quotes."""
+    """Format JSON as a GraphQL literal, whose keys have no quotes."""
     if isinstance(value, dict):
-        odd = [key for key in value if not NAME.fullmatch(key)]
-        if odd:
-            raise NotInDocument(odd[0])
-        return _object((key, _json_literal(item)) for key, item in value.items())
+        invalid_keys = [key for key in value if not NAME_PATTERN.fullmatch(key)]
+        if invalid_keys:
+            raise NotRepresentable(invalid_keys[0])
+        return _object_literal((key, _json_literal(item)) for key, item in value.items())
     if isinstance(value, list):
         return f"[{', '.join(map(_json_literal, value))}]"
     return json.dumps(value, ensure_ascii=False)
 
 
-def _object(fields: Iterable[tuple[str, str]]) -> str:
+def _object_literal(fields: Iterable[tuple[str, str]]) -> str:
     return f"{{{', '.join(f'{name}: {text}' for name, text in fields)}}}"

@@ -1,7 +1,6 @@
-"""What a client is told of an error, and what only the log is told."""
+"""Format errors for clients. Details that clients must not see go to the log only."""
 
 import logging
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,29 +11,31 @@ from graphql_api.errors import BadUserInput, InternalError, OutcomeUnknown, Shar
 log = logging.getLogger("shardql")
 
 MAX_MESSAGE = 1_000
-"""characters of a message of GraphQL's: many of them repeat what was sent"""
-
-_HINT = re.compile(r""" Did you mean ('[^']*'|"[^"]*")\?""")
+"""Characters of a message of graphql-core. Many of them repeat the input of the client."""
 
 
-def without_hints(message: str) -> str:
-    """A message of ours without what else there is: GraphQL's own leave that out by themselves."""
-    return _HINT.sub("", message)
-
-
-def shortened(message: str) -> str:
-    """A message without the middle of what it repeats, if that is long: what is wrong stands at its ends."""
+def truncate_message(message: str) -> str:
+    """Cut the middle out of a long message: the reason is at its beginning and at its end."""
     half = MAX_MESSAGE // 2
     return message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
 
 
-def told(problem: ShardQLError, correlation_id: str, *, details: bool, again: bool = True) -> dict[str, Any]:
-    """An error of ours, in the shape of GraphQL's own.
+def format_error(
+    problem: ShardQLError,
+    correlation_id: str,
+    *,
+    details: bool,
+    retry_safe: bool = True,
+    suggestions: bool = True,
+) -> dict[str, Any]:
+    """Format a ShardQL error as a GraphQL error.
 
-    Without `details` a client does not learn where the store is and how its tables are called: the log does. Without
-    `again` it stands beside what must not be done twice, and so does not say that all of it may be sent again.
+    Without `details` the location of the store and the names of its tables appear in the log only. Without `retry_safe`
+    the error is not marked as retryable, because another part of the operation must not run twice.
+    Without `suggestions` the message does not propose existing names.
     """
-    extensions = {name: value for name, value in problem.extensions.items() if again or name != "retryable"}
+    problem = problem if suggestions else problem.without_suggestions()
+    extensions = {name: value for name, value in problem.extensions.items() if retry_safe or name != "retryable"}
     if not isinstance(problem, StoreError) or problem.status < 500:
         return {"message": problem.message, "extensions": extensions}
     log.warning("%s", problem.message, extra={"correlation_id": correlation_id})
@@ -42,36 +43,48 @@ def told(problem: ShardQLError, correlation_id: str, *, details: bool, again: bo
         return {"message": problem.message, "extensions": extensions}
     hint = " Try again after a moment." if "retryable" in extensions else ""
     if isinstance(problem, OutcomeUnknown):
-        hint = " Look at what stands there before you send it again."
+        hint = " Read the current state before you send it again."
     extensions.pop("shard", None)
     return {
-        "message": f"{type(problem).__doc__}{hint} The log tells more under {correlation_id}.",
+        "message": f"{problem.summary}{hint} The log has the details under {correlation_id}.",
         "extensions": extensions,
     }
 
 
-def told_all(
-    problems: Iterable[GraphQLError], correlation_id: str, *, details: bool, again: bool = True
+def format_errors(
+    problems: Iterable[GraphQLError],
+    correlation_id: str,
+    *,
+    details: bool,
+    retry_safe: bool = True,
+    suggestions: bool = True,
 ) -> list[dict[str, Any]]:
-    """The errors of fields; one that nobody foresaw is masked, and the log has it once."""
-    seen: set[int] = set()
-    return [_told_of_field(problem, correlation_id, seen, details=details, again=again) for problem in problems]
+    """Format the errors of fields. An unexpected exception is masked, and logged once."""
+    logged: set[int] = set()
+    return [
+        _format_field_error(
+            problem, correlation_id, logged, details=details, retry_safe=retry_safe, suggestions=suggestions
+        )
+        for problem in problems
+    ]
 
 
-def _told_of_field(
-    problem: GraphQLError, correlation_id: str, seen: set[int], *, details: bool, again: bool
+def _format_field_error(
+    problem: GraphQLError, correlation_id: str, logged: set[int], *, details: bool, retry_safe: bool, suggestions: bool
 ) -> dict[str, Any]:
     cause = _cause(problem)
     formatted: dict[str, Any] = dict(problem.formatted)
     if isinstance(cause, ShardQLError):
-        formatted |= told(cause, correlation_id, details=details, again=again)
+        formatted |= format_error(
+            cause, correlation_id, details=details, retry_safe=retry_safe, suggestions=suggestions
+        )
     elif cause is None or isinstance(cause, GraphQLError):
         formatted["extensions"] = {"code": BadUserInput.code, **(problem.extensions or {})}
     else:
-        if id(cause) not in seen:
-            seen.add(id(cause))
+        if id(cause) not in logged:
+            logged.add(id(cause))
             log.error(
-                "An unforeseen error at %s",
+                "Unexpected error at %s",
                 ".".join(map(str, problem.path or ())),
                 exc_info=cause,
                 extra={"correlation_id": correlation_id},
@@ -83,7 +96,7 @@ def _told_of_field(
 
 
 def _cause(problem: GraphQLError) -> BaseException | None:
-    """What a resolver raised; None where GraphQL itself complains."""
+    """Return the exception that a resolver raised; None if graphql-core reported the error itself."""
     cause: BaseException | None = problem
     while isinstance(cause, GraphQLError) and cause.original_error is not None:
         cause = cause.original_error

@@ -1,4 +1,4 @@
-"""What everything of a catalog is called in GraphQL, and that no two things are called the same."""
+"""GraphQL names of types and fields, and the check that no two elements share one."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,55 +13,60 @@ from graphql_api.model import (
     capitalized,
     entity_name,
 )
-from graphql_api.query import Dialect
+from graphql_api.query import NamingScheme
 
 RESERVED_TYPES = frozenset({"Query", "Mutation", "Subscription", "Int", "Float", "String", "Boolean", "ID", "Node"})
-"""names that GraphQL itself, or Relay, gives a meaning"""
+"""Type names that GraphQL or Relay reserves."""
 
 RESERVED_FIELDS = frozenset({"node", "nodes"})
-"""fields of the query that Relay gives a meaning"""
+"""Fields of `Query` that Relay reserves."""
 
 GENERATED_FIELDS = frozenset({"id"})
-"""fields that every record's type has by itself: a property of such a name is shown under another one"""
+"""Fields of every record type; a property of this name gets another field name."""
 
 
-class Names:
-    """Names of types and fields, all behind the catalog's namespace."""
+class GraphQLNames:
+    """Names of types and fields, prefixed with the namespace of the catalog."""
 
     def __init__(self, namespace: str | None) -> None:
         self._prefix = f"{namespace}_" if namespace else ""
-        self.dialect = Dialect(property=property_name, word=_word, index=self.search, kept=frozenset({"info"}))
+        self.naming = NamingScheme(
+            property_name=property_name,
+            common_argument=_common_argument,
+            search_name=self.search_field,
+            reserved=frozenset({"info"}),
+        )
 
-    def type(self, name: str) -> str:
-        """A type of this catalog: `User`, `Plugin_User`."""
+    def type_name(self, name: str) -> str:
+        """Return the name of a type: `User`, `Plugin_User`."""
         return f"{self._prefix}{name}"
 
-    def record(self, entity: EntitySpec) -> str:
-        """The field that finds one record: `user`, `Plugin_User`."""
+    def record_field(self, entity: EntitySpec) -> str:
+        """Return the field that reads one record: `user`, `Plugin_User`."""
         return self._field(entity.type_name)
 
-    def search(self, entity: EntitySpec, index: IndexSpec | UnionSpec) -> str:
-        """The field that searches an index: `userByFirstName`."""
-        return f"{self.record(entity)}By{capitalized(index.name)}"
+    def search_field(self, entity: EntitySpec, index: IndexSpec | UnionSpec) -> str:
+        """Return the field that searches an index: `userByFirstName`."""
+        return f"{self.record_field(entity)}By{capitalized(index.name)}"
 
-    def listed(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
-        """The field that lists an entity in any of the orders of some indexes: `users`, `usersByTown`, `allUsers`."""
+    def list_field(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
+        """Return the field that lists records in any order of some indexes: `users`, `usersByTown`, `allUsers`."""
         if not first and not hash_properties:
             return self._field(f"All{plural(entity.type_name)}")
-        return f"{self._field(plural(entity.type_name))}{'' if first else f'By{_joined(hash_properties)}'}"
+        return f"{self._field(plural(entity.type_name))}{'' if first else f'By{_joined_names(hash_properties)}'}"
 
-    def order(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
-        """The enum of those orders: `UserOrder`, `UserByBeneficiaryIdOrder`."""
+    def order_enum(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
+        """Return the enum of these orders: `UserOrder`, `UserByBeneficiaryIdOrder`."""
         if not first and not hash_properties:
-            return self.type(f"All{plural(entity.type_name)}Order")
-        return self.type(f"{entity.type_name}{'' if first else f'By{_joined(hash_properties)}'}Order")
+            return self.type_name(f"All{plural(entity.type_name)}Order")
+        return self.type_name(f"{entity.type_name}{'' if first else f'By{_joined_names(hash_properties)}'}Order")
 
-    def edit(self, verb: str, entity: EntitySpec, *, several: bool = False) -> str:
-        """The field that writes: `createUser`, `createUsers`, `Plugin_createUser`."""
-        return f"{self._prefix}{self.edited(verb, entity, several=several)}"
+    def mutation_field(self, verb: str, entity: EntitySpec, *, several: bool = False) -> str:
+        """Return the field of a mutation: `createUser`, `createUsers`, `Plugin_createUser`."""
+        return f"{self._prefix}{self.unprefixed_mutation(verb, entity, several=several)}"
 
-    def edited(self, verb: str, entity: EntitySpec, *, several: bool = False) -> str:
-        """What is done, without the namespace: `createUser`, `createUsers`."""
+    def unprefixed_mutation(self, verb: str, entity: EntitySpec, *, several: bool = False) -> str:
+        """Return the field of a mutation without the namespace: `createUser`, `createUsers`."""
         name = capitalized(entity.type_name)
         return f"{verb}{plural(name) if several else name}"
 
@@ -70,33 +75,33 @@ class Names:
 
 
 def property_name(python_name: str) -> str:
-    """The field of a property; one called as a generated field is stands behind `row`: `id` is `rowId`."""
+    """Return the field of a property; the name of a generated field gets a prefix: `id` becomes `rowId`."""
     name = camel_case(python_name)
     return f"row{capitalized(name)}" if name in GENERATED_FIELDS else name
 
 
 def plural(name: str) -> str:
-    """`User` → `Users`, `Category` → `Categories`, `Address` → `Addresses`."""
+    """Return the plural: `User` → `Users`, `Category` → `Categories`, `Address` → `Addresses`."""
     if name.endswith("y") and name[-2:-1] not in ("a", "e", "i", "o", "u", ""):
         return f"{name[:-1]}ies"
     return f"{name}es" if name.endswith(("s", "x", "z", "ch", "sh")) else f"{name}s"
 
 
 def with_article(name: str) -> str:
-    """`a User`, `an Email`: one that begins with U is spoken as in `user` more often than as in `umbrella`."""
+    """Return the name with its article: `a User`, `an Email`; a leading U is assumed to sound as in `user`."""
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
-def _joined(hash_properties: Sequence[PropertySpec]) -> str:
+def _joined_names(hash_properties: Sequence[PropertySpec]) -> str:
     return "And".join(capitalized(camel_case(part.name)) for part in hash_properties)
 
 
-def _word(name: str) -> str:
+def _common_argument(name: str) -> str:
     return "from" if name == "from_" else camel_case(name)
 
 
-class Register:
-    """Who took which name first; what comes second is a violation, and all of them are reported together."""
+class NameRegistry:
+    """Owners of GraphQL names; a second claim to a name is a violation, and all violations are raised together."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -104,50 +109,57 @@ class Register:
         self._fields: dict[str, str] = {name: f"Relay's {name}" for name in RESERVED_FIELDS}
         self._mutations: dict[str, str] = {}
 
-    def type(self, name: str, of: Violation, owner: object) -> None:
-        """Takes the name of a type for its owner: what it is made from, or words that say what it is."""
-        taken = self._types.setdefault(name, owner)
-        if taken is not owner and taken != owner:
-            self._refuse(of, f"becomes the type {name!r}, which is taken by {_called(taken)}.")
+    def claim_type(self, name: str, declaration: Violation, owner: object) -> None:
+        """Claim a type name for its owner: the class that defines the type, or a text that describes it."""
+        first_owner = self._types.setdefault(name, owner)
+        if first_owner is not owner and first_owner != owner:
+            self._add_violation(
+                declaration, f"becomes the type {name!r}, which is taken by {_describe_owner(first_owner)}."
+            )
         elif name.startswith("__"):
-            self._refuse(of, f"becomes the type {name!r}, and names with two underscores are GraphQL's own.")
+            self._add_violation(
+                declaration, f"becomes the type {name!r}, and GraphQL reserves names with two leading underscores."
+            )
 
-    def field(self, name: str, of: Violation, owner: str) -> None:
-        """Takes the name of a field of the query."""
-        taken = self._fields.setdefault(name, owner)
-        if taken != owner:
-            self._refuse(of, f"becomes the field {name!r}, which is taken by {taken}.")
+    def claim_field(self, name: str, declaration: Violation, owner: str) -> None:
+        """Claim the name of a field of `Query`."""
+        first_owner = self._fields.setdefault(name, owner)
+        if first_owner != owner:
+            self._add_violation(declaration, f"becomes the field {name!r}, which is taken by {first_owner}.")
 
-    def mutation(self, name: str, of: Violation, owner: str) -> None:
-        """Takes the name of a field of the mutations."""
-        taken = self._mutations.setdefault(name, owner)
-        if taken != owner:
-            self._refuse(of, f"becomes the mutation {name!r}, which is taken by {taken}.")
+    def claim_mutation(self, name: str, declaration: Violation, owner: str) -> None:
+        """Claim the name of a field of `Mutation`."""
+        first_owner = self._mutations.setdefault(name, owner)
+        if first_owner != owner:
+            self._add_violation(declaration, f"becomes the mutation {name!r}, which is taken by {first_owner}.")
 
-    def fields_of(self, entity: EntitySpec, named: Iterable[tuple[str, PropertySpec | JoinSpec]]) -> None:
-        """Looks at the fields of one record's type."""
-        taken: dict[str, PropertySpec | JoinSpec] = {}
-        for name, part in named:
-            other = taken.setdefault(name, part)
-            if other is not part:
-                place = Violation(entity.type_name, part.name, "", "")
-                self._refuse(place, f"becomes the field {name!r}, which is taken by {other.name!r}.")
+    def claim_record_fields(self, entity: EntitySpec, fields: Iterable[tuple[str, PropertySpec | JoinSpec]]) -> None:
+        """Claim the field names of a record type, each with its property or join."""
+        owners: dict[str, PropertySpec | JoinSpec] = {}
+        for name, part in fields:
+            first_owner = owners.setdefault(name, part)
+            if first_owner is not part:
+                self._add_violation(
+                    declared_at(entity, part.name),
+                    f"becomes the field {name!r}, which is taken by {first_owner.name!r}.",
+                )
 
-    def _refuse(self, of: Violation, problem: str) -> None:
-        self.violations.append(Violation(of.entity, of.property, problem, of.remedy or "Rename one of the two."))
+    def _add_violation(self, declaration: Violation, problem: str) -> None:
+        remedy = declaration.remedy or "Rename one of the two."
+        self.violations.append(Violation(declaration.entity, declaration.property, problem, remedy))
 
-    def check(self) -> None:
-        """Raises everything that was refused, once however often it came up."""
+    def raise_violations(self) -> None:
+        """Raise `InvalidCatalog` with all violations, each once."""
         if self.violations:
             raise InvalidCatalog([*dict.fromkeys(self.violations)])
 
 
-def _called(owner: object) -> str:
+def _describe_owner(owner: object) -> str:
     return (
         owner if isinstance(owner, str) else f"{getattr(owner, '__module__', '?')}.{getattr(owner, '__name__', owner)}"
     )
 
 
-def at(entity: EntitySpec, place: str | None = None) -> Violation:
-    """Where something is declared, for a name that is taken."""
-    return Violation(entity.type_name, place, "", "")
+def declared_at(entity: EntitySpec, attribute: str | None = None) -> Violation:
+    """Return a violation without a problem, which locates the declaration of a name."""
+    return Violation(entity.type_name, attribute, "", "")

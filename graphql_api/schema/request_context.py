@@ -1,4 +1,4 @@
-"""What every resolver has at hand, as `info.context`."""
+"""The context of one request, available to every resolver as `info.context`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,84 +9,83 @@ from orjson import dumps
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
 from graphql_api.model import Entity, EntitySpec
-from graphql_api.schema.authorization import Gate
-from graphql_api.schema.dataloaders import Path, Reads
+from graphql_api.schema.authorization import AuthorizationPolicy
+from graphql_api.schema.dataloaders import Dataloaders, Path
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and what belongs to the one request."""
+    """The principal that sent a request, and the options of this request."""
 
     correlation_id: str
     read_only: bool = False
-    """nothing may be written: a GET"""
+    """Mutations are refused: the request is a GET."""
     explain: bool = False
-    """the answer tells what its searches have done"""
+    """The response contains explain output."""
     logs_explain: bool = False
-    """the log tells it"""
+    """The request log contains explain output."""
     tenant: str | None = None
     subject: str | None = None
-    """who it is, as the server knows them; None: nobody that it knows"""
+    """The authenticated principal; None if the request is anonymous."""
     groups: frozenset[str] = frozenset()
     trusted: bool = False
-    """no rule stands in its way: it is whoever declares the catalog, and never a client"""
+    """No rule applies. Set for the owner of the catalog (the command line), never for a client."""
 
     @property
     def principal(self) -> str | None:
-        """What page tokens are bound to: who it is and what they may do, not the credential, which is renewed."""
+        """Return what page tokens are bound to: the subject and its groups, not the credential, which is renewed."""
         if self.subject is None:
             return None
         return dumps([self.subject, sorted(self.groups)]).decode()
 
 
-def _told(problem: ShardQLError) -> Mapping[str, Any]:
+def _unmasked_error(problem: ShardQLError) -> Mapping[str, Any]:
     return {"message": problem.message, "extensions": problem.extensions}
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The database as the caller may see it."""
+    """Everything that resolvers of one request share; `database` is limited to the caller's tenant."""
 
     database: Database
     caller: Caller
     read_unit_price: float | None = None
-    """of a million"""
-    explained: list[dict[str, Any]] = field(default_factory=list)
-    """what each search has done, in the order in which they ended"""
-    writes: bool = False
-    """it is a mutation's"""
-    begun_once: list[str] = field(default_factory=list)
-    """mutations that have begun to write what must not be written twice, by their names"""
-    done_once: list[str] = field(default_factory=list)
-    """those of them that have written it, or of which nobody knows"""
-    tell: Callable[[ShardQLError], Mapping[str, Any]] = _told
-    """an error as clients are told of it, where it stands in an answer"""
-    reads: Reads = field(init=False)
-    """the one way by which its fields read"""
-    gate: Gate = field(init=False)
-    """the rules that stand before it"""
+    """Price of a million read units."""
+    explain_entries: list[dict[str, Any]] = field(default_factory=list)
+    """Explain output of each read and write, in order of completion."""
+    is_mutation: bool = False
+    non_idempotent_started: list[str] = field(default_factory=list)
+    """Names of mutation fields that have started a write that is not idempotent."""
+    non_idempotent_completed: list[str] = field(default_factory=list)
+    """Those of them that have written, or whose outcome is unknown."""
+    format_error: Callable[[ShardQLError], Mapping[str, Any]] = _unmasked_error
+    """Formats an error that is part of the data of a response."""
+    dataloaders: Dataloaders = field(init=False)
+    authorization: AuthorizationPolicy = field(init=False)
 
     def __post_init__(self) -> None:
-        told = self.explain if self.explains else None
-        reads = Reads(self.database, told, keeps=not self.writes)
-        object.__setattr__(self, "reads", reads)
+        on_explain = self.add_explain if self.collects_explain else None
+        dataloaders = Dataloaders(self.database, on_explain, cache=not self.is_mutation)
+        object.__setattr__(self, "dataloaders", dataloaders)
 
-        async def look_up(entity: EntitySpec, values: Sequence[Any], path: Path) -> Entity | None:
-            why = f"An access lookup: {entity.type_name} tells who owns what."
-            return await reads.record(entity, values, path, consistent=True, why=why)
+        async def lookup(entity: EntitySpec, values: Sequence[Any], path: Path) -> Entity | None:
+            why = f"An access lookup: {entity.type_name} records name the owners."
+            return await dataloaders.load_record(entity, values, path, consistent=True, why=why)
 
         caller = self.caller
-        gate = Gate(self.database.catalog, caller.subject, caller.groups, look_up, trusted=caller.trusted)
-        object.__setattr__(self, "gate", gate)
+        policy = AuthorizationPolicy(
+            self.database.catalog, caller.subject, caller.groups, lookup, trusted=caller.trusted
+        )
+        object.__setattr__(self, "authorization", policy)
 
     @property
-    def explains(self) -> bool:
-        """Whether anybody wants to know what searches do."""
+    def collects_explain(self) -> bool:
+        """Return whether explain output is needed, for the response or for the log."""
         return self.caller.explain or self.caller.logs_explain
 
-    def explain(self, path: Sequence[str | int], told: Mapping[str, Any]) -> None:
-        """Keeps what the search of a field has done, and what a million of its like would cost."""
-        read = told["read"]
+    def add_explain(self, path: Sequence[str | int], entry: Mapping[str, Any]) -> None:
+        """Append the explain output of one field, with the price of a million such pages if it is known."""
+        read = entry["read"]
         if self.read_unit_price is not None and "capacityUnits" in read:
             read = {**read, "costPerMillionPages": round(read["capacityUnits"] * self.read_unit_price, 6)}
-        self.explained.append({"path": [*path], **told, "read": read})
+        self.explain_entries.append({"path": [*path], **entry, "read": read})

@@ -1,4 +1,4 @@
-"""Schemas as text, several of them as one, and which of their changes break clients."""
+"""Printing of schemas as SDL, merging of several schemas, and detection of breaking changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,90 +25,89 @@ from graphql.utilities import find_schema_changes
 from graphql_api.errors import ConflictingArguments, InvalidValue
 
 _ROOTS = frozenset({"Query", "Mutation", "Subscription"})
-"""types to which every schema brings fields of its own"""
+"""Types whose fields are merged from all schemas."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanges:
-    """What became of a schema since it was printed."""
+    """Changes of a schema since it was printed."""
 
     breaking: tuple[str, ...]
-    """a client that was right before may fail"""
+    """Changes by which a correct client can fail."""
     dangerous: tuple[str, ...]
-    """a client that was right before may behave in another way"""
+    """Changes by which a correct client can behave differently."""
     safe: tuple[str, ...]
-    """no client notices that does not ask for it"""
+    """Changes that no existing client notices."""
     differs: bool
-    """its text is another one, if only by the order of fields"""
+    """Whether the printed texts differ, if only by the order of fields."""
 
 
 def print_sdl(schemas: Mapping[str, strawberry.Schema]) -> str:
-    """The text of one schema, or of one that offers what several offer, each by the address of its catalog."""
+    """Print one schema, or several merged into one; the keys are the addresses of their catalogs."""
     texts = {address: print_schema(build_schema(schema.as_str())) for address, schema in schemas.items()}
     (text, *others) = texts.values()
-    return f"{text if not others else print_schema(_joined(texts))}\n"
+    return f"{text if not others else print_schema(_merge(texts))}\n"
 
 
-def compare(printed: str, now: str) -> SchemaChanges:
-    """What has changed from one printed schema to another; comments and white space do not count."""
-    old, new = _read(printed), build_schema(now)
-    found = [(change.type, " ".join(change.description.split())) for change in find_schema_changes(old, new)]
-    return SchemaChanges(
-        breaking=tuple(sorted(told for kind, told in found if isinstance(kind, BreakingChangeType))),
-        dangerous=tuple(sorted(told for kind, told in found if isinstance(kind, DangerousChangeType))),
-        safe=tuple(
-            sorted(told for kind, told in found if not isinstance(kind, BreakingChangeType | DangerousChangeType))
-        ),
-        differs=print_schema(old) != print_schema(new),
+def compare_schemas(printed: str, now: str) -> SchemaChanges:
+    """Return the changes between two printed schemas; comments and whitespace are ignored."""
+    old, new = _parse(printed), build_schema(now)
+    changes = [(change.type, " ".join(change.description.split())) for change in find_schema_changes(old, new)]
+    breaking = tuple(sorted(text for kind, text in changes if isinstance(kind, BreakingChangeType)))
+    dangerous = tuple(sorted(text for kind, text in changes if isinstance(kind, DangerousChangeType)))
+    safe = tuple(
+        sorted(text for kind, text in changes if not isinstance(kind, BreakingChangeType | DangerousChangeType))
     )
+    return SchemaChanges(breaking, dangerous, safe, differs=print_schema(old) != print_schema(new))
 
 
-def _read(text: str) -> GraphQLSchema:
+def _parse(text: str) -> GraphQLSchema:
     try:
         return build_schema(text)
     except (GraphQLError, TypeError) as problem:
-        places = problem.locations if isinstance(problem, GraphQLError) else None
-        at = f"line {places[0].line}, column {places[0].column}: " if places else ""
-        why = " ".join(str(getattr(problem, "message", problem)).split())
-        raise InvalidValue(f"is no GraphQL schema: {at}{why}") from problem
+        locations = problem.locations if isinstance(problem, GraphQLError) else None
+        position = f"line {locations[0].line}, column {locations[0].column}: " if locations else ""
+        reason = " ".join(str(getattr(problem, "message", problem)).split())
+        raise InvalidValue(f"is not a GraphQL schema: {position}{reason}") from problem
 
 
-# --- several as one --------------------------------------------------------------------------------------------
+# --- merging ---------------------------------------------------------------------------------------------------
 
 
-def _joined(texts: Mapping[str, str]) -> GraphQLSchema:
-    """What the schemas have in common stands there once; a name that means two things is refused."""
+def _merge(texts: Mapping[str, str]) -> GraphQLSchema:
+    """Merge schemas: equal definitions appear once, different definitions of one name are an error."""
     definitions: dict[str, tuple[str, DefinitionNode]] = {}
-    roots: dict[str, dict[str, tuple[str, FieldDefinitionNode]]] = {}
-    clashes: list[str] = []
+    root_fields: dict[str, dict[str, tuple[str, FieldDefinitionNode]]] = {}
+    conflicts: list[str] = []
 
-    def differ(kind: str, name: str, one: tuple[str, DefinitionNode], other: tuple[str, DefinitionNode]) -> None:
+    def check_equal(kind: str, name: str, one: tuple[str, DefinitionNode], other: tuple[str, DefinitionNode]) -> None:
         if print_ast(one[1]) != print_ast(other[1]):
-            clashes.append(f"{kind} {name} of {one[0]} and of {other[0]}")
+            conflicts.append(f"{kind} {name} of {one[0]} and of {other[0]}")
 
     for address, text in texts.items():
         for definition in parse(text, no_location=True).definitions:
             name = _name(definition)
             if name in _ROOTS and isinstance(definition, ObjectTypeDefinitionNode):
-                fields = roots.setdefault(name, {})
+                fields = root_fields.setdefault(name, {})
                 for field in definition.fields or ():
-                    here = (address, field)
-                    differ("field", field.name.value, fields.setdefault(field.name.value, here), here)
+                    located_field = (address, field)
+                    first_field = fields.setdefault(field.name.value, located_field)
+                    check_equal("field", field.name.value, first_field, located_field)
             else:
-                whole = (address, definition)
-                differ("type", name, definitions.setdefault(name, whole), whole)
-    if clashes:
+                located = (address, definition)
+                check_equal("type", name, definitions.setdefault(name, located), located)
+    if conflicts:
         raise ConflictingArguments(
-            f"These names mean two things: {'; '.join(clashes)}. Give a catalog another namespace=, or print the "
-            "catalogs into files of their own.",
+            f"These names have different definitions: {'; '.join(conflicts)}. Set another namespace= on one catalog, "
+            "or print the catalogs into separate files.",
             argument="catalog",
         )
-    for name, fields in roots.items():
-        own = tuple(field for _, field in fields.values())
-        definitions[name] = "", ObjectTypeDefinitionNode(name=NameNode(value=name), fields=own)
+    for name, fields in root_fields.items():
+        merged = tuple(field for _, field in fields.values())
+        definitions[name] = "", ObjectTypeDefinitionNode(name=NameNode(value=name), fields=merged)
     return build_ast_schema(DocumentNode(definitions=tuple(definitions[name][1] for name in sorted(definitions))))
 
 
 def _name(definition: DefinitionNode) -> str:
-    named = getattr(definition, "name", None)
-    return named.value if named is not None else definition.kind
+    name_node = getattr(definition, "name", None)
+    return name_node.value if name_node is not None else definition.kind

@@ -1,4 +1,4 @@
-"""Which properties of its records a selection needs, so that nothing is fetched that nobody asked for."""
+"""Properties that a selection of fields needs, so that searches fetch no others."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,48 +18,54 @@ from graphql import (
 from graphql_api.model import EntitySpec, camel_case
 from graphql_api.schema.graphql_names import property_name
 
-_WAYS_OF_PAGE = (("items",), ("edges", "node"))
-"""from a page to its records"""
+_PAGE_PATHS = (("items",), ("edges", "node"))
+"""Paths of fields from a page to its records."""
 
 
 def selected_properties(entity: EntitySpec, info: Any, *, of_page: bool = True) -> frozenset[str] | None:
-    """The Python names of the properties that a selection of records reads; None where an own field may read any."""
-    needs = _needs(entity)
-    found = set[str]()
-    for name in _Selection(info).of_records(info.field_nodes, _WAYS_OF_PAGE if of_page else ((),)):
-        if name in needs:
-            found |= needs[name]
+    """Return the Python names of the properties that a selection of records reads.
+
+    None if the selection contains a field of the developer, which can read any property.
+    """
+    sources = _source_properties(entity)
+    properties = set[str]()
+    for name in _Selection(info).record_fields(info.field_nodes, _PAGE_PATHS if of_page else ((),)):
+        if name in sources:
+            properties |= sources[name]
         elif not name.startswith("__"):
             return None
-    return frozenset(found)
+    return frozenset(properties)
 
 
-def _needs(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
-    """The properties that each generated field of a record is made of."""
-    made_of = {property_name(name): frozenset((name,)) for name in entity.properties}
-    made_of |= {camel_case(name): frozenset(part.name for part in join.by) for name, join in entity.joins.items()}
-    growing = entity.created is not None and len(entity.space.generations) > 1
-    created = (entity.created,) if entity.created is not None and growing else ()
-    return {**made_of, "id": frozenset(part.name for part in (*entity.primary, *created))}
+def _source_properties(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
+    """Return the properties from which each generated field of a record is resolved."""
+    sources = {property_name(name): frozenset((name,)) for name in entity.properties}
+    sources |= {camel_case(name): frozenset(part.name for part in join.by) for name, join in entity.joins.items()}
+    has_generations = entity.created is not None and len(entity.space.generations) > 1
+    created = (entity.created,) if entity.created is not None and has_generations else ()
+    return {**sources, "id": frozenset(part.name for part in (*entity.primary_key, *created))}
 
 
 def shown_properties(
-    entity: EntitySpec, info: Any, *, of_page: bool, type_name: str | None = None, way: tuple[str, ...] = ()
+    entity: EntitySpec, info: Any, *, of_page: bool, type_name: str | None = None, path: tuple[str, ...] = ()
 ) -> frozenset[str]:
-    """The Python names of the properties of its records that a field shows, all told and none by mistake.
+    """Return the Python names of all properties that a field shows of its records; `id` counts for none.
 
-    `type_name`: the type of the record, where the field may give records of several; `way`: the fields down to it.
+    `type_name`: the type of the record, if the field can return records of several types.
+    `path`: the fields that lead to the record.
     """
-    needs = {name: parts for name, parts in _needs(entity).items() if name != "id"}
-    found = _Selection(info, type_name).of_records(info.field_nodes, _WAYS_OF_PAGE if of_page else (way,))
-    return frozenset[str]().union(*(needs[name] for name in found if name in needs))
+    sources = {name: parts for name, parts in _source_properties(entity).items() if name != "id"}
+    names = _Selection(info, type_name).record_fields(info.field_nodes, _PAGE_PATHS if of_page else (path,))
+    return frozenset[str]().union(*(sources[name] for name in names if name in sources))
 
 
-def is_selected(info: Any, way: tuple[str, ...]) -> bool:
-    """Whether a field shows what lies at the end of a way below it."""
-    *above, last = way
+def is_selected(info: Any, path: tuple[str, ...]) -> bool:
+    """Whether a field selects the last field of a path below it."""
+    *parents, last = path
     selection = _Selection(info)
-    return any(found.name.value == last for node in info.field_nodes for found in selection.below(node, tuple(above)))
+    return any(
+        field.name.value == last for node in info.field_nodes for field in selection.fields_at(node, tuple(parents))
+    )
 
 
 class _Selection:
@@ -69,36 +75,36 @@ class _Selection:
         self._schema = info.schema
         self._type = info.schema.type_map[type_name] if type_name is not None else None
 
-    def of_records(self, nodes: Iterable[FieldNode], ways: Iterable[tuple[str, ...]]) -> Iterator[str]:
-        """The names of the fields of the records that stand at the end of these ways below the fields of a request."""
+    def record_fields(self, nodes: Iterable[FieldNode], paths: Iterable[tuple[str, ...]]) -> Iterator[str]:
+        """Yield the names of the fields that are selected of the records at the end of these paths."""
         for node in nodes:
-            for way in ways:
-                yield from (field.name.value for field in self.below(node, way))
+            for path in paths:
+                yield from (field.name.value for field in self.fields_at(node, path))
 
     def fields(self, selection_set: SelectionSetNode | None) -> Iterator[FieldNode]:
-        """All fields of a selection, those of fragments included."""
+        """Yield all fields of a selection, including those of fragments."""
         for selection in selection_set.selections if selection_set else ():
-            if self._is_left_out(selection):
+            if self._is_excluded(selection):
                 continue
             if isinstance(selection, FieldNode):
                 yield selection
             elif isinstance(selection, InlineFragmentNode):
-                yield from self._of_fragment(selection)
+                yield from self._fragment_fields(selection)
             elif isinstance(selection, FragmentSpreadNode):
-                yield from self._of_fragment(self._fragment(selection.name.value))
+                yield from self._fragment_fields(self._fragment(selection.name.value))
 
-    def _of_fragment(self, fragment: InlineFragmentNode | FragmentDefinitionNode) -> Iterator[FieldNode]:
-        """Its fields, unless it is for records of another type."""
+    def _fragment_fields(self, fragment: InlineFragmentNode | FragmentDefinitionNode) -> Iterator[FieldNode]:
+        """Yield the fields of a fragment, unless it applies to records of another type."""
         on = fragment.type_condition
-        if on is None or self._type is None or self._is(on.name.value):
+        if on is None or self._type is None or self._applies_to(on.name.value):
             yield from self.fields(fragment.selection_set)
 
-    def _is(self, name: str) -> bool:
-        kind = self._schema.type_map[name]
+    def _applies_to(self, type_name: str) -> bool:
+        kind = self._schema.type_map[type_name]
         return kind is self._type or (is_abstract_type(kind) and bool(self._schema.is_sub_type(kind, self._type)))
 
-    def _is_left_out(self, selection: SelectionNode) -> bool:
-        """Whether `@skip` or `@include` take it out of this request."""
+    def _is_excluded(self, selection: SelectionNode) -> bool:
+        """Whether `@skip` or `@include` excludes a selection from this request."""
         for directive in selection.directives or ():
             if directive.name.value in ("skip", "include"):
                 (condition,) = (argument.value for argument in directive.arguments or ())
@@ -111,14 +117,14 @@ class _Selection:
                     return True
         return False
 
-    def below(self, field: FieldNode, way: tuple[str, ...]) -> Iterator[FieldNode]:
-        """The fields at the end of a way."""
-        for inner in self.fields(field.selection_set):
-            if not way:
-                yield inner
-            elif inner.name.value == way[0]:
-                yield from self.below(inner, way[1:])
+    def fields_at(self, field: FieldNode, path: tuple[str, ...]) -> Iterator[FieldNode]:
+        """Yield the fields that are selected at the end of a path below a field."""
+        for child in self.fields(field.selection_set):
+            if not path:
+                yield child
+            elif child.name.value == path[0]:
+                yield from self.fields_at(child, path[1:])
 
     def _fragment(self, name: str) -> FragmentDefinitionNode:
-        found = self._fragments[name]
-        return getattr(found, "definition", found)  # type: ignore[no-any-return]
+        fragment = self._fragments[name]
+        return getattr(fragment, "definition", fragment)  # type: ignore[no-any-return]

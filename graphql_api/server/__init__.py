@@ -5,67 +5,67 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from graphql_api.server.correlation import notes_of
+    from graphql_api.server.correlation import request_state
     from graphql_api.server.database_lifespan import OpenDatabase
-    from graphql_api.server.development_keys import known_record_key, known_tokens, token_secrets
-    from graphql_api.server.settings import Listed, LogFormat, LogLevel, Settings, read_settings, variable
-    from graphql_api.server.settings_checks import unfit
+    from graphql_api.server.development_keys import existing_record_key, existing_token_keys, resolve_secrets
+    from graphql_api.server.settings import LogFormat, LogLevel, Settings, SettingValue, read_settings, variable_name
+    from graphql_api.server.settings_checks import settings_problems
     from graphql_api.server.startup import (
-        application,
         asgi,
+        create_application,
+        create_instrumentation,
         load_graph,
-        open_served,
-        operations_of,
-        read_documents,
-        tell_what_is_open,
+        open_server_database,
+        read_trusted_documents,
+        warn_about_unrestricted_access,
     )
     from graphql_api.server.strict_json import read_json
 else:
     __getattr__ = lazy_exports(
         __name__,
         {
-            "Listed": "settings",
             "LogFormat": "settings",
             "LogLevel": "settings",
             "OpenDatabase": "database_lifespan",
+            "SettingValue": "settings",
             "Settings": "settings",
-            "application": "startup",
             "asgi": "startup",
-            "known_record_key": "development_keys",
-            "known_tokens": "development_keys",
+            "create_application": "startup",
+            "create_instrumentation": "startup",
+            "existing_record_key": "development_keys",
+            "existing_token_keys": "development_keys",
             "load_graph": "startup",
-            "notes_of": "correlation",
-            "open_served": "startup",
-            "operations_of": "startup",
-            "read_documents": "startup",
+            "open_server_database": "startup",
             "read_json": "strict_json",
             "read_settings": "settings",
-            "tell_what_is_open": "startup",
-            "token_secrets": "development_keys",
-            "unfit": "settings_checks",
-            "variable": "settings",
+            "read_trusted_documents": "startup",
+            "request_state": "correlation",
+            "resolve_secrets": "development_keys",
+            "settings_problems": "settings_checks",
+            "variable_name": "settings",
+            "warn_about_unrestricted_access": "startup",
         },
     )
 
 __all__ = [
-    "Listed",
     "LogFormat",
     "LogLevel",
     "OpenDatabase",
+    "SettingValue",
     "Settings",
-    "application",
     "asgi",
-    "known_record_key",
-    "known_tokens",
+    "create_application",
+    "create_instrumentation",
+    "existing_record_key",
+    "existing_token_keys",
     "load_graph",
-    "notes_of",
-    "open_served",
-    "operations_of",
-    "read_documents",
+    "open_server_database",
     "read_json",
     "read_settings",
-    "tell_what_is_open",
-    "token_secrets",
-    "unfit",
-    "variable",
+    "read_trusted_documents",
+    "request_state",
+    "resolve_secrets",
+    "settings_problems",
+    "variable_name",
+    "warn_about_unrestricted_access",
 ]

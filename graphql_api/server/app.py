@@ -1,4 +1,4 @@
-"""The ASGI application of a catalog."""
+"""The ASGI application of a catalog: routes, middleware and error handlers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,76 +11,82 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from graphql_api.errors import ShardQLError
-from graphql_api.server.auth import Identify
+from graphql_api.server.auth import Authenticator
 from graphql_api.server.cors import AllowOrigins, check_origins
-from graphql_api.server.database_lifespan import OpenDatabase, Opened
-from graphql_api.server.error_responses import MaskFailures, answer_expected, answer_routing
-from graphql_api.server.graphql_endpoint import METHODS, Explains, GraphQLEndpoint, Page
-from graphql_api.server.observability import Runs
-from graphql_api.server.request_draining import DropLeftovers
+from graphql_api.server.database_lifespan import DatabaseHolder, OpenDatabase
+from graphql_api.server.error_responses import MaskInternalErrors, routing_error_response, shardql_error_response
+from graphql_api.server.graphql_endpoint import METHODS, BrowserPage, ExplainPolicy, GraphQLEndpoint
+from graphql_api.server.observability import OperationExecutor
+from graphql_api.server.request_draining import DrainRequest
 
-_DROPPED = 16
-"""times the limit of a body: so much of a larger one is read for nothing, to keep its connection"""
-NO_CREDENTIALS = Identify()
+_DRAIN_FACTOR = 16
+"""An oversized body is drained up to this multiple of the body limit, which keeps its connection usable."""
+NO_AUTHENTICATION = Authenticator()
 
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """What can be chosen about the way to the server."""
+    """The HTTP options of the GraphQL endpoint."""
 
     path: str = "/graphql"
-    body_limit: int = 1 << 20
-    """bytes"""
+    max_body_bytes: int = 1 << 20
     body_deadline: float = 5.0
-    """seconds from the first byte that is waited for to the last"""
+    """Seconds within which a whole request body must arrive."""
     cors_origins: tuple[str, ...] = ()
-    explains: bool = True
-    """whether the header `x-explain: 1` is heard"""
+    explain: bool = True
+    """Whether the header `x-explain: 1` is honoured."""
     explain_groups: frozenset[str] = frozenset()
-    """and of whom: members of one of them; none: of everybody"""
+    """Groups whose members may use `x-explain: 1`. Empty means every caller."""
 
     def __post_init__(self) -> None:
         check_origins(self.cors_origins)
 
 
 def build_app(
-    engine: Runs,
+    executor: OperationExecutor,
     open_database: OpenDatabase,
     options: WebOptions,
     extra_routes: Sequence[BaseRoute] = (),
     *,
-    page: Page | None = None,
-    identify: Identify = NO_CREDENTIALS,
+    browser_page: BrowserPage | None = None,
+    authenticator: Authenticator = NO_AUTHENTICATION,
     middleware: Sequence[Middleware] = (),
 ) -> Starlette:
-    """The application: GraphQL at its path, further routes beside it.
+    """Build the application: the GraphQL endpoint and the extra routes.
 
-    `identify` knows who asks; without it everybody is nobody. `page` answers browsers that open the path.
-    `middleware` sees each request with its notes, and each answer, errors included; it must be plain ASGI, so that a
-    client's leaving is still heard.
+    Without an `authenticator`, every caller is anonymous. `browser_page` is served to browsers that open the path.
+    `middleware` runs outside all other middleware, so it sees every response, errors included. It must be plain ASGI:
+    a wrapper such as Starlette's `BaseHTTPMiddleware` would hide the disconnect of a client.
     """
-    opened = Opened(open_database)
-    explains = Explains(options.explains, options.explain_groups)
-    endpoint = GraphQLEndpoint(engine, opened, options.body_limit, options.body_deadline, explains, identify, page)
+    database = DatabaseHolder(open_database)
+    endpoint = GraphQLEndpoint(
+        executor,
+        database,
+        options.max_body_bytes,
+        options.body_deadline,
+        ExplainPolicy(options.explain, options.explain_groups),
+        authenticator,
+        browser_page,
+    )
     routes: list[BaseRoute] = [Route(options.path, endpoint, methods=METHODS, name="graphql"), *extra_routes]
-    if page is not None and options.path != "/":
-        routes.append(Route("/", _to_the_page, methods=["GET"]))
+    if browser_page is not None and options.path != "/":
+        routes.append(Route("/", _redirect_to_graphql, methods=["GET"]))
     app = Starlette(
         routes=routes,
         middleware=[
             *middleware,
-            Middleware(DropLeftovers, most=_DROPPED * options.body_limit),
+            Middleware(DrainRequest, max_bytes=_DRAIN_FACTOR * options.max_body_bytes),
             Middleware(AllowOrigins, origins=options.cors_origins),
-            Middleware(MaskFailures),
+            Middleware(MaskInternalErrors),
         ],
-        exception_handlers={ShardQLError: answer_expected, HTTPException: answer_routing},
-        lifespan=opened.lifespan,
+        exception_handlers={ShardQLError: shardql_error_response, HTTPException: routing_error_response},
+        lifespan=database.lifespan,
     )
     app.router.redirect_slashes = False
-    app.state.opened = opened
+    app.state.opened = database
     return app
 
 
-def _to_the_page(request: Request) -> Response:
-    """People type the host alone; the way goes on below whatever the application is mounted at."""
+def _redirect_to_graphql(request: Request) -> Response:
+    """Redirect the root path to GraphiQL, since people type only the host. The mount path is kept."""
     return RedirectResponse(request.url_for("graphql").path)

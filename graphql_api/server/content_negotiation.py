@@ -1,4 +1,4 @@
-"""Which of the forms in which the server answers a client likes best."""
+"""Content negotiation: the media type of a response, from the `Accept` headers."""
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
@@ -9,43 +9,46 @@ GRAPHQL = "application/graphql-response+json"
 JSON = "application/json"
 HTML = "text/html"
 
-_NAMED_FIRST = (GRAPHQL, JSON, HTML)
-"""of forms that are named and liked equally"""
-_UNNAMED_FIRST = (JSON, GRAPHQL, HTML)
-"""of forms that `*/*` admits: clients from before the newer form expect the older"""
+_EXACT_ORDER = (GRAPHQL, JSON, HTML)
+"""Order of preference among media types that are named exactly, with equal quality."""
+_WILDCARD_ORDER = (JSON, GRAPHQL, HTML)
+"""The same for wildcards such as `*/*`: clients that predate GRAPHQL expect JSON."""
 
 
-def best_form(accept: Sequence[str], offered: Sequence[str]) -> str:
-    """The form to answer in, by the values of the `Accept` headers; without any it is JSON."""
-    ranges = [found for value in accept for found in _ranges(value)]
+def negotiate_media_type(accept: Sequence[str], offered: Sequence[str]) -> str:
+    """Return the offered media type that the `Accept` headers prefer. Without such headers, return JSON."""
+    ranges = [media_range for value in accept for media_range in _media_ranges(value)]
     if not ranges:
         return JSON
     ranked = []
-    for form in offered:
-        exactness, quality = max(((_exactness(name, form), quality) for name, quality in ranges), key=itemgetter(0))
-        if exactness and quality > 0:
-            order = _NAMED_FIRST if exactness == _NAMED else _UNNAMED_FIRST
-            ranked.append((quality, exactness, -order.index(form), form))
+    for media_type in offered:
+        specificity, quality = max(
+            ((_specificity(name, media_type), quality) for name, quality in ranges), key=itemgetter(0)
+        )
+        if specificity and quality > 0:
+            order = _EXACT_ORDER if specificity == _EXACT else _WILDCARD_ORDER
+            ranked.append((quality, specificity, -order.index(media_type), media_type))
     if not ranked:
         raise NotAcceptable(
-            f"Accept: {', '.join(accept)[:100]} admits no answer: accept {GRAPHQL} or {JSON}.", argument="accept"
+            f"Accept: {', '.join(accept)[:100]} matches no media type of this server: accept {GRAPHQL} or {JSON}.",
+            argument="accept",
         )
     return max(ranked)[-1]
 
 
-_NAMED = 3
+_EXACT = 3
 
 
-def _exactness(media_range: str, form: str) -> int:
-    """How exactly a media range names a form: not at all, as anything, by its family, by its name."""
-    if media_range == form:
-        return _NAMED
-    if media_range == form.partition("/")[0] + "/*":
+def _specificity(media_range: str, media_type: str) -> int:
+    """Return how specifically a media range matches a media type: exactly, by family, by `*/*`, or 0 for no match."""
+    if media_range == media_type:
+        return _EXACT
+    if media_range == media_type.partition("/")[0] + "/*":
         return 2
     return 1 if media_range == "*/*" else 0
 
 
-def _ranges(accept: str) -> Iterator[tuple[str, float]]:
+def _media_ranges(accept: str) -> Iterator[tuple[str, float]]:
     for part in accept.split(","):
         name, *parameters = (piece.strip().lower() for piece in part.split(";"))
         if name:

@@ -1,4 +1,4 @@
-"""The notes of one request: the id that finds it again in logs, and what became of it."""
+"""The state of one HTTP request: its correlation id, and its outcome for the log and the metrics."""
 
 import re
 from collections.abc import Mapping
@@ -9,28 +9,31 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-HEADER = "x-request-id"
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
-_KEY = "shardql.notes"
+CORRELATION_HEADER = "x-request-id"
+_CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+_SCOPE_KEY = "shardql.request_state"
 
 
 @dataclass(slots=True)
-class Notes:
-    """What is known of one request, for its answer, the log and the metrics."""
+class RequestState:
+    """What the response, the log and the metrics need to know of one request."""
 
     correlation_id: str
-    codes: tuple[str, ...] = ()
-    """of the errors in the answer"""
-    explained: tuple[Mapping[str, Any], ...] = ()
-    """what its searches have done, where anybody wants to know"""
-    left: bool = False
-    """whether the client went away before the answer"""
+    error_codes: tuple[str, ...] = ()
+    """The codes of the errors in the response."""
+    explain_entries: tuple[Mapping[str, Any], ...] = ()
+    """The explain output of its searches, if it was requested."""
+    client_disconnected: bool = False
+    """Whether the client disconnected before the response."""
 
 
-def notes_of(scope: Scope) -> Notes:
-    """The notes of a request, begun at the first call: its id is the client's own where that is short and plain."""
-    notes = scope.get(_KEY)
-    if not isinstance(notes, Notes):
-        sent = Headers(scope=scope).get(HEADER, "")
-        notes = scope[_KEY] = Notes(sent if _SAFE.fullmatch(sent) else uuid4().hex)
-    return notes
+def request_state(scope: Scope) -> RequestState:
+    """Return the state of a request, created on the first call.
+
+    The correlation id is the one that the client sent, if it is short and plain. Otherwise a new one is generated.
+    """
+    state = scope.get(_SCOPE_KEY)
+    if not isinstance(state, RequestState):
+        client_id = Headers(scope=scope).get(CORRELATION_HEADER, "")
+        state = scope[_SCOPE_KEY] = RequestState(client_id if _CLIENT_ID.fullmatch(client_id) else uuid4().hex)
+    return state

@@ -1,4 +1,4 @@
-"""The open database of an application: opened at its start, or by the first request where nobody starts it."""
+"""The open database of an application, opened by its lifespan or by the first request."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,28 +9,28 @@ from graphql_api.database import Database
 OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 
 
-class Opened:
-    """Opens a database once, however many ask for it at once; after a failure the next one who asks tries again.
+class DatabaseHolder:
+    """Opens a database once for concurrent callers. After a failed opening, the next caller retries.
 
-    A task of its own holds it open: a request that is cancelled while the database opens does not tear it down.
+    A separate task holds the database open, so a request that is cancelled during the opening does not close it.
     """
 
     def __init__(self, open_database: OpenDatabase) -> None:
         self._open_database = open_database
         self._holder: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[Database]
+        self._database: asyncio.Future[Database]
         self._closing: asyncio.Event
 
     async def get(self) -> Database:
-        """The database, opened if it is not."""
+        """Return the database. Open it first if necessary."""
         if self._holder is None or self._holder.done():
-            self._ready = asyncio.get_running_loop().create_future()
+            self._database = asyncio.get_running_loop().create_future()
             self._closing = asyncio.Event()
-            self._holder = asyncio.create_task(self._hold(self._ready, self._closing))
-        return await asyncio.shield(self._ready)
+            self._holder = asyncio.create_task(self._hold_open(self._database, self._closing))
+        return await asyncio.shield(self._database)
 
     async def close(self) -> None:
-        """Closes it, if it is open."""
+        """Close the database, if it is open."""
         if self._holder is not None:
             self._closing.set()
             holder, self._holder = self._holder, None
@@ -38,22 +38,23 @@ class Opened:
 
     @asynccontextmanager
     async def lifespan(self, _: object) -> AsyncIterator[None]:
-        """Open from the start of a server to its end."""
+        """Keep the database open while the application runs."""
         await self.get()
         try:
             yield
         finally:
             await self.close()
 
-    async def _hold(self, ready: asyncio.Future[Database], closing: asyncio.Event) -> None:
+    async def _hold_open(self, database_future: asyncio.Future[Database], closing: asyncio.Event) -> None:
         try:
             async with self._open_database() as database:
-                ready.set_result(database)
+                database_future.set_result(database)
                 await closing.wait()
-        except Exception as problem:
-            if ready.done():
+        except Exception as error:
+            if database_future.done():
                 raise
-            ready.set_exception(problem)
-            ready.exception()  # Known now, even if all who waited for it have left.
+            database_future.set_exception(error)
+            # Mark the exception as retrieved: asyncio would log it if all waiting requests were cancelled.
+            database_future.exception()
         finally:
-            ready.cancel()
+            database_future.cancel()

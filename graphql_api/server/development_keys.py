@@ -1,4 +1,7 @@
-"""The keys of a server in development: each made once, and kept beside the SQLite file that its tokens point into."""
+"""The keys of page tokens and record keys, from the settings or created for development.
+
+In development each key is created once and stored next to the SQLite file.
+"""
 
 import os
 from base64 import b64encode
@@ -8,68 +11,70 @@ from secrets import token_hex
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.errors import InvalidSettings
 from graphql_api.opening import Secrets
-from graphql_api.query import Seal
-from graphql_api.server.settings import Settings, read_secret, variable
+from graphql_api.query import TokenSeal
+from graphql_api.server.settings import Settings, parse_secret, variable_name
 
 
-def token_secrets(settings: Settings) -> tuple[Secrets, str]:
-    """What tokens are sealed and record keys signed with, and where the former is from in words; else both are made."""
-    tokens, words = known_tokens(settings) or _made_tokens(settings)
-    record = known_record_key(settings)
-    return Secrets(tokens, record[0] if record is not None else _made_record_key(settings)), words
+def resolve_secrets(settings: Settings) -> tuple[Secrets, str]:
+    """Return the secrets of a server, and a text on the source of its token keys. Create keys that are missing."""
+    token_keys, source = existing_token_keys(settings) or _create_token_keys(settings)
+    record_key = existing_record_key(settings)
+    return Secrets(token_keys, record_key[0] if record_key is not None else _create_record_key(settings)), source
 
 
-def known_tokens(settings: Settings) -> tuple[tuple[bytes, ...], str] | None:
-    """What page tokens are sealed with, and where that is from, as far as there are keys already: nothing is made."""
-    given = settings.secrets()
-    if given:
-        count = "1 key" if len(given) == 1 else f"{len(given)} keys"
-        return given, f"sealed with {count} of the settings"
-    kept = _kept_file(settings, "token")
-    return ((_kept_secret(kept, "token"),), _kept_in(kept)) if kept is not None and kept.exists() else None
-
-
-def known_record_key(settings: Settings) -> tuple[bytes, str] | None:
-    """What record keys are signed with, and where that is from, if there is a key already: nothing is made."""
-    given = _given_record_key(settings)
-    if given is not None:
-        return given, "signed with the key of the settings"
-    kept = _kept_file(settings, "record")
-    if kept is None or not kept.exists():
+def existing_token_keys(settings: Settings) -> tuple[tuple[bytes, ...], str] | None:
+    """Return the token keys and a text on their source, or None if there are none yet. Create nothing."""
+    configured = settings.read_token_keys()
+    if configured:
+        count = "1 key" if len(configured) == 1 else f"{len(configured)} keys"
+        return configured, f"sealed with {count} from the settings"
+    path = _key_file(settings, "token")
+    if path is None or not path.exists():
         return None
-    return _kept_secret(kept, "record"), f"signed with the key in {kept}"
+    return (_read_or_create_key(path, "token"),), _sealed_with(path)
 
 
-def _given_record_key(settings: Settings) -> bytes | None:
-    """The key of record keys, out of a variable or a file; None where none is given."""
+def existing_record_key(settings: Settings) -> tuple[bytes, str] | None:
+    """Return the key of record keys and a text on its source, or None if there is none yet. Create nothing."""
+    configured = _configured_record_key(settings)
+    if configured is not None:
+        return configured, "signed with the key from the settings"
+    path = _key_file(settings, "record")
+    if path is None or not path.exists():
+        return None
+    return _read_or_create_key(path, "record"), f"signed with the key in {path}"
+
+
+def _configured_record_key(settings: Settings) -> bytes | None:
+    """Return the key of record keys from a variable or a file, or None if none is set."""
     path = settings.record_key_file
     if path is None:
         return settings.record_key
     try:
-        return read_secret(path.read_text("ascii").strip(), "record key")
-    except (OSError, ValueError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else problem
-        raise InvalidSettings([f"{variable('record_key_file')} names {path}: {why}."]) from None
+        return parse_secret(path.read_text("ascii").strip(), "record key")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidSettings([f"{variable_name('record_key_file')} names {path}: {reason}."]) from None
 
 
-def _made_tokens(settings: Settings) -> tuple[tuple[bytes, ...], str]:
-    kept = _kept_file(settings, "token")
-    if kept is None:
-        return (Seal.new_secret(),), "sealed with a new key, so they end with this server"
-    return (_kept_secret(kept, "token"),), _kept_in(kept)
+def _create_token_keys(settings: Settings) -> tuple[tuple[bytes, ...], str]:
+    path = _key_file(settings, "token")
+    if path is None:
+        return (TokenSeal.new_secret(),), "sealed with a new key, so they become invalid when this server stops"
+    return (_read_or_create_key(path, "token"),), _sealed_with(path)
 
 
-def _made_record_key(settings: Settings) -> bytes:
-    kept = _kept_file(settings, "record")
-    return RecordKeySeal.new_secret() if kept is None else _kept_secret(kept, "record")
+def _create_record_key(settings: Settings) -> bytes:
+    path = _key_file(settings, "record")
+    return RecordKeySeal.new_secret() if path is None else _read_or_create_key(path, "record")
 
 
-def _kept_file(settings: Settings, kind: str) -> Path | None:
+def _key_file(settings: Settings, kind: str) -> Path | None:
     path = _sqlite_file(settings.store_url)
     return None if path is None else path.with_name(f"{path.name}.{kind}-key")
 
 
-def _kept_in(path: Path) -> str:
+def _sealed_with(path: Path) -> str:
     return f"sealed with the key in {path}"
 
 
@@ -78,23 +83,23 @@ def _sqlite_file(url: str) -> Path | None:
     return path if url.startswith("sqlite:///") and path.parent.is_dir() else None
 
 
-def _kept_secret(path: Path, kind: str) -> bytes:
-    """The key in a file, which is made if it is not there; of processes that make it at once, one does."""
-    new = path.with_name(f"{path.name}.{token_hex(8)}")
+def _read_or_create_key(path: Path, kind: str) -> bytes:
+    """Return the key in a file. Create the file if it is missing; of several processes, exactly one creates it."""
+    new_file = path.with_name(f"{path.name}.{token_hex(8)}")
     try:
         if not path.exists():
             try:
-                new.touch(mode=0o600, exist_ok=False)
-                new.write_bytes(b64encode(Seal.new_secret()) + b"\n")
-                os.link(new, path)
+                new_file.touch(mode=0o600, exist_ok=False)
+                new_file.write_bytes(b64encode(TokenSeal.new_secret()) + b"\n")
+                os.link(new_file, path)
             except FileExistsError:
-                pass  # Another process was first.
+                pass  # Another process has created the file first.
             finally:
-                new.unlink(missing_ok=True)
-        return read_secret(path.read_text("ascii").strip(), f"{kind} key")
-    except (OSError, ValueError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else problem
-        setting = variable("token_keys" if kind == "token" else "record_key")
+                new_file.unlink(missing_ok=True)
+        return parse_secret(path.read_text("ascii").strip(), f"{kind} key")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        setting = variable_name("token_keys" if kind == "token" else "record_key")
         raise InvalidSettings(
-            [f"The {kind} key in {path} cannot be used: {why}. Mend or remove the file, or set {setting}."]
-        ) from problem
+            [f"The {kind} key in {path} cannot be used: {reason}. Fix or remove the file, or set {setting}."]
+        ) from error

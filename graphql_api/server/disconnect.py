@@ -1,4 +1,4 @@
-"""Work for a client that may leave: when it does, the work ends."""
+"""Cancels work when the client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,26 +9,26 @@ from starlette.types import Receive
 T = TypeVar("T")
 
 
-class ClientLeft(Exception):
-    """The client closed its connection; there is nobody to answer."""
+class ClientDisconnected(Exception):
+    """The client closed its connection before the response."""
 
 
-async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
-    """What the work gives; cancels it, and waits for its end, as soon as the client has left."""
-    working = asyncio.create_task(work)
-    watching = asyncio.create_task(_until_left(receive))
+async def cancel_on_disconnect(work: Coroutine[Any, Any, T], receive: Receive) -> T:
+    """Return the result of the work. If the client disconnects first, cancel the work and wait for its end."""
+    work_task = asyncio.create_task(work)
+    disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
     try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        watching.result()
-        raise ClientLeft
+        await asyncio.wait({work_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
+        if work_task.done():
+            return work_task.result()
+        disconnect_task.result()
+        raise ClientDisconnected
     finally:
-        working.cancel()
-        watching.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
+        work_task.cancel()
+        disconnect_task.cancel()
+        await asyncio.gather(work_task, disconnect_task, return_exceptions=True)
 
 
-async def _until_left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
-        pass  # Parts of a body that nobody reads.
+        pass  # Drop the parts of an unread body.

@@ -1,4 +1,4 @@
-"""Errors as answers: JSON with a code for every status, and what nobody foresaw only by its correlation id."""
+"""JSON error responses: every status has an error code, and internal errors are masked by a correlation id."""
 
 from collections.abc import Mapping
 from logging import getLogger
@@ -21,23 +21,23 @@ from graphql_api.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
-from graphql_api.server.content_negotiation import GRAPHQL, JSON, best_form
-from graphql_api.server.correlation import HEADER, notes_of
-from graphql_api.server.disconnect import ClientLeft
+from graphql_api.server.content_negotiation import GRAPHQL, JSON, negotiate_media_type
+from graphql_api.server.correlation import CORRELATION_HEADER, request_state
+from graphql_api.server.disconnect import ClientDisconnected
 from graphql_api.server.strict_json import write_json
 
 log = getLogger("shardql")
 
 
-def json_answer(
-    body: object, status: int = 200, *, form: str = JSON, headers: Mapping[str, str] | None = None
+def json_response(
+    body: object, status: int = 200, *, media_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """An answer in JSON that no cache keeps and no browser takes for something else."""
+    """Return a JSON response with headers that prevent caching and content sniffing."""
     return Response(
         write_json(body),
         status_code=status,
         headers={
-            "content-type": f"{form}; charset=utf-8",
+            "content-type": f"{media_type}; charset=utf-8",
             "cache-control": "no-store",
             "x-content-type-options": "nosniff",
             "vary": "accept",
@@ -46,20 +46,22 @@ def json_answer(
     )
 
 
-def problem_answer(scope: Scope, problem: ShardQLError, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer that tells of one error, in the form that the client likes best."""
-    notes_of(scope).codes = (problem.code,)
+def error_response(scope: Scope, error: ShardQLError, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the response for one error, in the media type that the client prefers."""
+    request_state(scope).error_codes = (error.code,)
     try:
-        form = best_form(Headers(scope=scope).getlist("accept"), (GRAPHQL, JSON))
+        media_type = negotiate_media_type(Headers(scope=scope).getlist("accept"), (GRAPHQL, JSON))
     except NotAcceptable:
-        form = JSON
-    error = {"message": problem.message, "extensions": problem.extensions}
-    return json_answer({"errors": [error]}, problem.status, form=form, headers={**_told(problem), **(headers or {})})
+        media_type = JSON
+    body = {"errors": [{"message": error.message, "extensions": error.extensions}]}
+    return json_response(
+        body, error.status, media_type=media_type, headers={**_error_headers(error), **(headers or {})}
+    )
 
 
-def _told(problem: ShardQLError) -> Mapping[str, str]:
-    """Headers that an error brings by itself."""
-    match problem:
+def _error_headers(error: ShardQLError) -> Mapping[str, str]:
+    """Return the response headers that belong to this kind of error."""
+    match error:
         case BodyTooSlow():
             return {"connection": "close"}
         case Unauthenticated():
@@ -67,37 +69,37 @@ def _told(problem: ShardQLError) -> Mapping[str, str]:
     return {}
 
 
-async def answer_expected(request: Request, problem: Exception) -> Response:
-    """The answer to an error of ours."""
-    assert isinstance(problem, ShardQLError)
-    return problem_answer(request.scope, problem)
+async def shardql_error_response(request: Request, error: Exception) -> Response:
+    """Return the response for a ShardQLError."""
+    assert isinstance(error, ShardQLError)
+    return error_response(request.scope, error)
 
 
-async def answer_routing(request: Request, problem: Exception) -> Response:
-    """The answer to an error of routes: no such path, or not this method."""
-    assert isinstance(problem, HTTPException)
+async def routing_error_response(request: Request, error: Exception) -> Response:
+    """Return the response for an error of Starlette's routing, such as an unknown path or a method not allowed."""
+    assert isinstance(error, HTTPException)
     path = request.url.path[:100]
-    headers = dict(problem.headers or {})
-    match problem.status_code:
+    headers = dict(error.headers or {})
+    match error.status_code:
         case 404:
-            ours: ShardQLError = NotFound(f"There is nothing at {path}: check the path.")
+            replacement: ShardQLError = NotFound(f"There is nothing at {path}: check the path.")
         case 405:
             allowed = ", ".join(sorted(part.strip() for part in headers.pop("Allow", "").split(",")))
             headers["allow"] = allowed
-            ours = MethodNotAllowed(f"{request.method} does not work at {path}: use {allowed}.")
+            replacement = MethodNotAllowed(f"{request.method} is not allowed at {path}: use {allowed}.")
         case 413:
-            ours = BodyTooLarge("The body is larger than the server reads: send less at once.")
+            replacement = BodyTooLarge("The body is larger than the server accepts: send less at once.")
         case 415:
-            ours = UnsupportedMediaType(f"{path} does not read this type of body.")
+            replacement = UnsupportedMediaType(f"{path} does not accept this media type.")
         case status if status < 500:
-            ours = InvalidRequest(f"{path} refuses the request: {problem.detail}")
+            replacement = InvalidRequest(f"{path} refuses the request: {error.detail}")
         case _:
-            raise problem
-    return problem_answer(request.scope, ours, headers)
+            raise error
+    return error_response(request.scope, replacement, headers)
 
 
-class MaskFailures:
-    """Middleware: names each answer by its correlation id, and tells failures to the log alone, once."""
+class MaskInternalErrors:
+    """Middleware that adds the correlation id to each response, and masks internal errors after logging them once."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -106,28 +108,28 @@ class MaskFailures:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        notes = notes_of(scope)
+        state = request_state(scope)
         started = False
 
-        async def send_named(message: Message) -> None:
+        async def send_with_correlation_id(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                MutableHeaders(scope=message)[HEADER] = notes.correlation_id
+                MutableHeaders(scope=message)[CORRELATION_HEADER] = state.correlation_id
             await send(message)
 
         try:
-            await self.app(scope, receive, send_named)
-        except ClientLeft:
-            notes.left = True
+            await self.app(scope, receive, send_with_correlation_id)
+        except ClientDisconnected:
+            state.client_disconnected = True
         except Exception:
             if started:
-                raise  # The server closes the connection and logs it; half an answer cannot be taken back.
+                raise  # Part of the response is sent already, so the server closes the connection and logs the error.
             log.exception(
                 "%s %s failed, correlation id %s",
                 scope["method"],
                 scope["path"],
-                notes.correlation_id,
-                extra={"correlation_id": notes.correlation_id},
+                state.correlation_id,
+                extra={"correlation_id": state.correlation_id},
             )
-            await problem_answer(scope, InternalError(notes.correlation_id))(scope, receive, send_named)
+            await error_response(scope, InternalError(state.correlation_id))(scope, receive, send_with_correlation_id)

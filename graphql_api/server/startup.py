@@ -1,4 +1,4 @@
-"""The server of a catalog: the application that settings describe, over a database."""
+"""Start-up of a server: builds the application from a catalog and the settings."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -11,51 +11,53 @@ from starlette.applications import Starlette
 
 from graphql_api.database import Database
 from graphql_api.errors import InvalidSettings
-from graphql_api.model import Catalog, Entity, left_open, load_catalog, load_declared
+from graphql_api.model import Catalog, Entity, find_unrestricted_access, load_catalog, load_catalog_or_graph
 from graphql_api.opening import Secrets, open_catalog
-from graphql_api.playground import graphiql_page, graphiql_routes, tabs_of, title_of
-from graphql_api.schema import Engine, Graph
+from graphql_api.playground import catalog_title, graphiql_page, graphiql_routes, sample_tabs
+from graphql_api.schema import DocumentExecutor, Graph
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.auth import identify_of
+from graphql_api.server.auth import build_authenticator
 from graphql_api.server.database_lifespan import OpenDatabase
-from graphql_api.server.development_keys import token_secrets
-from graphql_api.server.observability import Operations, open_tracing
-from graphql_api.server.settings import Settings, read_settings, variable
-from graphql_api.server.settings_checks import unfit
+from graphql_api.server.development_keys import resolve_secrets
+from graphql_api.server.observability import Instrumentation, create_tracing
+from graphql_api.server.settings import Settings, read_settings, variable_name
+from graphql_api.server.settings_checks import settings_problems
 
 log = logging.getLogger("shardql")
 
 
 def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) -> Starlette:
-    """The server of a catalog, for any ASGI server to run, or to mount in another application.
+    """Return the ASGI application of a catalog, for any ASGI server or for mounting in another application.
 
-    `asgi(catalog, "sqlite:///data.db", production=True, token_keys=…)`: every setting of docs/settings.md can be given,
-    and those that are not come from the environment. The database opens with the application's lifespan, or with the
-    first request where nobody runs that.
+    Example: `asgi(catalog, "sqlite:///data.db", production=True, token_keys=…)`. Keyword arguments are the settings of
+    docs/settings.md; all others come from the environment. The database opens with the lifespan of the application.
+    Without a lifespan, it opens with the first request.
     """
-    graph = _graph(catalog)
-    chosen = read_settings(store=store, **settings)
-    problems = [*unfit(chosen)]
+    graph = _as_graph(catalog)
+    resolved = read_settings(store=store, **settings)
+    problems = [*settings_problems(resolved)]
     if problems:
         raise InvalidSettings(problems)
-    secrets, _ = token_secrets(chosen)
-    tell_what_is_open(graph.catalog, chosen)
+    secrets, _ = resolve_secrets(resolved)
+    warn_about_unrestricted_access(graph.catalog, resolved)
 
-    def opening() -> AbstractAsyncContextManager[Database]:
-        return open_served(graph.catalog, chosen, secrets)
+    def open_database() -> AbstractAsyncContextManager[Database]:
+        return open_server_database(graph.catalog, resolved, secrets)
 
-    return application(graph, opening, chosen, operations_of(chosen), secrets=secrets)
+    return create_application(graph, open_database, resolved, create_instrumentation(resolved), secrets=secrets)
 
 
-def tell_what_is_open(catalog: Catalog, settings: Settings) -> None:
-    """In production, what everybody may read or write has to be meant so."""
+def warn_about_unrestricted_access(catalog: Catalog, settings: Settings) -> None:
+    """Log a warning for entities that every caller may read or write by default. Production mode only."""
     if settings.production:
-        for unsaid in left_open([*catalog.entities.values()], is_written=not settings.read_only):
-            log.warning("%s", unsaid.told)
+        for warning in find_unrestricted_access([*catalog.entities.values()], is_written=not settings.read_only):
+            log.warning("%s", warning.description)
 
 
-def open_served(catalog: Catalog, settings: Settings, secrets: Secrets) -> AbstractAsyncContextManager[Database]:
-    """The database of a server, made or completed as the settings say."""
+def open_server_database(
+    catalog: Catalog, settings: Settings, secrets: Secrets
+) -> AbstractAsyncContextManager[Database]:
+    """Open the database of a server. Create or extend its table if the settings allow it."""
     return open_catalog(
         catalog,
         settings.store_url,
@@ -65,80 +67,81 @@ def open_served(catalog: Catalog, settings: Settings, secrets: Secrets) -> Abstr
     )
 
 
-def operations_of(settings: Settings) -> Operations:
-    """What the people who run the server see of it."""
-    return Operations(
+def create_instrumentation(settings: Settings) -> Instrumentation:
+    """Create the health checks, metrics, request log and tracing of a server."""
+    return Instrumentation(
         path=settings.path,
         ready_seconds=settings.ready_seconds,
         metrics=settings.metrics,
-        tracing=open_tracing() if settings.tracing else None,
+        tracing=create_tracing() if settings.tracing else None,
     )
 
 
-def application(
-    declared: Catalog | Graph,
+def create_application(
+    catalog: Catalog | Graph,
     open_database: OpenDatabase,
     settings: Settings,
-    operations: Operations,
-    records: Iterable[Entity] = (),
+    instrumentation: Instrumentation,
+    sample_records: Iterable[Entity] = (),
     *,
     secrets: Secrets | None = None,
 ) -> Starlette:
-    """The application, watched by `operations`; the queries that GraphiQL begins with find some of the `records`.
+    """Create the application. The sample queries of GraphiQL use values of the `sample_records`.
 
-    In development, tokens that were minted with the `secrets` are taken too.
+    In development it also accepts development tokens that were minted with the `secrets`.
     """
-    graph = _graph(declared)
-    engine = Engine(
+    graph = _as_graph(catalog)
+    executor = DocumentExecutor(
         graph.read_only_schema if settings.read_only else graph.schema,
         settings.limits(),
         introspection=settings.introspection,
         suggestions=settings.suggestions,
         details=not settings.production,
-        documents=read_documents(settings.documents) if settings.documents is not None else None,
+        documents=read_trusted_documents(settings.documents) if settings.documents is not None else None,
         only_documents=settings.only_documents,
         read_unit_price=settings.read_unit_price,
     )
-    page = None
+    browser_page = None
     if settings.graphiql:
-        page = graphiql_page(title_of(graph.catalog), tabs_of(graph, records, read_only=settings.read_only))
+        tabs = sample_tabs(graph, sample_records, read_only=settings.read_only)
+        browser_page = graphiql_page(catalog_title(graph.catalog), tabs)
     options = WebOptions(
         path=settings.path,
-        body_limit=settings.max_body_bytes,
+        max_body_bytes=settings.max_body_bytes,
         cors_origins=settings.cors_origins,
-        explains=settings.explain,
+        explain=settings.explain,
         explain_groups=frozenset(settings.explain_groups),
     )
     return build_app(
-        operations.engine(engine),
-        operations.opening(open_database),
+        instrumentation.instrument_executor(executor),
+        instrumentation.instrument_database(open_database),
         options,
-        [*operations.routes(), *(graphiql_routes(settings.path) if settings.graphiql else ())],
-        page=page,
-        identify=identify_of(settings, secrets),
-        middleware=[operations.middleware()],
+        [*instrumentation.routes(), *(graphiql_routes(settings.path) if settings.graphiql else ())],
+        browser_page=browser_page,
+        authenticator=build_authenticator(settings, secrets),
+        middleware=[instrumentation.middleware()],
     )
 
 
-def read_documents(path: Path) -> Mapping[str, str]:
-    """Trusted documents by their ids."""
-    name = variable("documents")
+def read_trusted_documents(path: Path) -> Mapping[str, str]:
+    """Read the trusted documents, by id."""
+    name = variable_name("documents")
     try:
-        found: Any = orjson.loads(path.read_bytes())
-    except OSError as problem:
-        raise InvalidSettings([f"{name} names {path}: {problem.strerror}."]) from problem
-    except orjson.JSONDecodeError as problem:
-        raise InvalidSettings([f"{name} names {path}, which is not JSON: {problem}."]) from problem
-    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
-        raise InvalidSettings([f"{name} names {path}, which is not an object of queries by their ids."])
-    return found
+        documents: Any = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InvalidSettings([f"{name} names {path}: {error.strerror}."]) from error
+    except orjson.JSONDecodeError as error:
+        raise InvalidSettings([f"{name} names {path}, which is not JSON: {error}."]) from error
+    if not isinstance(documents, dict) or not all(isinstance(text, str) for text in documents.values()):
+        raise InvalidSettings([f"{name} names {path}, which is not a JSON object of queries by id."])
+    return documents
 
 
 def load_graph(address: str) -> Graph:
-    """The schema at `module:attribute`, where a catalog stands or a `Graph` with additions to one."""
-    declared = load_declared(address)
-    return _graph(declared if isinstance(declared, Graph) else load_catalog(address))
+    """Load the schema at `module:attribute`, which holds a `Catalog`, or a `Graph` that extends one."""
+    declared = load_catalog_or_graph(address)
+    return _as_graph(declared if isinstance(declared, Graph) else load_catalog(address))
 
 
-def _graph(declared: Catalog | Graph) -> Graph:
-    return declared if isinstance(declared, Graph) else Graph(declared)
+def _as_graph(catalog: Catalog | Graph) -> Graph:
+    return catalog if isinstance(catalog, Graph) else Graph(catalog)

@@ -1,4 +1,4 @@
-"""JSON as clients send it: strictly one meaning, and every digit kept."""
+"""Strict JSON: refuses ambiguous texts and keeps every digit of a number."""
 
 import json
 from collections.abc import Iterable
@@ -8,82 +8,79 @@ import orjson
 
 from graphql_api.errors import InvalidJson
 
-MAX_LEVELS = 100
-"""objects and lists in each other; what reads them later goes one call deeper with each"""
+MAX_NESTING = 100
+"""Levels of nested objects and lists. Code that reads the value later recurses once per level."""
 MAX_DIGITS = 400
-"""of one number: the longest float that is written without an exponent has 309 before its point"""
+"""Digits of one number. The longest float written without an exponent has 309 digits before its point."""
 
 
-class WrittenFloat(float):
-    """A float that remembers how it was written, for those who read it as a decimal number."""
+class LiteralFloat(float):
+    """A float that keeps its JSON literal, for code that reads it as a decimal number."""
 
-    text: str
+    literal: str
 
-    def __new__(cls, text: str) -> Self:
-        self = super().__new__(cls, text)
-        self.text = text
+    def __new__(cls, literal: str) -> Self:
+        self = super().__new__(cls, literal)
+        self.literal = literal
         return self
 
     def __repr__(self) -> str:
-        return self.text
+        return self.literal
 
     __str__ = __repr__
 
 
-def read_json(data: bytes | str, where: str) -> Any:
-    """The value of a JSON text; integers are exact, and a fraction that a float cannot hold remembers its digits.
+def read_json(data: bytes | str, subject: str) -> Any:
+    """Decode a JSON text. `subject` names the text in error messages.
 
-    Refuses what parsers disagree about: keys given twice, NaN, infinities, half a surrogate pair, endless depth.
+    Integers are exact. A fraction that a float cannot represent becomes a LiteralFloat. Texts that parsers disagree
+    about are refused: duplicate keys, NaN, infinities, lone surrogates and unlimited nesting.
     """
     try:
         text = data.decode() if isinstance(data, bytes) else data
         value = _DECODER.decode(text)
-        _check_levels(text, value)
-        if _may_escape_a_surrogate(text):
-            orjson.loads(text)  # which refuses a lone one
-    except UnicodeDecodeError as problem:
-        raise InvalidJson(f"{where} is not UTF-8: byte {problem.start} begins no character.") from None
+        _check_nesting(text, value)
+        if _may_contain_surrogate_escape(text):
+            orjson.loads(text)  # Raises on a lone surrogate.
+    except UnicodeDecodeError as error:
+        raise InvalidJson(f"{subject} is not UTF-8: byte {error.start} starts no character.") from None
     except (RecursionError, _TooDeep):
-        raise InvalidJson(
-            f"{where} nests more than {MAX_LEVELS} objects and lists in each other: send it flatter."
-        ) from None
+        raise InvalidJson(f"{subject} nests more than {MAX_NESTING} objects and lists: flatten it.") from None
     except orjson.JSONDecodeError:
         raise InvalidJson(
-            f"{where} escapes half of a surrogate pair, which is no character: send both halves, or the character."
+            f"{subject} escapes half of a surrogate pair, which is not a character: send both halves, or the character."
         ) from None
-    except json.JSONDecodeError as problem:
-        raise InvalidJson(
-            f"{where} is not JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}."
-        ) from None
-    except _Unreadable as problem:
-        raise InvalidJson(f"{where} {problem}") from None
+    except json.JSONDecodeError as error:
+        raise InvalidJson(f"{subject} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
+    except _Ambiguous as error:
+        raise InvalidJson(f"{subject} {error}") from None
     return value
 
 
 def write_json(value: Any) -> bytes:
-    """The JSON text of an answer."""
+    """Encode a response as JSON."""
     try:
         return orjson.dumps(value)
     except TypeError:
-        # Stored JSON may hold what orjson does not write: integers beyond 64 bits, more than 254 levels.
+        # Stored JSON may exceed the limits of orjson: integers of more than 64 bits, or more than 254 levels.
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-class _Unreadable(Exception):
-    """What is wrong with a JSON text; the name of the text goes before it."""
+class _Ambiguous(Exception):
+    """The text is refused. The message completes a sentence whose subject is the name of the text."""
 
 
 class _TooDeep(Exception):
-    """There are more levels than are read."""
+    """The text has too many levels."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
         seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Unreadable(f"gives the key {twice[:40]!r} twice in one object: send it once.")
-    return found
+        duplicate = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _Ambiguous(f"has the key {duplicate[:40]!r} twice in one object: send it once.")
+    return members
 
 
 def _integer(text: str) -> int:
@@ -95,40 +92,40 @@ def _fraction(text: str) -> float:
     _check_digits(text)
     value = float(text)
     if value in {float("inf"), float("-inf")}:
-        raise _Unreadable(f"has the number {text[:40]}, which is too large for a float: send a text.")
-    return value if repr(value) == text else WrittenFloat(text)
+        raise _Ambiguous(f"has the number {text[:40]}, which is too large for a float: send a string.")
+    return value if repr(value) == text else LiteralFloat(text)
 
 
 def _check_digits(text: str) -> None:
     if len(text) > MAX_DIGITS:
-        raise _Unreadable(f"has a number of {len(text)} digits: at most {MAX_DIGITS} are read.")
+        raise _Ambiguous(f"has a number of {len(text)} digits: send at most {MAX_DIGITS}.")
 
 
-def _no_number(text: str) -> float:
-    raise _Unreadable(f"has {text}, which is not JSON: send null or a text.")
+def _refuse_constant(text: str) -> float:
+    raise _Ambiguous(f"has {text}, which is not JSON: send null or a string.")
 
 
-def _check_levels(text: str, value: Any) -> None:
-    if text.count("{") + text.count("[") <= MAX_LEVELS:
+def _check_nesting(text: str, value: Any) -> None:
+    if text.count("{") + text.count("[") <= MAX_NESTING:
         return
     level = [value]
-    for _ in range(MAX_LEVELS):
-        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
+    for _ in range(MAX_NESTING):
+        level = [child for parent in level for child in _children(parent) if isinstance(child, dict | list)]
         if not level:
             return
     raise _TooDeep
 
 
-def _parts(whole: Any) -> Iterable[Any]:
-    if isinstance(whole, dict):
-        return whole.values()
-    return whole if isinstance(whole, list) else ()
+def _children(parent: Any) -> Iterable[Any]:
+    if isinstance(parent, dict):
+        return parent.values()
+    return parent if isinstance(parent, list) else ()
 
 
-def _may_escape_a_surrogate(text: str) -> bool:
+def _may_contain_surrogate_escape(text: str) -> bool:
     return "\\ud" in text or "\\uD" in text
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_int=_integer, parse_float=_fraction, parse_constant=_no_number
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse_constant
 )

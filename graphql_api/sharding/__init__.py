@@ -1,4 +1,4 @@
-"""Shard arithmetic: dated generations of a shard space, and the hash keys that a search covers."""
+"""Shard arithmetic: the generations of a shard space, and the shards that a search must read."""
 
 from graphql_api.sharding.coverage import covering_shards
 from graphql_api.sharding.shard_space import ONE_SHARD, SHARD_FUNCTIONS, Generation, ShardSpace

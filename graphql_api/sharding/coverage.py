@@ -1,4 +1,4 @@
-"""Which shards a search has to visit: exactly those that may hold an answer, none of them twice."""
+"""Compute the shards that a search must read."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ def covering_shards(
     created_from: Any | None = None,
     created_to: Any | None = None,
 ) -> tuple[int, ...]:
-    """The ordinals to visit, ascending.
+    """Return the ordinals of all shards that may hold a matching record, ascending and without duplicates.
 
-    A known unique id leaves one shard a generation, bounds on the creation value leave the generations in force then.
+    A known unique id selects one shard per generation. Inclusive bounds on the creation value select generations.
     """
-    visited: set[int] = set()
+    ordinals: set[int] = set()
     for generation in space.generations_between(created_from, created_to):
         if unique_id is None:
-            visited.update(space.ordinals(generation))
+            ordinals.update(space.ordinals(generation))
         else:
-            visited.add(space.ordinal(unique_id, generation))
-    return tuple(sorted(visited))
+            ordinals.add(space.ordinal(unique_id, generation))
+    return tuple(sorted(ordinals))

@@ -1,7 +1,7 @@
-"""Which shard a record belongs to: dated generations of a shard space (docs/shards.md).
+"""Assign records to shards by the generations of a shard space (docs/shards.md).
 
-A shard space only ever grows by adding a generation that begins in the future, so no record moves: each stays in the
-shard that the generation in force at its creation value gave it.
+A shard space grows only by a new generation that begins in the future. Records therefore never move:
+a record stays in the shard of the generation that was in force at its creation value.
 """
 
 from bisect import bisect_right
@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+BASE36_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def blake2b_number(unique_id: str) -> int:
-    """The first eight bytes of BLAKE2b: an even spread for any ids."""
+    """Return the first eight bytes of BLAKE2b as a number. The numbers of any ids are evenly distributed."""
     return int.from_bytes(blake2b(unique_id.encode()).digest()[:8], "big")
 
 
 def string_hash(unique_id: str) -> int:
-    """The hash of the npm package `string-hash`, which Entity Manager shards by: over UTF-16 units, from the last."""
+    """Return the hash of npm's `string-hash`, which Entity Manager uses: over UTF-16 units, from last to first."""
     number = 5381
-    units = unique_id.encode("utf-16-le")
-    for at in range(len(units) - 2, -1, -2):
-        number = ((number * 33) & 0xFFFFFFFF) ^ (units[at] | units[at + 1] << 8)
+    octets = unique_id.encode("utf-16-le")
+    for offset in range(len(octets) - 2, -1, -2):
+        number = ((number * 33) & 0xFFFFFFFF) ^ (octets[offset] | octets[offset + 1] << 8)
     return number
 
 
@@ -32,7 +32,7 @@ SHARD_FUNCTIONS: Mapping[str, Callable[[str], int]] = {"blake2b": blake2b_number
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A number of shards, in force from a creation value on; None for the first one: from the beginning."""
+    """A number of shards, in force from the creation value `since` on. The first generation has no `since`."""
 
     since: Any | None
     size: int
@@ -45,39 +45,39 @@ class ShardSpace:
     generations: tuple[Generation, ...] = (Generation(None, 1),)
     width: int = 2
     function: str = "blake2b"
-    _later: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    _beginnings: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_later", tuple(generation.since for generation in self.generations[1:]))
+        object.__setattr__(self, "_beginnings", tuple(generation.since for generation in self.generations[1:]))
 
     def generation_at(self, created: Any | None) -> int:
-        """The number of the generation in force at a creation value."""
-        return bisect_right(self._later, created) if self._later else 0
+        """Return the number of the generation in force at a creation value."""
+        return bisect_right(self._beginnings, created) if self._beginnings else 0
 
     def generations_between(self, low: Any | None, high: Any | None) -> range:
-        """The generations that records created from `low` to `high` (both included, None: no bound) may belong to."""
+        """Return the generations of records created from `low` to `high`. Bounds are inclusive; None is no bound."""
         first = 0 if low is None else self.generation_at(low)
-        last = len(self._later) if high is None else self.generation_at(high)
+        last = len(self._beginnings) if high is None else self.generation_at(high)
         return range(first, last + 1)
 
     def ordinal(self, unique_id: str, generation: int) -> int:
-        """The ordinal of an id's shard: 0 for the only shard of a generation of one, else the shard's number + 1."""
+        """Return the ordinal of an id's shard: 0 in a generation of one shard, else the number of the shard + 1."""
         size = self.generations[generation].size
         return 1 + SHARD_FUNCTIONS[self.function](unique_id) % size if size > 1 else 0
 
     def ordinals(self, generation: int) -> range:
-        """All ordinals of a generation. Growth renumbers none of them, and generations share them."""
+        """Return all ordinals of a generation. Growth renumbers none of them, and generations share them."""
         size = self.generations[generation].size
         return range(1, size + 1) if size > 1 else range(1)
 
-    def text(self, ordinal: int) -> str:
-        """A shard as the hash key names it: base 36 of one width, nothing for ordinal 0; it sorts as ordinals do."""
+    def shard_text(self, ordinal: int) -> str:
+        """Format a shard for hash keys: base 36 of fixed width, empty for ordinal 0. Texts sort like ordinals."""
         if ordinal == 0:
             return ""
         number, digits = ordinal - 1, ""
         for _ in range(self.width):
             number, digit = divmod(number, 36)
-            digits = DIGITS[digit] + digits
+            digits = BASE36_DIGITS[digit] + digits
         return digits
 
 

@@ -1,15 +1,15 @@
-"""What a filter of the port means, and what is left of one where not every test can be made."""
+"""Evaluation of the port's filters, and the part of a filter that an engine can push down."""
 
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from graphql_api.storage.item_rules import same
+from graphql_api.storage.item_rules import values_equal
 from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, Item, StoreFilter
 
 
 def filter_matches(filter: StoreFilter, item: Item) -> bool:
-    """Whether a record passes; values of different types neither are equal nor have an order."""
+    """Return whether a record matches. Values of different types are neither equal nor ordered."""
     match filter:
         case AllOf(parts):
             return all(filter_matches(part, item) for part in parts)
@@ -18,24 +18,27 @@ def filter_matches(filter: StoreFilter, item: Item) -> bool:
         case AttributeTest(attribute, operation, values, or_missing):
             if attribute not in item:
                 return or_missing
-            return _passes(item[attribute], operation, values)
+            return _comparison_holds(item[attribute], operation, values)
 
 
-def weakened(filter: StoreFilter, can_test: Callable[[AttributeTest], bool]) -> StoreFilter | None:
-    """A filter of only those tests that can be made, which holds wherever the whole one does; None: nothing is left."""
+def pushdown_filter(filter: StoreFilter, can_test: Callable[[AttributeTest], bool]) -> StoreFilter | None:
+    """Return the part of a filter that an engine can test, or None if there is none.
+
+    The result matches every record that the whole filter matches.
+    """
     match filter:
         case AttributeTest():
             return filter if can_test(filter) else None
         case AllOf(parts):
-            left = [part for part in (weakened(each, can_test) for each in parts) if part is not None]
-            return AllOf(tuple(left)) if left else None
+            testable = [part for part in (pushdown_filter(each, can_test) for each in parts) if part is not None]
+            return AllOf(tuple(testable)) if testable else None
         case AnyOf(parts):
-            left = [part for part in (weakened(each, can_test) for each in parts) if part is not None]
-            return AnyOf(tuple(left)) if left and len(left) == len(parts) else None
+            testable = [part for part in (pushdown_filter(each, can_test) for each in parts) if part is not None]
+            return AnyOf(tuple(testable)) if testable and len(testable) == len(parts) else None
 
 
 def tested_attributes(filter: StoreFilter | None) -> frozenset[str]:
-    """The attributes that a filter looks at."""
+    """Return the attributes that a filter reads."""
     match filter:
         case None:
             return frozenset()
@@ -44,10 +47,10 @@ def tested_attributes(filter: StoreFilter | None) -> frozenset[str]:
     return frozenset[str]().union(*map(tested_attributes, filter.parts))
 
 
-def ordered_together(*values: Any) -> bool:
-    """Whether values have an order among each other: texts, numbers or octets, of one kind."""
+def are_comparable(*values: Any) -> bool:
+    """Return whether the values can be ordered: all are texts, all numbers, or all bytes."""
     return (
-        all(isinstance(value, str) for value in values) or all(map(_is_number, values)) or all(map(_is_octets, values))
+        all(isinstance(value, str) for value in values) or all(map(_is_number, values)) or all(map(_is_bytes, values))
     )
 
 
@@ -55,21 +58,21 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
-def _is_octets(value: Any) -> bool:
+def _is_bytes(value: Any) -> bool:
     return isinstance(value, bytes)
 
 
-def _passes(value: Any, operation: str, values: tuple[Any, ...]) -> bool:
+def _comparison_holds(value: Any, operation: str, values: tuple[Any, ...]) -> bool:
     match operation:
         case "eq" | "in":
-            return any(same(value, other) for other in values)
+            return any(values_equal(value, other) for other in values)
         case "prefix":
-            return ordered_together(value, *values) and isinstance(value, str | bytes) and value.startswith(values[0])
+            return are_comparable(value, *values) and isinstance(value, str | bytes) and value.startswith(values[0])
         case "contains" if isinstance(value, list | frozenset):
-            return any(same(part, values[0]) for part in value)
+            return any(values_equal(part, values[0]) for part in value)
         case "contains":
             return isinstance(value, str) and isinstance(values[0], str) and values[0] in value
-    if not ordered_together(value, *values):
+    if not are_comparable(value, *values):
         return False
     match operation:
         case "lt":
@@ -82,4 +85,4 @@ def _passes(value: Any, operation: str, values: tuple[Any, ...]) -> bool:
             return bool(value >= values[0])
         case "between":
             return bool(values[0] <= value <= values[1])
-    raise ValueError(f"There is no comparison {operation!r}.")
+    raise ValueError(f"Unknown comparison {operation!r}.")

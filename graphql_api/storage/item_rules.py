@@ -1,4 +1,4 @@
-"""Records as every engine keeps and compares them: at most 400 KB, numbers of 38 digits, equality by value."""
+"""Rules that every engine applies to records: size, numbers, and equality of values."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -14,11 +14,11 @@ MAX_DEPTH = 32
 MIN_EXPONENT, MAX_EXPONENT = -130, 125
 
 _MAX_NUMBER_BITS = 420
-"""enough for 10 to the power of 126: a longer int is beyond the range, whatever its digits"""
+"""enough for 10 to the power of 126; an int with more bits is out of range whatever its digits"""
 
 
 def number_problem(value: int | Decimal) -> str | None:
-    """Why a number cannot be stored exactly, or None."""
+    """Return why a number cannot be stored exactly, or None if it can."""
     if isinstance(value, int):
         if -(10**MAX_DIGITS) < value < 10**MAX_DIGITS:
             return None
@@ -26,28 +26,28 @@ def number_problem(value: int | Decimal) -> str | None:
             return "is beyond 9.99E+125"
         value = Decimal(value)
     if not value.is_finite():
-        return "is no finite number"
+        return "is not a finite number"
     if not value:
         return None
     if not MIN_EXPONENT <= value.adjusted() <= MAX_EXPONENT:
-        return "lies outside of 1E-130 to 9.99E+125"
+        return "is outside 1E-130 to 9.99E+125"
     digits = len(significant_digits(value))
-    return f"has {digits} digits, at most {MAX_DIGITS} can be kept" if digits > MAX_DIGITS else None
+    return f"has {digits} digits, at most {MAX_DIGITS} can be stored" if digits > MAX_DIGITS else None
 
 
-def refuse_large(item: Item, name: str = "A record") -> None:
-    """Refuses a record that is larger than any engine keeps."""
+def check_record_size(item: Item, name: str = "A record") -> None:
+    """Refuse a record that exceeds the size limit."""
     size = record_size(item)
     if size > MAX_RECORD_BYTES:
         raise ItemTooLarge(f"{name} has {size:,} bytes, at most {MAX_RECORD_BYTES:,} are allowed. Make it smaller.")
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two attribute values are equal as an engine compares them: 1 is 1.0 but never true."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(part, other[name]) for name, part in one.items())
-    return bool(one == other)
+def values_equal(left: Any, right: Any) -> bool:
+    """Return whether an engine considers two attribute values equal: 1 equals 1.0, but never true."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(values_equal, left, right))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(values_equal(part, right[name]) for name, part in left.items())
+    return bool(left == right)

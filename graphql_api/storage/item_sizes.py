@@ -1,26 +1,26 @@
-"""How many bytes a record has, as DynamoDB counts them: names and values, not how they happen to be written down."""
+"""Sizes of records as DynamoDB counts them: names and values, independent of their serialization."""
 
 from collections.abc import Mapping
 from decimal import Decimal
 
 from graphql_api.storage.values import AttributeValue, Item
 
-READ_BYTES = 4096
-"""of a read unit"""
+READ_UNIT_BYTES = 4096
+"""bytes per read unit"""
 
 
 def record_size(item: Item) -> int:
-    """The bytes of a record: what its limit of 400 KB and its capacity units are counted by."""
+    """Return the size of a record in bytes, which the 400 KB limit and capacity units refer to."""
     return sum(attribute_size(name, value) for name, value in item.items())
 
 
 def attribute_size(name: str, value: AttributeValue) -> int:
-    """The bytes of one attribute, its name included."""
+    """Return the size of an attribute in bytes, including its name."""
     return len(name.encode()) + value_size(value)
 
 
 def value_size(value: AttributeValue) -> int:
-    """The bytes of a value: three for a list or map and one for each of its parts, on top of what these have."""
+    """Return the size of a value in bytes. A list or map adds three bytes, and one byte per element."""
     match value:
         case None | bool():
             return 1
@@ -39,15 +39,15 @@ def value_size(value: AttributeValue) -> int:
 
 
 def read_units(size: int, *, consistent: bool = False) -> float:
-    """The capacity units of reading so many bytes at once: half a unit for each 4 KB that is begun, never none."""
-    begun = max(1, -(-size // READ_BYTES))
-    return float(begun) if consistent else begun / 2
+    """Return the read units for a read of `size` bytes: half a unit per started 4 KB, at least half a unit."""
+    blocks = max(1, -(-size // READ_UNIT_BYTES))
+    return float(blocks) if consistent else blocks / 2
 
 
 def _number_size(number: Decimal) -> int:
-    """One byte, one for a minus, and one for each pair of digits, where pairs begin at the decimal point.
+    """Return one byte, one for a minus sign, and one per pair of digits, where pairs align with the decimal point.
 
-    This is what DynamoDB Local charges, to the byte; AWS writes of "approximately" a byte for two significant digits.
+    DynamoDB Local charges exactly this. The documentation of DynamoDB only states that it is approximate.
     """
     if not number:
         return 1
@@ -57,5 +57,5 @@ def _number_size(number: Decimal) -> int:
 
 
 def significant_digits(number: Decimal) -> str:
-    """The digits of a number without zeros at either end."""
+    """Return the digits of a number without leading and trailing zeros."""
     return "".join(map(str, number.as_tuple().digits)).strip("0")

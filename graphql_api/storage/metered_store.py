@@ -1,4 +1,4 @@
-"""A store that tells of each call what it took; what it answers is the inner store's."""
+"""A store wrapper that measures each call."""
 
 import time
 from asyncio import CancelledError
@@ -13,50 +13,53 @@ from graphql_api.storage.values import (
     Item,
     Key,
     RangeRead,
-    ReadAnswer,
+    ReadResult,
     RowPage,
     ScanPage,
     TableDefinition,
-    TogetherWrite,
+    TransactionWrite,
     Write,
 )
 
 CANCELLED = "CANCELLED"
-"""the outcome of a call whose caller went away"""
+"""failure of a call that its caller cancelled"""
 UNFORESEEN = "UNFORESEEN"
-"""the outcome of a call that ended in a mistake of ours"""
+"""failure of a call that raised an unexpected exception"""
 
 
 @dataclass(slots=True)
 class StoreCall:
-    """One call of the port, after its end."""
+    """A completed call of the storage port."""
 
     name: str
-    """the method: `read_ranges`"""
+    """the method name, such as `read_ranges`"""
     parts: int = 1
-    """reads, keys or writes that it carries"""
+    """number of reads, keys or writes"""
     began: int = field(default_factory=time.time_ns)
-    """nanoseconds since 1970"""
+    """start time, in nanoseconds since 1970"""
     seconds: float = 0.0
     records_read: int = 0
     failure: str | None = None
-    """code of its error, or of the first one among its answers"""
+    """code of the error, or of the first error in the results"""
 
 
 class MeteredStore:
-    """Passes every call on, measures it, and adds it to the tally of the request unless another one does that."""
+    """Forward every call to the inner store and report its measurements to `on_call`.
 
-    def __init__(self, inner: Store, told: Callable[[StoreCall], None], *, tallies: bool = True) -> None:
+    With `counts_calls`, the call also counts in the statistics of the current request.
+    """
+
+    def __init__(self, inner: Store, on_call: Callable[[StoreCall], None], *, counts_calls: bool = True) -> None:
         self.inner = inner
-        self._told = told
-        self._tallies = tallies
+        self._on_call = on_call
+        self._counts_calls = counts_calls
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         with self._measured("read_ranges", len(reads)) as call:
-            answers = await self.inner.read_ranges(reads, want)
-            call.records_read = sum(answer.records_read for answer in answers if isinstance(answer, RowPage))
-            call.failure = _first_failure(answers)
-        return answers
+            results = await self.inner.read_ranges(reads, want)
+            call.records_read = sum(result.records_read for result in results if isinstance(result, RowPage))
+            call.failure = _first_failure(results)
+        return results
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         with self._measured("get_many", len(keys)) as call:
@@ -70,7 +73,7 @@ class MeteredStore:
             call.failure = _first_failure(outcomes)
         return outcomes
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         with self._measured("write_together", len(writes)):
             await self.inner.write_together(writes, token)
 
@@ -108,10 +111,10 @@ class MeteredStore:
             raise
         finally:
             call.seconds = time.perf_counter() - started
-            if self._tallies:
+            if self._counts_calls:
                 count_store_call(call.records_read)
-            self._told(call)
+            self._on_call(call)
 
 
-def _first_failure(answers: Sequence[object]) -> str | None:
-    return next((answer.code for answer in answers if isinstance(answer, StoreError)), None)
+def _first_failure(results: Sequence[object]) -> str | None:
+    return next((result.code for result in results if isinstance(result, StoreError)), None)

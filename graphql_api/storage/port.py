@@ -1,14 +1,15 @@
 """The port that every engine implements.
 
-An engine promises AWS's strict side (docs/engines.md; `tests/store_contract/` is this promise as tests):
+Every engine enforces the limits of DynamoDB (docs/engines.md). `tests/store_contract/` specifies the contract:
 
-- text orders by UTF-8 bytes, numbers by value; among equal (hash key, range value) of an index the order is the
-  engine's own, but the same on every read, and exactly reversed by `descending`;
-- key attributes are never empty; hash keys hold at most 2,048 bytes, range values 1,024, records 400 KB, numbers
-  38 digits;
-- an index holds a record exactly if both of its attributes are there; a wrong type is refused at the write;
-- reads of an index may lag behind writes; reads of the table by `get_many(consistent=True)` never do;
-- a write that returned is durable. `write` treats each write alone, `write_together` all or none.
+- Text is ordered by its UTF-8 bytes, numbers by value. The order of index rows with equal hash key and range value is
+  engine-specific, but stable; `descending` reverses it exactly.
+- Key attributes are never empty. Hash keys have at most 2,048 bytes, range values 1,024, records 400 KB, and numbers 38
+  digits.
+- An index contains a record if and only if the record has both index attributes. A write with an attribute of the wrong
+  type is refused.
+- Index reads are eventually consistent. `get_many(consistent=True)` returns every acknowledged write.
+- A write that returned is durable. `write` applies each write independently; `write_together` is atomic.
 """
 
 from collections.abc import Sequence
@@ -19,54 +20,54 @@ from graphql_api.storage.values import (
     Item,
     Key,
     RangeRead,
-    ReadAnswer,
+    ReadResult,
     ScanPage,
     TableDefinition,
-    TogetherWrite,
+    TransactionWrite,
     Write,
 )
 
 
 class Store(Protocol):
-    """An engine behind ShardQL; methods raise `StoreError` and nothing else."""
+    """A storage engine. Methods raise only `StoreError`."""
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
-        """Answers several reads of one index at once, in their order.
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        """Read ranges of several hash keys of one index. Results are in the order of `reads`.
 
-        `want` is how many rows the caller can use at all: an engine that orders all shards at once may stop there, and
-        then gives every read the same `scanned_to`; another one gives each read up to its own `limit`. Rows that a
-        filter leaves out count in both, so that a call never looks at more than it was asked to.
+        `want` is the number of rows that the caller can use in total. An engine that merges all shards may stop after
+        `want` rows and then returns the same `scanned_to` for every read. Other engines return up to `limit` rows for
+        each read. Rows that the filter excludes count toward both limits, which bounds the work of a call.
         """
         ...
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        """The records at these keys, in their order; None where there is none."""
+        """Read records by key, in the order of `keys`. A missing record is None."""
         ...
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
-        """Applies each write by itself, in their order per key; tells for each whether it failed."""
+        """Apply each write independently, in order per key. Return the error or None of each write."""
         ...
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
-        """Applies all writes or none (at most 100, never one key twice); the same token again changes nothing more.
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        """Apply all writes atomically: at most 100, one per key. Repeating a token has no further effect.
 
-        `ConditionFailed`, `Conflict` and `Throttled` are certain: nothing was written. After any other retryable error
-        that is not the same writes under the same token find out, for ten minutes.
+        After `ConditionFailed`, `Conflict` and `Throttled`, nothing was written. After any other retryable error the
+        outcome is unknown. Repeating the same writes with the same token within ten minutes resolves it.
         """
         ...
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
-        """A part of the whole table, for upkeep only; never used to answer a search."""
+        """Read one page of a segment of the table. For maintenance only; searches never scan."""
         ...
 
     async def describe(self) -> TableDefinition | None:
-        """The table as it stands, or None where there is none."""
+        """Return the definition of the existing table, or None if there is no table."""
         ...
 
     async def ensure_table(self, definition: TableDefinition) -> None:
-        """Creates the table, or adds the indexes that are missing and fills them from the records."""
+        """Create the table, or add missing indexes and backfill them from the stored records."""
         ...
 
     async def close(self) -> None:
-        """Finishes what was accepted and lets go of everything."""
+        """Complete accepted requests and release all resources."""
         ...

@@ -1,4 +1,4 @@
-"""What goes into a store and what comes out of it: frozen values that every engine shares."""
+"""Frozen values that the storage port takes and returns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ AttributeValue = Any
 """str, int, Decimal, bytes, bool, None, list, dict with text keys, or a non-empty frozenset of str, numbers, bytes"""
 
 Item = Mapping[str, AttributeValue]
-"""A record as it is stored: attribute name to value, key attributes included."""
+"""A stored record: attribute names and values, including the key attributes."""
 
 
 class Key(NamedTuple):
-    """Where a record lives in the table."""
+    """The primary key of a record in the table."""
 
     hash: str
     range: str
 
 
 class Position(NamedTuple):
-    """A place in the order of an answer: by range value, then by the shard's ordinal, at the record with this key."""
+    """A position in an ordered result: range value, then shard ordinal, at the record with this key."""
 
     value: RangeValue
     ordinal: int
@@ -34,7 +34,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StartKey:
-    """A row that was read before: a read goes on strictly behind it, also when it is gone by now."""
+    """An exclusive start key: the read continues after this row, even if the row no longer exists."""
 
     value: RangeValue
     key: Key
@@ -42,25 +42,25 @@ class StartKey:
 
 @dataclass(frozen=True, slots=True)
 class AttributeTest:
-    """A comparison of one attribute: eq, in, lt, le, gt, ge, between, prefix or contains (see `filter_evaluation`)."""
+    """A comparison of one attribute: eq, in, lt, le, gt, ge, between, prefix or contains. See `filter_evaluation`."""
 
     attribute: str
     operation: str
     values: tuple[AttributeValue, ...]
     or_missing: bool
-    """holds too where the attribute is not there"""
+    """true also for a record without the attribute"""
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Everything must hold."""
+    """A conjunction of filters."""
 
     parts: "tuple[StoreFilter, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Something must hold."""
+    """A disjunction of filters."""
 
     parts: "tuple[StoreFilter, ...]"
 
@@ -70,10 +70,10 @@ StoreFilter = AttributeTest | AllOf | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class RangeRead:
-    """One closed look at one hash key: rows of `range` in order, at most about `limit` of them.
+    """A read of one range of one hash key, in order, that examines about `limit` rows at most.
 
-    Rows that a filter leaves out count too, in `limit` as in `records_read`: both say how much is looked at. `ordinal`
-    places the shard among equal range values; within one call it is unique and grows with the shard's text.
+    `limit` and `RowPage.records_read` also count the rows that the filter excludes. `ordinal` orders rows of different
+    shards that have equal range values. It is unique within a call and ascends with the text of the shard.
     """
 
     index: str | None
@@ -84,15 +84,15 @@ class RangeRead:
     descending: bool = False
     start: StartKey | None = None
     consistent: bool = False
-    """sees every acknowledged write; of the table only, an index may lag"""
+    """return every acknowledged write; only for reads of the table, as index reads are eventually consistent"""
     filter: StoreFilter | None = None
-    """rows for which it does not hold may be left out: an engine tests what it can, the caller tests everything"""
+    """the engine may omit rows that do not match: it tests what it supports, and the caller tests everything"""
     attributes: frozenset[str] | None = None
-    """rows need no others besides their keys, and may lack them; None: all that the index carries"""
+    """attributes needed besides the keys, others may be missing; None: all attributes that the index projects"""
 
 
 class Row:
-    """One entry of a page. The record itself stays as the engine gave it until somebody asks for `item`."""
+    """A row of a page. The record is decoded on first access to `item`."""
 
     __slots__ = ("_body", "_decode", "_item", "key", "ordinal", "value")
 
@@ -117,10 +117,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """What a read found. Nothing of its range up to and including `scanned_to` is missing; None: the range is done.
+    """The rows of a read. They are complete up to and including `scanned_to`; None means the end of the range.
 
-    An answer makes progress: rows, or a `scanned_to` within the range, or None. More may seem to be behind `scanned_to`
-    although nothing is. `records_read` is what the engine had to look at.
+    Every page makes progress: it has rows, or a `scanned_to` within the range, or None. A page may have a `scanned_to`
+    although no further rows exist. `records_read` is the number of rows that the engine examined.
     """
 
     rows: Sequence[Row]
@@ -128,8 +128,8 @@ class RowPage:
     records_read: int
 
 
-ReadAnswer = RowPage | StoreError
-"""Each read answers for itself: a shard that fails does not take the others with it."""
+ReadResult = RowPage | StoreError
+"""The result of one read. A failing shard does not fail the other reads of the call."""
 
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -137,22 +137,22 @@ ReadAnswer = RowPage | StoreError
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What must hold for a write to happen: no record there, or one with these values and without those attributes.
+    """The condition of a write: no record exists, or a record exists that has these values and lacks those attributes.
 
-    With nothing said it is any record.
+    Without arguments, any existing record satisfies it.
     """
 
     absent: bool = False
-    """nothing stands there; excludes the other two"""
+    """no record exists at the key; excludes the other two fields"""
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
-    """a record stands there, and has these"""
+    """a record exists and has these values"""
     without: tuple[str, ...] = ()
-    """a record stands there, and has none of these, not even as null"""
+    """a record exists and has none of these attributes, not even as null"""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Writes a whole record, replacing what is at its key."""
+    """Write a record, replacing the record at its key."""
 
     item: Item
     expect: Expect | None = None
@@ -160,7 +160,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Removes the record at a key, if there is one."""
+    """Delete the record at a key, if it exists."""
 
     key: Key
     expect: Expect | None = None
@@ -168,7 +168,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Writes nothing: the transaction that it belongs to happens only if it holds."""
+    """Write nothing; the transaction succeeds only if the condition holds."""
 
     key: Key
     expect: Expect
@@ -176,13 +176,13 @@ class Check:
 
 Write = Put | Delete
 
-TogetherWrite = Write | Check
-"""what a transaction is made of"""
+TransactionWrite = Write | Check
+"""one element of a transaction"""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPage:
-    """Some records of the whole table, and where to go on; `after` is None at the end."""
+    """A page of a table scan. `after` is the start key of the next page, or None at the end."""
 
     items: Sequence[Item]
     after: Key | None
@@ -191,12 +191,12 @@ class ScanPage:
 # --- the table -------------------------------------------------------------------------------------------------
 
 Projection = Literal["ALL", "KEYS_ONLY"] | tuple[str, ...]
-"""What an index carries: everything, only keys, or keys and these attributes."""
+"""Which attributes an index projects: all of them, only the keys, or the keys and these attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """A physical index: it holds every record that has both of its attributes with the right type."""
+    """A physical index. It contains every record that has both index attributes."""
 
     name: str
     hash_attribute: str
@@ -207,19 +207,19 @@ class IndexDefinition:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """The physical table that a catalog needs."""
+    """The definition of a physical table."""
 
     indexes: tuple[IndexDefinition, ...] = ()
     hash_attribute: str = "hashKey"
     range_attribute: str = "rangeKey"
     ttl_attribute: str | None = field(default=None, compare=False)
-    """holds the second from which on the engine may remove a record; one that never removes any does not keep it"""
+    """holds the Unix time from which the engine may delete a record; an engine without expiry ignores it"""
 
 
-def shard_of(hash_key: str) -> tuple[str, str]:
-    """Splits a hash key into what all shards of a search share, and the shard: `user!03|x#1` → (`user!|x#1`, `03`).
+def split_hash_key(hash_key: str) -> tuple[str, str]:
+    """Split a hash key into the part that all shards share and the shard: `user!03|x#1` → (`user!|x#1`, `03`).
 
-    The shard stands behind the first `!`; every `!` of a value is escaped (docs/key-format.md).
+    The shard follows the first `!`. Every `!` inside a value is escaped (docs/key-format.md).
     """
     head, mark, rest = hash_key.partition("!")
     shard, bar, values = rest.partition("|")

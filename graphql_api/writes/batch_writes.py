@@ -1,4 +1,4 @@
-"""Puts records in bulk, and carries out commands one by one."""
+"""Put records in bulk, and execute several commands, each independently of the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -11,18 +11,18 @@ from graphql_api.model import Entity, EntitySpec
 from graphql_api.storage import Delete, Item, Put, Store
 from graphql_api.writes.commands import Command, Create, Replace
 from graphql_api.writes.constraints.counters import raise_counters
-from graphql_api.writes.executor import carry_out
-from graphql_api.writes.history.creation_value import creation_changes
-from graphql_api.writes.history.history_batches import put_entries
-from graphql_api.writes.item_keys import item_of, key_of, keys_of
+from graphql_api.writes.executor import execute_command
+from graphql_api.writes.history.creation_value import find_creation_changes
+from graphql_api.writes.history.history_batches import put_history_entries
+from graphql_api.writes.item_keys import item_key, possible_keys, to_item
 from graphql_api.writes.optimistic_concurrency import new_write_id
-from graphql_api.writes.record_builder import given_values, renewed
-from graphql_api.writes.write_coalescer import Together
+from graphql_api.writes.record_builder import record_values, with_update_time
+from graphql_api.writes.write_coalescer import WriteCoalescer
 
 T = TypeVar("T")
 
-AT_ONCE = 100
-"""records that are written by a transaction each; a few are sent for all of them (`together`)"""
+MAX_CONCURRENT_TRANSACTIONS = 100
+"""of one batch; the write coalescer sends several of them as one"""
 
 
 async def put_records(
@@ -34,116 +34,118 @@ async def put_records(
     clock: Clock,
     restoring: bool = False,
 ) -> list[ShardQLError | None]:
-    """Writes each record in place of what is at its key, and tells for each whether it failed.
+    """Create or replace each record. Return the error of each record, or None.
 
-    Of several records with one key the last one counts. `restoring`: they come out of another table, current records
-    may be among them, and what a server has set there stays.
+    Of several records with one key the last one is written. `restoring`: the records were exported from another table,
+    may include current records, and keep the values that a server has set there.
     """
     if entity.current is not None:
-        return await put_entries(store, entity, records, tenant, clock=clock, restoring=restoring)
+        return await put_history_entries(store, entity, records, tenant, clock=clock, restoring=restoring)
     if entity.is_constrained:
-        return await _put_each(store, entity, records, tenant, clock=clock, restoring=restoring)
+        return await _put_constrained(store, entity, records, tenant, clock=clock, restoring=restoring)
     now = clock()
     results: list[ShardQLError | None] = [None] * len(records)
     items: dict[int, Item] = {}
-    for at, record in enumerate(records):
+    for position, record in enumerate(records):
         try:
-            written_as = record if restoring else renewed(entity, record, now)
-            items[at] = item_of(entity, written_as, tenant, new_write_id())
+            new_record = record if restoring else with_update_time(entity, record, now)
+            items[position] = to_item(entity, new_record, tenant, new_write_id())
         except ShardQLError as problem:
-            results[at] = problem
+            results[position] = problem
     if len(entity.space.generations) > 1:
-        for at, changed in (await creation_changes(store, entity, records, items, tenant, now)).items():
-            results[at] = changed
-            del items[at]
-    last = {key_of(item): at for at, item in items.items()}
-    written = [at for at, item in items.items() if last[key_of(item)] == at]
+        changes = await find_creation_changes(store, entity, records, items, tenant, now)
+        for position, change in changes.items():
+            results[position] = change
+            del items[position]
+    last_position = {item_key(item): position for position, item in items.items()}
+    written = [position for position, item in items.items() if last_position[item_key(item)] == position]
     if written:
-        answers = await store.write([Put(items[at]) for at in written])
-        outcome = dict(zip(written, answers, strict=True))
-        for at, item in items.items():
-            results[at] = outcome[last[key_of(item)]]
+        outcomes = await store.write([Put(items[position]) for position in written])
+        outcome_at = dict(zip(written, outcomes, strict=True))
+        for position, item in items.items():
+            results[position] = outcome_at[last_position[item_key(item)]]
     return results
 
 
-async def _put_each(
+async def _put_constrained(
     store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None, *, clock: Clock, restoring: bool
 ) -> list[ShardQLError | None]:
-    """Writes each record by a transaction of its own, which looks at what it depends on."""
+    """Put each record in a transaction of its own, with its constraint items."""
 
     async def put(record: Entity) -> Entity | None:
-        command = Replace(entity, given_values(entity, record))
-        return await carry_out(together, command, tenant, clock=clock, restoring=restoring)
+        command = Replace(entity, record_values(entity, record))
+        return await execute_command(coalescer, command, tenant, clock=clock, restoring=restoring)
 
     if len(records) > 1:
-        with suppress(ShardQLError):  # Who is concerned by it is told so by the write of the record.
-            await raise_counters(store, entity, [one for one in records if isinstance(one, entity.model)], tenant)
-    keys = [_key_in(entity, vars(record)) if isinstance(record, entity.model) else None for record in records]
-    async with Together(store) as together:
-        answers = await in_turns(put, records, keys)
-    return [answer if isinstance(answer, ShardQLError) else None for answer in answers]
+        with suppress(ShardQLError):  # The write of an affected record reports the error.
+            valid = [record for record in records if isinstance(record, entity.model)]
+            await raise_counters(store, entity, valid, tenant)
+    keys = [_id_in(entity, vars(record)) if isinstance(record, entity.model) else None for record in records]
+    async with WriteCoalescer(store) as coalescer:
+        results = await run_grouped_by_key(put, records, keys)
+    return [result if isinstance(result, ShardQLError) else None for result in results]
 
 
 async def apply_each(
-    carry: Callable[[Command], Awaitable[Entity | None]], commands: Sequence[Command]
+    execute: Callable[[Command], Awaitable[Entity | None]], commands: Sequence[Command]
 ) -> list[Entity | ShardQLError | None]:
-    """What becomes of each command; those of one record are carried out in their order, others at the same time."""
-    return await in_turns(carry, commands, [_named_by(command) for command in commands])
+    """Execute commands concurrently, but those of one record in order. Return their results in input order."""
+    return await run_grouped_by_key(execute, commands, [_target_of(command) for command in commands])
 
 
-async def in_turns(
-    do: Callable[[T], Awaitable[Entity | None]], each: Sequence[T], keys: Sequence[Hashable]
+async def run_grouped_by_key(
+    run: Callable[[T], Awaitable[Entity | None]], items: Sequence[T], keys: Sequence[Hashable]
 ) -> list[Entity | ShardQLError | None]:
-    """What each comes to: those with one key one after the other, others at the same time; None is no key.
+    """Run items concurrently, but sequentially per key. Return results in input order. None means no key.
 
-    Where one fails for the moment, those behind it are left for later as well: it comes again, and then before them.
+    After a retryable error the remaining items with the same key are skipped with that error, so that a retry keeps
+    their order.
     """
-    answers: list[Entity | ShardQLError | None] = [None] * len(each)
-    lines: dict[Hashable, list[int]] = {}
-    for at, key in enumerate(keys):
-        lines.setdefault((at,) if key is None else key, []).append(at)
-    room = asyncio.Semaphore(AT_ONCE)
+    results: list[Entity | ShardQLError | None] = [None] * len(items)
+    groups: dict[Hashable, list[int]] = {}
+    for position, key in enumerate(keys):
+        groups.setdefault((position,) if key is None else key, []).append(position)
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_TRANSACTIONS)
 
-    async def go(line: Sequence[int]) -> None:
-        late: ShardQLError | None = None
-        async with room:
-            for at in line:
+    async def run_group(positions: Sequence[int]) -> None:
+        failure: ShardQLError | None = None
+        async with semaphore:
+            for position in positions:
                 try:
-                    answers[at] = _left_for_later(late) if late is not None else await do(each[at])
+                    results[position] = await run(items[position]) if failure is None else _skipped_after(failure)
                 except ShardQLError as problem:
-                    answers[at] = problem
-                    late = problem if problem.retryable else None
+                    results[position] = problem
+                    failure = problem if problem.retryable else None
 
-    async with asyncio.TaskGroup() as group:
-        for line in lines.values():
-            group.create_task(go(line))
-    return answers
-
-
-def _left_for_later(problem: ShardQLError) -> ShardQLError:
-    """What is told of a write behind one of the same record that failed for the moment."""
-    later = for_one_of_several(problem)
-    later.message = f"It is left for later, since a write of the same record before it has failed: {problem.message}"
-    later.args = (later.message,)
-    return later
+    async with asyncio.TaskGroup() as tasks:
+        for positions in groups.values():
+            tasks.create_task(run_group(positions))
+    return results
 
 
-def _named_by(command: Command) -> Hashable:
-    """The record that a command is about, if that is known before it is carried out."""
+def _skipped_after(failure: ShardQLError) -> ShardQLError:
+    """Return the error of a write that was skipped, because an earlier one of the same record failed."""
+    skipped = for_one_of_several(failure)
+    skipped.rephrase("Skipped, because an earlier write of the same record failed: {problem}")
+    return skipped
+
+
+def _target_of(command: Command) -> Hashable:
+    """Return a key for the record that a command writes; None if its id is not known before the execution."""
     entity = command.entity
     if isinstance(command, Create | Replace):
-        return _key_in(entity, command.values)
+        return _id_in(entity, command.values)
     return (entity.name, *map(str, command.key[: len(entity.ids)]))
 
 
-def _key_in(entity: EntitySpec, values: Any) -> Hashable:
-    ids = [values.get(part.name) for part in entity.ids]
-    return None if None in ids else (entity.name, *map(str, ids))
+def _id_in(entity: EntitySpec, values: Any) -> Hashable:
+    id_values = [values.get(part.name) for part in entity.ids]
+    return None if None in id_values else (entity.name, *map(str, id_values))
 
 
-async def delete_unbound(store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> None:
-    """Removes the record with these values of its primary key, which nothing else depends on, if there is one."""
-    problems = await store.write([Delete(key) for key in keys_of(entity, values, tenant)])
+async def delete_unconstrained(store: Store, entity: EntitySpec, values: Sequence[Any], tenant: str | None) -> None:
+    """Delete the record with these values of its primary key, if it exists. No other item may depend on it."""
+    problems = await store.write([Delete(key) for key in possible_keys(entity, values, tenant)])
     for problem in problems:
         if problem is not None:
             raise problem

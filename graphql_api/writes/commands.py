@@ -1,4 +1,4 @@
-"""The writes of records as they are asked for: frozen values, which `writes` carries out."""
+"""Commands: frozen descriptions of one write each, which the executor executes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,24 +6,27 @@ from typing import Any
 
 from graphql_api.model import Entity, EntitySpec
 
-Guard = Callable[[Entity | None, Entity | None], Awaitable[None]]
-"""is shown the old record and the new one, and raises `Forbidden` before anything is written"""
+WriteGuard = Callable[[Entity | None, Entity | None], Awaitable[None]]
+"""receives the old and the new record, and raises `Forbidden` before anything is written"""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Writes a record where there is none; what the server sets need not be given."""
+    """Create a record that does not exist. Values that the server sets are optional."""
 
     entity: EntitySpec
     values: Mapping[str, Any]
     """by Python name"""
     idempotency_key: str | None = None
-    allow: Guard | None = None
+    allow: WriteGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Changes a record: what is not given stays, null clears. Under a new sub id the last entry goes on as another."""
+    """Change an existing record: omitted properties keep their values, null clears.
+
+    Under a new sub id, create a new entry from the last entry of the history.
+    """
 
     entity: EntitySpec
     key: Sequence[Any]
@@ -32,46 +35,46 @@ class Update:
     """by Python name"""
     expected_version: Any = None
     idempotency_key: str | None = None
-    allow: Guard | None = None
+    allow: WriteGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Writes a whole record, in place of the one with its key if there is one."""
+    """Create the record, or replace it entirely."""
 
     entity: EntitySpec
     values: Mapping[str, Any]
     """by Python name"""
     expected_version: Any = None
     idempotency_key: str | None = None
-    allow: Guard | None = None
+    allow: WriteGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Removes a record, if there is one."""
+    """Delete the record if it exists."""
 
     entity: EntitySpec
     key: Sequence[Any]
     """the values of the whole primary key"""
     expected_version: Any = None
     idempotency_key: str | None = None
-    allow: Guard | None = None
+    allow: WriteGuard | None = None
 
 
 Command = Create | Update | Replace | Remove
 
 
-def may_repeat(command: Command) -> bool:
-    """Whether the same command, carried out twice, comes to what it comes to once.
+def is_idempotent(command: Command) -> bool:
+    """Return whether executing the command twice has the same result as executing it once.
 
-    Under an idempotency key every one does. Without it a record is created twice, or its own creation is in the way of
-    the second one, and what expects a version finds that of its own first time.
+    Every command with an idempotency key is idempotent. Without a key, a second create finds the first record, or adds
+    another one. A second write with an expected version finds the new version of the first write.
     """
     if command.idempotency_key is not None or isinstance(command, Remove):
         return True
     if isinstance(command, Create) or command.expected_version is not None:
         return False
     return isinstance(command, Update) or all(
-        command.values.get(part.name) is not None for part in command.entity.primary
+        command.values.get(part.name) is not None for part in command.entity.primary_key
     )

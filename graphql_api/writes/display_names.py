@@ -1,31 +1,36 @@
-"""Records and values as errors speak of them: as they are written outside, whatever they are in Python."""
+"""Records, properties and values as error messages show them: formatted as clients write them."""
 
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from graphql_api.codecs import shown
-from graphql_api.errors import InvalidValue
+from graphql_api.codecs import short_repr
+from graphql_api.errors import InvalidValue, PropertyName
 from graphql_api.model import EntitySpec, PropertySpec
 
 
 def record_name(entity: EntitySpec, values: Sequence[Any]) -> str:
-    """A record by the values of its key, or the history of an id: `Line o-1/2026-01-31`."""
-    texts = (_text(part, value) for part, value in zip(entity.primary, values, strict=False))
+    """Return the name of a record by its primary key, or of a history by its id: `Line o-1/2026-01-31`."""
+    texts = (_format(part, value) for part, value in zip(entity.primary_key, values, strict=False))
     return f"{entity.type_name} {'/'.join(texts)}".strip()
 
 
-def value_told(part: PropertySpec, value: Any) -> str:
-    """A value of a property; a text stands between quotes."""
+def property_name(entity: EntitySpec, part: PropertySpec) -> PropertyName:
+    """Return a reference to a property with its entity: `Line.order_id`."""
+    return PropertyName(part.name, entity.type_name)
+
+
+def format_value(part: PropertySpec, value: Any) -> str:
+    """Return a value of a property, with quotes around texts."""
     if value is None:
         return "null"
     if isinstance(value, Enum):
         return value.name
-    return shown(value) if isinstance(value, str) else _text(part, value)
+    return short_repr(value) if isinstance(value, str) else _format(part, value)
 
 
-def _text(part: PropertySpec, value: Any) -> str:
+def _format(part: PropertySpec, value: Any) -> str:
     try:
         return part.column.codec.format(value)
-    except InvalidValue:  # That it is of another type is told by whoever looks at it.
+    except InvalidValue:  # The value has another type, which another check reports.
         return str(value)

@@ -1,4 +1,4 @@
-"""Carries out the write of one record: reads what it depends on, and writes on the condition that all of it stands."""
+"""Execute commands: read a snapshot, and write on the condition that it is unchanged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,30 +9,36 @@ from graphql_api.errors import (
     AlreadyExists,
     InvalidRecord,
     ItemTooLarge,
+    PropertyName,
     RecordNotFound,
     ShardQLError,
     StoreUnavailable,
 )
-from graphql_api.model import Entity, EntitySpec, from_item, living, value_of
-from graphql_api.storage import Delete, Item, Key, Put, Store, TogetherWrite, refuse_large
-from graphql_api.writes.commands import Command, Create, Remove, Replace, Update, may_repeat
-from graphql_api.writes.constraints.constraint_writes import binding_writes, parents_of
-from graphql_api.writes.constraints.counters import give_numbers, needs_numbers, put_numbers
-from graphql_api.writes.constraints.delete_intent import close, refuse_named, reopen
+from graphql_api.model import Entity, EntitySpec, decode_record, value_of
+from graphql_api.storage import Item, Key, Put, Store, TransactionWrite, check_record_size
+from graphql_api.writes.commands import Command, Create, Remove, Replace, Update, is_idempotent
+from graphql_api.writes.constraints.constraint_writes import build_constraint_writes, read_parents
+from graphql_api.writes.constraints.counters import assign_numbers, needs_numbers, set_missing_numbers
+from graphql_api.writes.constraints.delete_intent import check_unreferenced, place_delete_intent, remove_delete_intent
 from graphql_api.writes.display_names import record_name
-from graphql_api.writes.history.creation_value import creation_changed, history_home
-from graphql_api.writes.history.current_record import current_after, current_writes, moved
-from graphql_api.writes.history.history_head import Head, last_entry, read_head
-from graphql_api.writes.idempotency import Once, once
-from graphql_api.writes.item_keys import current_item, item_of, key_of, keys_of
-from graphql_api.writes.optimistic_concurrency import in_some_tries, new_write_id, touched, unchanged
-from graphql_api.writes.preconditions import check_command, check_created, check_immutable, check_version
-from graphql_api.writes.record_builder import draft, given_values, validated
-from graphql_api.writes.snapshot import Reading, in_place
-from graphql_api.writes.transactions import commit
+from graphql_api.writes.history.creation_value import omits_creation_value, with_creation_value_of
+from graphql_api.writes.idempotency import IdempotencyGuard, idempotency_guard
+from graphql_api.writes.item_keys import item_key, possible_keys
+from graphql_api.writes.optimistic_concurrency import retry_on_conflict
+from graphql_api.writes.preconditions import (
+    check_command,
+    check_creation_unchanged,
+    check_immutable,
+    check_update_keeps_creation,
+    check_version,
+)
+from graphql_api.writes.record_builder import build_record
+from graphql_api.writes.record_writes import plan_record_deletion, plan_record_writes
+from graphql_api.writes.snapshot import Snapshot, read_snapshot
+from graphql_api.writes.transactions import commit_transaction
 
 
-async def carry_out(
+async def execute_command(
     store: Store,
     command: Command,
     tenant: str | None,
@@ -42,64 +48,67 @@ async def carry_out(
     ttl_attribute: str | None = None,
     restoring: bool = False,
 ) -> Entity | None:
-    """Does what is asked for; gives back the record as it was written, or the one that was removed.
+    """Execute a command. Return the record as it was written, or the record that was deleted.
 
-    `ttl_attribute`: by which the table's engine removes what has expired. `restoring`: the record comes out of another
-    table, with what a server has set there.
+    `ttl_attribute`: the attribute by which the engine deletes expired items. `restoring`: the record was exported from
+    another table, and keeps the values that a server has set there.
     """
     check_command(command)
-    answers = once(store, command, tenant=tenant, subject=subject, now=clock(), ttl_attribute=ttl_attribute)
-    writing = _Writing(store, command, tenant, clock, answers, restoring)
+    idempotency = idempotency_guard(
+        store, command, tenant=tenant, subject=subject, now=clock(), ttl_attribute=ttl_attribute
+    )
+    execution = _CommandExecution(store, command, tenant, clock, idempotency, restoring)
     try:
-        answer = await in_some_tries(writing.attempt, writing.name)
+        result = await retry_on_conflict(execution.attempt, execution.display_name)
     except ShardQLError as problem:
-        if not isinstance(problem, StoreUnavailable):  # Then nobody knows, and the mark grows old by itself.
-            await writing.reopen()
+        # With an unknown outcome the delete intent stays, and is abandoned after a while.
+        if not isinstance(problem, StoreUnavailable):
+            await execution.withdraw_delete_intent()
         raise
-    await writing.reopen()
-    return answer
+    await execution.withdraw_delete_intent()
+    return result
 
 
 @dataclass(slots=True)
-class _Writing:
-    """One command, until it is carried out."""
+class _CommandExecution:
+    """The execution of one command, over all of its attempts."""
 
     store: Store
     command: Command
     tenant: str | None
     clock: Clock
-    answers: Once | None
+    idempotency: IdempotencyGuard | None
     restoring: bool
-    created: Entity | None = field(default=None, init=False)
-    """what is created: made once, with its id and its numbers, however often it is tried"""
-    numbers: dict[str, int] = field(default_factory=dict, init=False)
-    """those that were taken for the record"""
-    parents: Mapping[Key, Item | None] | None = field(default=None, init=False)
-    """those that the record names, as they were read for the first try"""
-    has_looked: bool = field(default=False, init=False)
-    closed: Item | None = field(default=None, init=False)
-    """the record that is to be removed, with the mark that says so, until it is gone"""
+    new_record: Entity | None = field(default=None, init=False)
+    """of a create: built once, so that every attempt has the same generated id and numbers"""
+    assigned_numbers: dict[str, int] = field(default_factory=dict, init=False)
+    """the numbers that counters assigned to the record"""
+    known_parents: Mapping[Key, Item | None] | None = field(default=None, init=False)
+    """the referenced records, as they were read for the first attempt"""
+    has_read: bool = field(default=False, init=False)
+    intended_delete: Item | None = field(default=None, init=False)
+    """the record with the delete intent of this execution, until it is deleted"""
 
     @property
     def entity(self) -> EntitySpec:
         return self.command.entity
 
     @property
-    def name(self) -> str:
-        """The record as errors speak of it."""
+    def display_name(self) -> str:
+        """Return the name of the record in errors."""
         if isinstance(self.command, Create | Replace):
-            parts = [self.command.values.get(part.name, "") for part in self.entity.primary]
+            values = [self.command.values.get(part.name, "") for part in self.entity.primary_key]
         else:
-            parts = [*self.command.key]
-        return record_name(self.entity, parts)
+            values = [*self.command.key]
+        return record_name(self.entity, values)
 
     async def attempt(self) -> Entity | None:
-        """Carries it out as things stand, unless that was done before under the same idempotency key."""
-        if self.answers is None:
-            return await self._attempt()
-        return await self.answers.attempt(self._attempt)
+        """Execute the command against the current state, or replay the response under its idempotency key."""
+        if self.idempotency is None:
+            return await self._execute()
+        return await self.idempotency.attempt(self._execute)
 
-    async def _attempt(self) -> Entity | None:
+    async def _execute(self) -> Entity | None:
         match self.command:
             case Create():
                 return await self._create(self.command)
@@ -110,274 +119,218 @@ class _Writing:
             case Remove():
                 return await self._remove(self.command)
 
-    # --- what is asked for -------------------------------------------------------------------------------------
+    # --- commands ----------------------------------------------------------------------------------------------
 
     async def _create(self, command: Create) -> Entity:
-        if self.created is None:
-            record = draft(self.entity, command.values, None, self.clock())
-            await self._guard(None, record)
-            await self._number(record)
-            self.created = record
-        record = self.created
-        found = await self._read(self._key_of(record), may_presume=True)
-        if found.living is not None:
+        if self.new_record is None:
+            record = build_record(self.entity, command.values, None, self.clock())
+            await self._check_allowed(None, record)
+            await self._assign_numbers(record)
+            self.new_record = record
+        record = self.new_record
+        key = self._primary_key_values(record)
+        snapshot = await self._read_snapshot(key, may_skip=True)
+        if snapshot.record is not None:
+            remedies = "update it, put it, or create it under another id" if key else "update it or put it"
             raise AlreadyExists(
-                f"{record_name(self.entity, self._key_of(record))} exists already: change it by an update, or put it"
-                f"{', or create one with another id' if self.entity.primary else ''}.",
-                argument=self.entity.primary[0].name if self.entity.primary else None,
+                f"{record_name(self.entity, key)} already exists: {remedies}.",
+                argument=PropertyName(self.entity.primary_key[0].name) if key else None,
             )
-        await self._guard_history(found, record)
-        return await self._written(found, self._begun(found, record))
+        await self._check_allowed_on_history(snapshot, record)
+        return await self._write(snapshot, self._with_history_creation(command, snapshot, record))
 
     async def _update(self, command: Update) -> Entity:
-        found = await self._read(command.key)
-        old = None if found.base is None else from_item(self.entity, found.base)
+        snapshot = await self._read_snapshot(command.key)
+        old = None if snapshot.base is None else decode_record(self.entity, snapshot.base)
         if old is None:
-            name = record_name(self.entity, self._ids(command.key) if self.entity.sub_ids else command.key)
-            look = ", or look at its id" if self.entity.primary else ""
-            raise RecordNotFound(f"There is no {name} to change: write it by put{look}.")
-        await self._guard(old, None)  # Who may not change it is not told what is wrong with the change.
-        check_version(self.entity, self.name, command.expected_version, found.base, old)
+            name = record_name(self.entity, self._id_values(command.key) if self.entity.sub_ids else command.key)
+            remedies = "create it by put, or check its id" if self.entity.primary_key else "create it by put"
+            raise RecordNotFound(f"{name} does not exist: {remedies}.")
+        # A caller without the right to change the record must not learn whether the change is valid.
+        await self._check_allowed(old, None)
+        check_version(self.entity, self.display_name, command.expected_version, snapshot.base, old)
         values = {part.name: value_of(old, part.name) for part in self.entity.properties.values() if not part.function}
-        values |= zip((part.name for part in self.entity.primary), command.key, strict=True)
-        record = draft(self.entity, {**values, **command.changes}, old, self.clock())
-        self._check_creation(command, old, record)
-        check_immutable(self.entity, self.name, old, record)
-        await self._guard(old, record)
+        values |= zip((part.name for part in self.entity.primary_key), command.key, strict=True)
+        record = build_record(self.entity, {**values, **command.changes}, old, self.clock())
+        check_update_keeps_creation(command, old, record)
+        check_immutable(self.entity, self.display_name, old, record)
+        await self._check_allowed(old, record)
         if needs_numbers(self.entity, old, record):
-            await self._number(record)
-        return await self._written(found, record)
+            await self._assign_numbers(record)
+        return await self._write(snapshot, record)
 
     async def _replace(self, command: Replace) -> Entity:
-        given = draft(self.entity, {**command.values, **self.numbers}, None, self.clock(), restoring=self.restoring)
-        if self._lacks_key(given):  # Nothing can stand where a number is still missing.
-            await self._guard(None, given)
-            await self._number(given)
-        found = await self._read(self._key_of(given))
-        old = self._old(command, found.living)
+        values = {**command.values, **self.assigned_numbers}
+        new = build_record(self.entity, values, None, self.clock(), restoring=self.restoring)
+        if None in self._primary_key_values(new):  # A counter assigns a part of the key, so the record is new.
+            await self._check_allowed(None, new)
+            await self._assign_numbers(new)
+        snapshot = await self._read_snapshot(self._primary_key_values(new))
+        old = self._decode_old(command, snapshot.record)
         if old is not None:
-            await self._guard(old, None)
-        check_version(self.entity, self.name, command.expected_version, found.living, old)
-        record = given
+            await self._check_allowed(old, None)
+        check_version(self.entity, self.display_name, command.expected_version, snapshot.record, old)
+        record = new
         if old is not None:
-            record = draft(self.entity, command.values, old, self.clock(), restoring=self.restoring)
+            record = build_record(self.entity, command.values, old, self.clock(), restoring=self.restoring)
             if not self.restoring:
-                check_immutable(self.entity, self.name, old, record)
-                check_created(self.entity, old, record)
-        record = self._begun(found, record)
-        await self._guard(old, record)
-        await self._guard_history(found, record)
+                check_immutable(self.entity, self.display_name, old, record)
+                check_creation_unchanged(self.entity, old, record)
+        record = self._with_history_creation(command, snapshot, record)
+        await self._check_allowed(old, record)
+        await self._check_allowed_on_history(snapshot, record)
         if old is None or self.restoring or needs_numbers(self.entity, old, record):
-            await self._number(record)
+            await self._assign_numbers(record)
         else:
-            await give_numbers(self.store, self.entity, record, self.tenant)  # Its own may be from before the counter.
-        return await self._written(found, record)
+            # The number of the record may be greater than the counter, if it is older than the counter.
+            await assign_numbers(self.store, self.entity, record, self.tenant)
+        return await self._write(snapshot, record)
 
     async def _remove(self, command: Remove) -> Entity | None:
-        found = await self._read(command.key)
-        old = self._old(command, found.living)
-        if found.living is not None:
-            await self._guard(old, None)
-            check_version(self.entity, self.name, command.expected_version, found.living, old)
+        snapshot = await self._read_snapshot(command.key)
+        old = self._decode_old(command, snapshot.record)
+        if snapshot.record is not None:
+            await self._check_allowed(old, None)
+            check_version(self.entity, self.display_name, command.expected_version, snapshot.record, old)
             if self.entity.children:
-                found = await self._closed(command.key, found, found.living)
-        writes: list[TogetherWrite] = [Delete(key_of(item), unchanged(item)) for item in found.stored]
-        becomes = None
-        if found.head is not None and writes:
-            becomes = await self._current_without(found.head, command.key)
-            writes += current_writes(found.head, becomes)
+                snapshot = await self._with_delete_intent(command.key, snapshot, snapshot.record)
+        writes, current_record = await plan_record_deletion(
+            self.store, self.entity, snapshot, command.key, self.tenant, self.clock
+        )
         if writes:
-            writes += await self._bindings(found, becomes)
+            writes += await self._constraint_writes(snapshot, current_record)
         await self._commit(writes, old)
-        self.closed = None
+        self.intended_delete = None
         return old
 
-    async def _closed(self, key: Sequence[Any], found: Reading, stands: Item) -> Reading:
-        """What stands there with the mark on it, of a record that nobody names; refuses if somebody does."""
-        await refuse_named(self.store, self.entity, key, self.tenant, self.clock())
-        closed = self.closed = await close(self.store, stands, self.clock())
-        await refuse_named(self.store, self.entity, key, self.tenant, self.clock())
-        return replace(found, standing={**found.standing, key_of(closed): closed}, living=closed)
+    async def _with_delete_intent(self, key: Sequence[Any], snapshot: Snapshot, record: Item) -> Snapshot:
+        """Place a delete intent on the record, unless other records reference it. Return the new snapshot.
 
-    async def reopen(self) -> None:
-        """Takes the mark off what was not removed after all."""
-        if self.closed is not None:
-            await reopen(self.store, self.closed)
+        References are checked twice: before, to avoid needless writes, and after, when no new ones can appear.
+        """
+        await check_unreferenced(self.store, self.entity, key, self.tenant, self.clock())
+        marked = self.intended_delete = await place_delete_intent(self.store, record, self.clock())
+        await check_unreferenced(self.store, self.entity, key, self.tenant, self.clock())
+        return replace(snapshot, items={**snapshot.items, item_key(marked): marked}, record=marked)
+
+    async def withdraw_delete_intent(self) -> None:
+        """Remove the delete intent of this execution from a record that was not deleted."""
+        if self.intended_delete is not None:
+            await remove_delete_intent(self.store, self.intended_delete)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    async def _read(self, values: Sequence[Any], *, may_presume: bool = False) -> Reading:
-        """What stands at the record's keys, and of its history what it depends on.
+    async def _read_snapshot(self, values: Sequence[Any], *, may_skip: bool = False) -> Snapshot:
+        """Read the snapshot of a record.
 
-        The first time nobody looks whether what is to be created is there: the transaction finds out.
+        Creates skip the read on the first attempt (`may_skip`): the transaction detects an existing record.
         """
-        entity = self.entity
-        keys = keys_of(entity, values, self.tenant)
-        if may_presume and not self.has_looked and entity.current is None and not self._goes_on:
-            return Reading(dict.fromkeys(keys), None)
-        self.has_looked = True
-        standing = dict(zip(keys, await self.store.get_many(keys, consistent=True), strict=True))
-        stands = living(entity, standing.values(), self.clock())
-        reading = Reading(standing, stands, base=stands)
-        if entity.current is not None:
-            reading.head = await read_head(self.store, entity, self._ids(values), self.tenant, self.clock())
-            reading.base = reading.head.state if stands is None else stands
-        elif stands is None and entity.sub_ids and self._goes_on:
-            reading.base = await last_entry(self.store, entity, self._ids(values), self.tenant, self.clock())
-        return reading
+        continues_history = self._continues_history
+        if may_skip and not self.has_read and self.entity.current is None and not continues_history:
+            return Snapshot(dict.fromkeys(possible_keys(self.entity, values, self.tenant)), None)
+        self.has_read = True
+        return await read_snapshot(
+            self.store, self.entity, values, self.tenant, self.clock(), continues_history=continues_history
+        )
 
-    def _old(self, command: Replace | Remove, item: Item | None) -> Entity | None:
-        """The record that stands there; one that fits no longer may be replaced by whoever may write everything."""
+    def _decode_old(self, command: Replace | Remove, item: Item | None) -> Entity | None:
+        """Return the stored record. One that no longer fits its entity counts as absent, unless access rules apply."""
         if item is None:
             return None
         try:
-            return from_item(self.entity, item)
+            return decode_record(self.entity, item)
         except InvalidRecord:
             if command.allow is not None:
                 raise
             return None
 
     @property
-    def _goes_on(self) -> bool:
-        """Whether a new entry has something of the entry before it: an update all that it does not change.
+    def _continues_history(self) -> bool:
+        """Return whether a new entry takes values from the last one.
 
-        One that is created or put has its creation value, where that decides where the whole history lies.
+        An update keeps all that it does not change. Creates and puts keep the creation value if they omit it and it
+        selects the shard generation.
         """
         if isinstance(self.command, Create | Replace):
-            return len(self.entity.space.generations) > 1 and bool(self.entity.sub_ids) and self._lacks_creation
+            if not self.entity.sub_ids or len(self.entity.space.generations) == 1:
+                return False
+            return omits_creation_value(self.entity, self.command.values)
         return isinstance(self.command, Update)
 
-    @property
-    def _lacks_creation(self) -> bool:
-        """Whether a whole record comes without its creation value."""
-        created = self.entity.created
-        if created is None or not isinstance(self.command, Create | Replace):
-            return False
-        given = self.command.values
-        return given.get(created.name) is None and not (created.nullable and created.name in given)
-
-    def _begun(self, found: Reading, record: Entity) -> Entity:
-        """The record as one more entry of its history, which began when that did unless something else is said."""
-        created, state = self.entity.created, found.base
-        if created is None or found.living is not None or state is None or created.stored not in state:
+    def _with_history_creation(self, command: Create | Replace, snapshot: Snapshot, record: Entity) -> Entity:
+        """Return a new entry with the creation value of its history, unless the command provides one."""
+        if snapshot.record is not None or snapshot.base is None:
             return record
-        if not self._lacks_creation:
+        if not omits_creation_value(self.entity, command.values):
             return record
-        began = created.column.codec.load(state[created.stored])
-        return validated(self.entity, {**given_values(self.entity, record), created.name: began})
+        return with_creation_value_of(self.entity, record, snapshot.base)
 
-    def _check_creation(self, command: Update, old: Entity, new: Entity) -> None:
-        """Refuses another creation value; null is one, although a record keeps the one that it has."""
-        created = self.entity.created
-        if created is None or created.name not in command.changes:
-            return
-        stored, given = value_of(old, created.name), value_of(new, created.name)
-        if stored != given or (command.changes[created.name] is None and stored is not None):
-            given = command.changes[created.name]
-            raise creation_changed(self.entity, self._ids(command.key), stored, given)
+    # --- access rules ------------------------------------------------------------------------------------------
 
-    # --- what must hold ----------------------------------------------------------------------------------------
-
-    async def _guard(self, old: Entity | None, new: Entity | None) -> None:
+    async def _check_allowed(self, old: Entity | None, new: Entity | None) -> None:
         if self.command.allow is not None:
             await self.command.allow(old, new)
 
-    async def _guard_history(self, found: Reading, new: Entity) -> None:
-        """Shows what a further entry takes the place of as the current record."""
-        state = None if found.head is None or found.living is not None else found.head.state
+    async def _check_allowed_on_history(self, snapshot: Snapshot, new: Entity) -> None:
+        """Apply access rules to the latest state of the history, which a new entry replaces."""
+        state = None if snapshot.history is None or snapshot.record is not None else snapshot.history.latest_state
         if state is not None and self.command.allow is not None:
-            await self._guard(from_item(self.entity, state), new)
+            await self._check_allowed(decode_record(self.entity, state), new)
 
     # --- writing -----------------------------------------------------------------------------------------------
 
-    async def _number(self, record: Entity) -> None:
-        """Gives a record the numbers that it lacks, once for all tries."""
+    async def _assign_numbers(self, record: Entity) -> None:
+        """Assign missing numbers to the record. All attempts use the same numbers."""
         counters = self.entity.counters
         if not counters:
             return
-        put_numbers(record, self.numbers)
-        if self.entity.foreign_keys and not self.numbers:  # A group that is not there gets no counter.
-            self.parents = await parents_of(self.store, self.entity, record, self.tenant)
-        await give_numbers(self.store, self.entity, record, self.tenant)
-        self.numbers = {part.name: value_of(record, part.name) for part in counters}
+        set_missing_numbers(record, self.assigned_numbers)
+        # A group whose parent does not exist gets no counter.
+        if self.entity.foreign_keys and not self.assigned_numbers:
+            self.known_parents = await read_parents(self.store, self.entity, record, self.tenant)
+        await assign_numbers(self.store, self.entity, record, self.tenant)
+        self.assigned_numbers = {part.name: value_of(record, part.name) for part in counters}
 
-    async def _written(self, found: Reading, record: Entity) -> Entity:
-        """Writes the record where all of this stands."""
-        entity = self.entity
-        item = item_of(entity, record, self.tenant, new_write_id())
-        values = self._ids(self._key_of(record))
-        state = found.base if found.head is None else found.head.state
-        problem = moved(entity, state, values, record)
-        if problem is not None:
-            raise problem
-        becomes, writes = item, list[TogetherWrite]()
-        if found.head is not None:
-            writes.append(Put(item, unchanged(found.standing[key_of(item)])))
-            after = current_after(entity, found.head, record, self.tenant)
-            assert after is not None, "a history to which an entry is written has a last one"
-            writes += current_writes(found.head, after)
-            becomes = after
-        else:
-            writes += in_place(found, item)
-            if found.living is None and entity.sub_ids:
-                writes += await self._beside_others(found, record)
-        writes += await self._bindings(found, becomes)
+    async def _write(self, snapshot: Snapshot, record: Entity) -> Entity:
+        """Write the record, on the condition that the snapshot is unchanged."""
+        writes, constraint_owner = await plan_record_writes(
+            self.store, self.entity, snapshot, record, self.tenant, self.clock
+        )
+        writes += await self._constraint_writes(snapshot, constraint_owner)
         await self._commit(writes, record)
         return record
 
-    async def _beside_others(self, found: Reading, record: Entity) -> list[TogetherWrite]:
-        """What a new entry needs so that its id goes on from the one it was made of, and stays in one place."""
-        if found.base is not None:
-            # Of two that go on from the same entry only one can: it is written too.
-            return [Put(touched(found.base), unchanged(found.base))]
-        if len(self.entity.space.generations) == 1:
-            return []
-        ids = self._ids(self._key_of(record))
-        return await history_home(self.store, self.entity, ids, record, self.tenant, self.clock())
-
-    async def _bindings(self, found: Reading, new: Item | None) -> list[TogetherWrite]:
-        parents, self.parents = self.parents, None
-        return await binding_writes(
+    async def _constraint_writes(self, snapshot: Snapshot, new_owner: Item | None) -> list[TransactionWrite]:
+        known_parents, self.known_parents = self.known_parents, None
+        return await build_constraint_writes(
             self.store,
             self.entity,
-            found.bound,
-            new,
+            snapshot.constraint_owners,
+            new_owner,
             self.tenant,
             self.clock(),
-            presumed_new=not self.has_looked,
-            parents_known=parents,
+            presumed_new=not self.has_read,
+            known_parents=known_parents,
         )
 
-    async def _current_without(self, head: Head, values: Sequence[Any]) -> Item | None:
-        """The current record once an entry is gone."""
-        entity, (sub_id,) = self.entity, values[len(self.entity.ids) :]
-        assert entity.current is not None, "only entries beside current records are removed this way"
-        if head.last != sub_id:
-            return current_after(entity, head, None, self.tenant)
-        leaving = {entity.current, sub_id}
-        before = await last_entry(self.store, entity, self._ids(values), self.tenant, self.clock(), without=leaving)
-        return None if before is None else current_item(entity, from_item(entity, before), self.tenant, new_write_id())
-
-    async def _commit(self, writes: Sequence[TogetherWrite], answer: Entity | None) -> None:
-        self.has_looked = True
-        together = [*writes] if self.answers is None else [*writes, self.answers.put(answer)]
-        if not together:
+    async def _commit(self, writes: Sequence[TransactionWrite], result: Entity | None) -> None:
+        """Commit the writes, together with the response under the idempotency key."""
+        self.has_read = True
+        transaction = [*writes] if self.idempotency is None else [*writes, self.idempotency.response_write(result)]
+        if not transaction:
             return
         try:
-            await commit(self.store, together, may_repeat=may_repeat(self.command))
+            await commit_transaction(self.store, transaction, is_idempotent=is_idempotent(self.command))
         except ItemTooLarge:
-            for write in together:
+            for write in transaction:
                 if isinstance(write, Put):
-                    refuse_large(write.item, self.name)
+                    check_record_size(write.item, self.display_name)
             raise
 
     # --- keys --------------------------------------------------------------------------------------------------
 
-    def _key_of(self, record: Entity) -> list[Any]:
-        return [value_of(record, part.name) for part in self.entity.primary]
+    def _primary_key_values(self, record: Entity) -> list[Any]:
+        return [value_of(record, part.name) for part in self.entity.primary_key]
 
-    def _lacks_key(self, record: Entity) -> bool:
-        return None in self._key_of(record)
-
-    def _ids(self, values: Sequence[Any]) -> Sequence[Any]:
-        return values[: len(self.entity.ids)]
+    def _id_values(self, key: Sequence[Any]) -> Sequence[Any]:
+        return key[: len(self.entity.ids)]

@@ -1,7 +1,7 @@
-"""Requests that are carried out once, however often they come under one idempotency key (docs/writing.md).
+"""Execute a request once, however often it is sent under one idempotency key (docs/writing.md).
 
-The answer is kept in the transaction that carries the request out, so there is never one without the other; whoever
-comes later, or at the same time, is given it. Failures are not kept: the same request may succeed another time.
+The response is stored in the transaction of the request, so neither exists without the other. Later and concurrent
+requests with the same key receive it. Failures are not stored: the same request may succeed later.
 """
 
 import asyncio
@@ -15,149 +15,168 @@ from typing import Any
 
 from orjson import OPT_SORT_KEYS, dumps
 
-from graphql_api.codecs import KeyRange, hash_key, segment, shown
-from graphql_api.errors import IdempotencyMismatch, InvalidValue, ItemTooLarge, ShardQLError, StoreError, about
-from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, from_item, to_attributes, to_plain
-from graphql_api.storage import AttributeValue, Check, Delete, Item, Key, Put, RangeRead, RowPage, Store, refuse_large
+from graphql_api.codecs import KeyRange, hash_key, key_segment, short_repr
+from graphql_api.errors import (
+    ArgumentName,
+    IdempotencyMismatch,
+    InvalidValue,
+    ItemTooLarge,
+    PropertyName,
+    ShardQLError,
+    StoreError,
+    about,
+)
+from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, decode_record, encode_record, to_attribute_value
+from graphql_api.storage import (
+    AttributeValue,
+    Check,
+    Delete,
+    Item,
+    Key,
+    Put,
+    RangeRead,
+    RowPage,
+    Store,
+    check_record_size,
+)
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
 from graphql_api.writes.item_keys import WRITE_ID
-from graphql_api.writes.optimistic_concurrency import new_write_id, unchanged
-from graphql_api.writes.transactions import commit
+from graphql_api.writes.optimistic_concurrency import expect_unchanged, new_write_id
+from graphql_api.writes.transactions import commit_transaction
 
-KEPT_SECONDS = 24 * 60 * 60
+RESPONSE_SECONDS = 24 * 60 * 60
+"""how long a response is stored"""
 
-MAX_CHARACTERS = 255
-"""of an idempotency key"""
+MAX_IDEMPOTENCY_KEY_LENGTH = 255
 
-REQUEST, ANSWER, UNTIL = "_request", "_answer", "_until"
-"""attributes of a kept answer: the request's digest, the record if there is one, the second at which it expires"""
+REQUEST_DIGEST, RESPONSE, EXPIRES = "_request", "_answer", "_until"
+"""attributes of a stored response: digest of the request, the record if any, the second at which it expires"""
 
 DIGEST_BYTES = 32
 
-SHARDS = "0123456789abcdef"
-"""kept answers lie in so many shards, by the first digit of their digests"""
-
-SWEEP_EVERY, SWEPT = 8, 16
-"""how many kept answers there are for one sweep, and how many of those behind them that looks at"""
+SWEEP_INTERVAL, SWEEP_SIZE = 8, 16
+"""share of the requests that sweep (one in 8), and number of stored responses that each sweep reads"""
 SWEEP_SECONDS = 0.5
-"""how long a sweep may hold up the answer"""
-SWEEP_GRACE = 60 * 60
-"""seconds for which expired answers are left alone: the clocks of servers differ"""
+"""how long a sweep may delay the response"""
+SWEEP_GRACE_SECONDS = 60 * 60
+"""how long a sweep spares expired responses, since the clocks of servers differ"""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The answer that a request was given."""
+class StoredResponse:
+    """The response to an earlier request."""
 
     record: Entity | None
-    """None: there was nothing to remove"""
+    """None for a delete of a record that did not exist"""
 
 
 @dataclass(slots=True)
-class Once:
-    """One request under an idempotency key: its answer, if it was carried out, and how it is kept."""
+class IdempotencyGuard:
+    """The guard of one request with an idempotency key: executes it, or replays its stored response."""
 
     store: Store
     command: Command
     key: Key
-    request: bytes
-    """digest of what is asked for"""
+    """of the stored response"""
+    request_digest: bytes
     now: float
     ttl_attribute: str | None
-    """by which the engine removes what has expired, if it does"""
-    standing: Item | None = field(default=None, init=False)
-    """what stood at the key when it was last looked at"""
+    """the attribute by which the engine deletes expired items, if it does"""
+    snapshot: Item | None = field(default=None, init=False)
+    """the item at the key when it was last read"""
 
-    async def kept(self) -> Kept | None:
-        """The answer that is kept, if there is one that has not expired; an error if it is that of another request."""
-        (found,) = await self.store.get_many([self.key], consistent=True)
-        self.standing = found
-        if found is None or found[UNTIL] <= self.now:
+    async def read_response(self) -> StoredResponse | None:
+        """Return the stored response unless it has expired. Raise an error if it belongs to another request."""
+        (item,) = await self.store.get_many([self.key], consistent=True)
+        self.snapshot = item
+        if item is None or item[EXPIRES] <= self.now:
             return None
-        if found[REQUEST] != self.request:
+        if item[REQUEST_DIGEST] != self.request_digest:
             raise IdempotencyMismatch(
-                f"The idempotency key {shown(self.command.idempotency_key)} was used for another request. Make a new "
-                "key for each request, and give it again only with the very same one.",
-                argument="idempotency_key",
+                f"The idempotency key {short_repr(self.command.idempotency_key)} was used for another request. Create "
+                "a new key for each request, and reuse it only to retry that request.",
+                argument=ArgumentName("idempotency_key"),
             )
-        answer = found[ANSWER]
-        return Kept(None if answer is None else from_item(self.command.entity, answer))
+        attributes = item[RESPONSE]
+        return StoredResponse(None if attributes is None else decode_record(self.command.entity, attributes))
 
-    def put(self, record: Entity | None) -> Put:
-        """Keeps the answer, in the transaction of the request, unless one is kept since it was last looked."""
-        answer = None if record is None else to_attributes(self.command.entity, record)
-        item = kept_item(self.key, self.request, answer, int(self.now) + KEPT_SECONDS, self.ttl_attribute)
+    def response_write(self, record: Entity | None) -> Put:
+        """Return the write that stores the response, on the condition that none was stored since the last read."""
+        attributes = None if record is None else encode_record(self.command.entity, record)
+        expires = int(self.now) + RESPONSE_SECONDS
+        item = response_item(self.key, self.request_digest, attributes, expires, self.ttl_attribute)
         try:
-            refuse_large(item)
+            check_record_size(item)
         except ItemTooLarge as problem:
             raise ItemTooLarge(
-                f"{self.command.entity.type_name} is too large for a write with an idempotency key, whose answer is "
-                f"kept: {problem.message}",
+                "{entity} is too large for a write with an idempotency key, which also stores the response: {problem}",
+                entity=self.command.entity.type_name,
+                problem=problem,
             ) from problem
-        return Put(item, unchanged(self.standing))
+        return Put(item, expect_unchanged(self.snapshot))
 
-    async def attempt(self, carry_out: Callable[[], Awaitable[Entity | None]]) -> Entity | None:
-        """What the request is answered: as before, if it was carried out before; else by carrying it out.
+    async def attempt(self, execute: Callable[[], Awaitable[Entity | None]]) -> Entity | None:
+        """Return the stored response, or execute the request.
 
-        `carry_out` puts the answer in its transaction. Where it fails, the reason may be this very request, which
-        somebody has carried out since it was looked for, or of which nobody has heard that it was carried out.
+        `execute` includes `response_write` in its transaction. If it fails, the cause may be the same request: a
+        concurrent copy, or an earlier attempt whose outcome was unknown.
         """
-        kept = await self.kept()
-        if kept is not None:
-            return await self._again(kept)
+        response = await self.read_response()
+        if response is not None:
+            return await self._replay(response)
         try:
-            answer = await carry_out()
+            result = await execute()
         except ShardQLError as problem:
-            kept = await self._kept_behind(problem)
-            if kept is None:
+            response = await self._response_despite(problem)
+            if response is None:
                 raise
-            answer = await self._again(kept)
+            result = await self._replay(response)
         else:
             await self._sweep()
-        return answer
+        return result
 
-    async def _kept_behind(self, problem: ShardQLError) -> Kept | None:
-        """The answer that is kept where the request has failed; without one the problem stands.
+    async def _response_despite(self, problem: ShardQLError) -> StoredResponse | None:
+        """Return the stored response after a failed execution; None if the failure is final.
 
-        A refusal counts only where that can be looked for, and where nobody is just carrying the request out: an engine
-        may show the record of a transaction a moment before the answer that it keeps.
+        A rejection is final only if the response can be read, and no concurrent copy of the request is committing: an
+        engine may show the record of a transaction a moment before its stored response.
         """
         if isinstance(problem, StoreError):
             with suppress(StoreError):
-                return await self.kept()
+                return await self.read_response()
             return None
-        kept = await self.kept()
-        if kept is None:
-            await commit(self.store, [Check(self.key, unchanged(self.standing))])
-        return kept
+        response = await self.read_response()
+        if response is None:
+            await commit_transaction(self.store, [Check(self.key, expect_unchanged(self.snapshot))])
+        return response
 
-    async def _again(self, kept: Kept) -> Entity | None:
-        """A kept answer, if the caller may still have it: rights may have changed since."""
-        record, allow = kept.record, self.command.allow
+    async def _replay(self, response: StoredResponse) -> Entity | None:
+        """Return the record of a stored response, if the access rules still allow it: they may have changed."""
+        record, allow = response.record, self.command.allow
         if allow is not None and record is not None:
             old = None if isinstance(self.command, Create | Replace) else record
             await allow(old, None if isinstance(self.command, Remove) else record)
         return record
 
     async def _sweep(self) -> None:
-        """Now and then removes some answers that have expired, where the engine may not do it or takes its time."""
+        """Occasionally delete some expired responses, for engines that do not delete them, or only late."""
         _, _, digest = self.key.range.partition("#")
-        if int(digest[-2:], 16) % SWEEP_EVERY:
+        if int(digest[-2:], 16) % SWEEP_INTERVAL:
             return
-        behind = KeyRange(self.key.range, segment("request", "g"), low_open=True)
-        names = frozenset({UNTIL, WRITE_ID})
-        read = RangeRead(None, self.key.hash, 0, behind, SWEPT, consistent=True, attributes=names)
+        following = KeyRange(self.key.range, key_segment("request", "g"), low_open=True)
+        names = frozenset({EXPIRES, WRITE_ID})
+        read = RangeRead(None, self.key.hash, 0, following, SWEEP_SIZE, consistent=True, attributes=names)
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(SWEEP_SECONDS):
-                (page,) = await self.store.read_ranges([read], want=SWEPT)
+                (page,) = await self.store.read_ranges([read], want=SWEEP_SIZE)
                 if isinstance(page, RowPage):
-                    expired = [row for row in page.rows if row.item[UNTIL] + SWEEP_GRACE <= self.now]
-                    deletes = [Delete(row.key, unchanged(row.item)) for row in expired]
+                    expired = [row for row in page.rows if row.item[EXPIRES] + SWEEP_GRACE_SECONDS <= self.now]
+                    deletes = [Delete(row.key, expect_unchanged(row.item)) for row in expired]
                     if deletes:
                         await self.store.write(deletes)
 
 
-def once(
+def idempotency_guard(
     store: Store,
     command: Command,
     *,
@@ -165,81 +184,91 @@ def once(
     subject: str | None,
     now: float,
     ttl_attribute: str | None,
-) -> Once | None:
-    """How a request is carried out once, if it has an idempotency key; that belongs to the tenant and the subject.
+) -> IdempotencyGuard | None:
+    """Return the guard of a command with an idempotency key. Keys belong to a tenant and a subject.
 
-    Who it is says so alone, and not what they may do: a token that is renewed with other groups asks for the same.
+    The subject excludes the groups of the caller, so a retry with a renewed token finds the response.
     """
     key = command.idempotency_key
     if key is None:
         return None
-    check_key(key)
-    return Once(store, command, place_of(key, tenant, subject), digest_of(command), now, ttl_attribute)
+    check_idempotency_key(key)
+    return IdempotencyGuard(
+        store, command, response_key(key, tenant, subject), request_digest(command), now, ttl_attribute
+    )
 
 
-def place_of(key: str, tenant: str | None, subject: str | None) -> Key:
-    """Where the answer to a request with this idempotency key is kept."""
-    who = b"" if subject is None else b"=" + subject.encode(errors="surrogatepass")
-    digest = blake2b(who + b"\0" + key.encode(), digest_size=DIGEST_BYTES).hexdigest()
-    return Key(hash_key("shardql~once", digest[0], (), tenant), segment("request", digest))
+def response_key(key: str, tenant: str | None, subject: str | None) -> Key:
+    """Return the key of the stored response for an idempotency key. Its first hex digit selects one of 16 shards."""
+    owner = b"" if subject is None else b"=" + subject.encode(errors="surrogatepass")
+    digest = blake2b(owner + b"\0" + key.encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return Key(hash_key("shardql~once", digest[0], (), tenant), key_segment("request", digest))
 
 
-def kept_item(place: Key, request: bytes, answer: Item | None, until: int, ttl_attribute: str | None) -> Item:
-    """An answer as it is stored; `answer`: the attributes of the record, if there is one."""
+def response_item(key: Key, request: bytes, attributes: Item | None, expires: int, ttl_attribute: str | None) -> Item:
+    """Return a response in its stored form: the digest of the request, and the attributes of the record if any."""
     item = {
-        HASH_ATTRIBUTE: place.hash,
-        RANGE_ATTRIBUTE: place.range,
-        REQUEST: request,
-        ANSWER: answer,
-        UNTIL: until,
+        HASH_ATTRIBUTE: key.hash,
+        RANGE_ATTRIBUTE: key.range,
+        REQUEST_DIGEST: request,
+        RESPONSE: attributes,
+        EXPIRES: expires,
         WRITE_ID: new_write_id(),
     }
-    return item if ttl_attribute is None else {**item, ttl_attribute: until}
+    return item if ttl_attribute is None else {**item, ttl_attribute: expires}
 
 
-def check_key(key: str, most: int = MAX_CHARACTERS) -> None:
-    """Refuses what is no idempotency key; `most`: how many characters it may have."""
-    if not 1 <= len(key) <= most or not all("!" <= mark <= "~" for mark in key):
+def check_idempotency_key(key: str, max_length: int = MAX_IDEMPOTENCY_KEY_LENGTH) -> None:
+    """Reject texts that cannot be an idempotency key."""
+    if not 1 <= len(key) <= max_length or not all("!" <= character <= "~" for character in key):
         raise InvalidValue(
-            f"{shown(key)} is no idempotency key: give 1 to {most} visible ASCII characters, as of a UUID.",
-            argument="idempotency_key",
+            f"{short_repr(key)} is not a valid idempotency key: use 1 to {max_length} visible ASCII characters, such "
+            "as a UUID.",
+            argument=ArgumentName("idempotency_key"),
         )
 
 
-# --- what is asked for -----------------------------------------------------------------------------------------
+# --- digests of requests ---------------------------------------------------------------------------------------
 
 
-def digest_of(command: Command) -> bytes:
-    """What tells a request from every other one: what is done, to which record, with which values."""
+def request_digest(command: Command) -> bytes:
+    """Return a digest of everything that distinguishes a request: the kind of write, the record and the values."""
     key: Sequence[Any] = () if isinstance(command, Create | Replace) else command.key
     values: Mapping[str, Any] = {}
     if not isinstance(command, Remove):
         values = command.changes if isinstance(command, Update) else command.values
     version = None if isinstance(command, Create) else command.expected_version
-    told: list[Any] = [type(command).__name__, command.entity.name, [_told(part) for part in key], _told(version), {}]
+    canonical_values: dict[str, Any] = {}
+    request = [
+        type(command).__name__,
+        command.entity.name,
+        [_canonical(part) for part in key],
+        _canonical(version),
+        canonical_values,
+    ]
     for name, value in values.items():
-        with about(name):
-            told[-1][name] = _told(value)
-    return blake2b(dumps(told, option=OPT_SORT_KEYS), digest_size=DIGEST_BYTES).digest()
+        with about(PropertyName(name)):
+            canonical_values[name] = _canonical(value)
+    return blake2b(dumps(request, option=OPT_SORT_KEYS), digest_size=DIGEST_BYTES).digest()
 
 
-def _told(value: Any) -> Any:
-    return _tagged(to_plain(value))
+def _canonical(value: Any) -> Any:
+    return _canonical_json(to_attribute_value(value))
 
 
-def _tagged(plain: AttributeValue) -> Any:
-    """A value as JSON, in one way: 1 is 1.0, but never "1" or true."""
-    match plain:
+def _canonical_json(value: AttributeValue) -> Any:
+    """Return the canonical JSON form of a value: 1 equals 1.0, but neither "1" nor true."""
+    match value:
         case None | bool() | str():
-            return plain
+            return value
         case int() | Decimal():
-            digits = format(Decimal(plain), "f") if plain else "0"
+            digits = format(Decimal(value), "f") if value else "0"
             return ["number", digits.rstrip("0").rstrip(".") if "." in digits else digits]
         case bytes():
-            return ["bytes", plain.hex()]
+            return ["bytes", value.hex()]
         case Mapping():
-            return {name: _tagged(value) for name, value in plain.items()}
+            return {name: _canonical_json(item) for name, item in value.items()}
         case AbstractSet():
-            return ["set", *sorted((_tagged(value) for value in plain), key=dumps)]
+            return ["set", *sorted((_canonical_json(item) for item in value), key=dumps)]
         case _:
-            return ["list", *map(_tagged, plain)]
+            return ["list", *map(_canonical_json, value)]

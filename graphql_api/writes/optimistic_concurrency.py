@@ -1,4 +1,4 @@
-"""Writes on the condition that nothing has changed since it was read, and what is done when something has."""
+"""Optimistic concurrency control: conditions on the snapshot that a write is based on, and retries on conflict."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,61 +6,69 @@ from itertools import islice
 from secrets import SystemRandom, token_urlsafe
 from typing import TypeVar
 
-from graphql_api.errors import ConditionFailed, Conflict
-from graphql_api.storage import MAX_EXPECTED, Expect, Item
+from graphql_api.errors import ConditionFailed, Conflict, Message
+from graphql_api.storage import MAX_CONDITION_ATTRIBUTES, Expect, Item
 from graphql_api.writes.item_keys import WRITE_ID
 
 T = TypeVar("T")
 
-MAX_TRIES = 12
+MAX_ATTEMPTS = 12
 MAX_SECONDS = 10.0
-"""after which there is no further try: where others hold a whole file locked, each try takes long"""
-FIRST_PAUSE, MAX_PAUSE = 0.01, 0.5
-"""seconds between two tries, at most"""
+"""No further attempt starts after this time: attempts are slow while another process locks the database file."""
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.01, 0.5
+"""upper bounds of the pause between two attempts"""
+_RESERVED_CONDITION_ATTRIBUTES = 10
+"""of a condition on a foreign item, left free for further conditions on the same item"""
 
 _RANDOM = SystemRandom()
 
 
 def new_write_id() -> str:
-    """Names one write for ever: 96 random bits."""
+    """Return a globally unique name for one write: 96 random bits."""
     return token_urlsafe(12)
 
 
-def unchanged(stored: Item | None) -> Expect:
-    """What must still stand where this was read."""
+def expect_unchanged(stored: Item | None) -> Expect:
+    """Return the condition that an item is still as it was read. None means that there was no item."""
     if stored is None:
         return Expect(absent=True)
     if WRITE_ID in stored:
         return Expect(attributes={WRITE_ID: stored[WRITE_ID]})
-    # Somebody else wrote it, and gave the write no name. There is room for what else is expected of it.
-    told = dict(islice(stored.items(), MAX_EXPECTED - 10))
-    return Expect(attributes=told, without=(WRITE_ID,))
+    # Another application wrote the item, without a write id.
+    compared = dict(islice(stored.items(), MAX_CONDITION_ATTRIBUTES - _RESERVED_CONDITION_ATTRIBUTES))
+    return Expect(attributes=compared, without=(WRITE_ID,))
 
 
-def touched(item: Item) -> Item:
-    """A record as it is, under the name of another write: whoever has read it finds it changed."""
+def with_new_write_id(item: Item) -> Item:
+    """Return the item under a new write id, so that conditions of concurrent writers on it fail."""
     return {**item, WRITE_ID: new_write_id()}
 
 
-class StillBusy(Conflict):
-    """Somebody is at it who will be done in a moment; told as it is, if that takes longer."""
+class RecordLocked(Conflict):
+    """Another writer holds the record briefly. Re-raised unchanged once retries are exhausted."""
 
 
-async def in_some_tries(attempt: Callable[[], Awaitable[T]], of: str) -> T:
-    """What an attempt gives; it reads anew each time, until nobody else writes between its reads and its writes."""
-    tried = 0
+async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], subject: str | Message) -> T:
+    """Repeat an attempt until no other writer interferes between its reads and its writes. Return its result.
+
+    Retries with exponential backoff and full jitter. Errors name the `subject`.
+    """
+    attempts = 0
     now = asyncio.get_running_loop().time
-    ends = now() + MAX_SECONDS
+    deadline = now() + MAX_SECONDS
     while True:
         try:
             return await attempt()
         except (ConditionFailed, Conflict) as problem:
-            tried += 1
-            if tried == MAX_TRIES or now() >= ends:
-                if isinstance(problem, StillBusy):
+            attempts += 1
+            if attempts == MAX_ATTEMPTS or now() >= deadline:
+                if isinstance(problem, RecordLocked):
                     raise
                 raise Conflict(
-                    f"{of} was changed by others while it was to be written ({tried} of {MAX_TRIES} tries), and is as "
-                    "they left it. Try again a little later."
+                    "Concurrent writes changed {subject}: nothing was written in {attempts} of {limit} attempts. Try "
+                    "again later.",
+                    subject=subject,
+                    attempts=attempts,
+                    limit=MAX_ATTEMPTS,
                 ) from problem
-        await asyncio.sleep(_RANDOM.uniform(0, min(MAX_PAUSE, FIRST_PAUSE * 2**tried)))
+        await asyncio.sleep(_RANDOM.uniform(0, min(MAX_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**attempts)))

@@ -1,76 +1,108 @@
-"""What is refused of a write: some of it whatever is stored, some of it by the record that stands there."""
+"""Checks that reject a write: first those of the command alone, then those against the stored record."""
 
 from typing import Any
 
-from graphql_api.errors import ImmutableChanged, InvalidValue, UnknownArgument, VersionConflict
+from graphql_api.errors import (
+    ArgumentName,
+    ImmutableChanged,
+    InvalidValue,
+    PropertyName,
+    UnknownArgument,
+    VersionConflict,
+)
 from graphql_api.model import Entity, EntitySpec, value_of
 from graphql_api.storage import Item
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.history.creation_value import creation_changed
-from graphql_api.writes.history.current_record import refuse_current
-from graphql_api.writes.record_builder import check_changeable, check_known
+from graphql_api.writes.display_names import property_name
+from graphql_api.writes.history.creation_value import creation_changed_error
+from graphql_api.writes.history.current_record import check_not_current
+from graphql_api.writes.record_builder import check_properties_exist, check_properties_settable
 
 
 def check_command(command: Command) -> None:
-    """Refuses what cannot be right, whatever is stored."""
+    """Reject what is invalid whatever is stored."""
     entity = command.entity
     if isinstance(command, Update):
-        check_changeable(entity, command.changes)
+        check_properties_settable(entity, command.changes)
     elif not isinstance(command, Remove):
-        check_known(entity, command.values)
+        check_properties_exist(entity, command.values)
     if isinstance(command, Create):
         for part in entity.counters:
             if command.values.get(part.name) is not None:
                 raise InvalidValue(
-                    f"{entity.type_name}.{part.name} is counted by the server: leave it out.",
-                    argument=part.name,
+                    "{property} is assigned by a counter: leave it out.",
+                    property=property_name(entity, part),
+                    argument=PropertyName(part.name),
                 )
     elif command.expected_version is not None and entity.version is None:
         raise UnknownArgument(
-            f"{entity.type_name} keeps no version that could be expected: declare one with Version[Int32], or leave "
-            "expected_version out.",
-            argument="expected_version",
+            "{entity} has no version to compare: declare one with Version[Int32], or leave {expected_version} out.",
+            entity=entity.type_name,
+            expected_version=ArgumentName("expected_version"),
+            argument=ArgumentName("expected_version"),
         )
     if isinstance(command, Create | Replace):
-        sub_values = [command.values.get(part.name) for part in entity.sub_ids]
+        sub_id_values = [command.values.get(part.name) for part in entity.sub_ids]
     else:
-        sub_values = [*command.key[len(entity.ids) :]]
-    refuse_current(entity, sub_values)
+        sub_id_values = [*command.key[len(entity.ids) :]]
+    check_not_current(entity, sub_id_values)
 
 
 def check_version(entity: EntitySpec, name: str, expected: Any, item: Item | None, old: Entity | None) -> None:
-    """Refuses to change a record that has another version than was expected; `old`: the stored item, if it fits."""
-    part = entity.version
-    if expected is None or part is None:
+    """Reject the write if the stored record has another version than the expected one.
+
+    `old` is the record in the stored item, or None if the item does not fit the entity.
+    """
+    version_property = entity.version
+    if expected is None or version_property is None:
         return
-    stored = None if item is None else item.get(part.stored)
-    version = value_of(old, part.name) if old is not None else stored and part.column.codec.load(stored)
+    if old is not None:
+        version = value_of(old, version_property.name)
+    else:
+        stored = None if item is None else item.get(version_property.stored)
+        version = stored and version_property.column.codec.load(stored)
     if version != expected:
-        stands = "is not there" if item is None else f"has the version {version}"
+        actual = "does not exist" if item is None else f"has version {version}"
         raise VersionConflict(
-            f"{name} {stands}, and version {expected} was expected: read it again and decide anew.", version=version
+            f"{name} {actual}, but version {expected} was expected: read it again and repeat the change on its "
+            "current state.",
+            version=version,
         )
 
 
 def check_immutable(entity: EntitySpec, name: str, old: Entity, new: Entity) -> None:
-    """Refuses to change what never changes."""
+    """Reject changes of immutable properties and of numbers that a counter assigned."""
     for part in entity.properties.values():
-        if not part.immutable and part.counts is None:
+        if not part.immutable and part.counter_group is None:
             continue
-        if part.counts is not None and value_of(old, part.name) is None:
-            continue  # It is from before there was a counter, and gets its number now.
+        if part.counter_group is not None and value_of(old, part.name) is None:
+            continue  # The record is older than the counter, and gets its number now.
         if value_of(old, part.name) != value_of(new, part.name):
             raise ImmutableChanged(
-                f"{entity.type_name}.{part.name} never changes, and {name} has another value there. Leave it as it is.",
-                argument=part.name,
+                "{property} never changes, and {record} has another value. Leave it unchanged.",
+                property=property_name(entity, part),
+                record=name,
+                argument=PropertyName(part.name),
             )
 
 
-def check_created(entity: EntitySpec, old: Entity, new: Entity) -> None:
-    """Refuses to put a record with another creation value than the one that stands there."""
+def check_creation_unchanged(entity: EntitySpec, old: Entity, new: Entity) -> None:
+    """Reject a replacement that has another creation value than the stored record."""
     created = entity.created
     if created is None:
         return
-    stored, given = value_of(old, created.name), value_of(new, created.name)
-    if stored is not None and stored != given:
-        raise creation_changed(entity, [value_of(new, part.name) for part in entity.ids], stored, given)
+    stored, provided = value_of(old, created.name), value_of(new, created.name)
+    if stored is not None and stored != provided:
+        raise creation_changed_error(entity, [value_of(new, part.name) for part in entity.ids], stored, provided)
+
+
+def check_update_keeps_creation(command: Update, old: Entity, new: Entity) -> None:
+    """Reject an update that sets another creation value. Null counts as one, although the record would keep its own."""
+    entity = command.entity
+    created = entity.created
+    if created is None or created.name not in command.changes:
+        return
+    stored, updated = value_of(old, created.name), value_of(new, created.name)
+    requested = command.changes[created.name]
+    if stored != updated or (requested is None and stored is not None):
+        raise creation_changed_error(entity, command.key[: len(entity.ids)], stored, requested)

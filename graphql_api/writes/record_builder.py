@@ -1,4 +1,4 @@
-"""What was given becomes a record: the server adds what it sets, and pydantic says what is wrong, all at once."""
+"""Build records from provided values: add what the server sets, and validate with pydantic, reporting all problems."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -7,57 +7,73 @@ from typing import Any
 from pydantic import ValidationError
 
 from graphql_api import codecs
-from graphql_api.errors import FieldProblem, InvalidRecord, InvalidValue, UnknownArgument, nearest
+from graphql_api.errors import (
+    FieldPath,
+    FieldProblemList,
+    InvalidRecord,
+    InvalidValue,
+    NameList,
+    PropertyName,
+    UnknownArgument,
+    nearest,
+)
 from graphql_api.model import Entity, EntitySpec, PropertySpec, value_of
+from graphql_api.writes.display_names import property_name
 
 FIRST_VERSION = 1
 
-MAX_TOLD = 100
-"""of what is wrong with one record"""
-NOT_NULL = ", and not null"
-"""stands behind what is wrong with a null"""
+MAX_REPORTED_PROBLEMS = 100
+"""of one record"""
+NOT_NULL_SUFFIX = ", and not null"
+"""ends the message about a property that is null"""
 
 
-def check_known(entity: EntitySpec, given: Iterable[str]) -> None:
-    """Refuses properties that the entity does not have."""
-    for name in given:
+def check_properties_exist(entity: EntitySpec, provided: Iterable[str]) -> None:
+    """Reject properties that the entity does not have."""
+    for name in provided:
         if name not in entity.properties:
             known = [part.name for part in entity.properties.values() if part.function is None]
             raise UnknownArgument(f"{entity.type_name} has no property {name!r}.{nearest(name, known)}", argument=name)
 
 
-def check_changeable(entity: EntitySpec, changes: Iterable[str]) -> None:
-    """Refuses to change what only the server sets."""
-    check_known(entity, changes)
+def check_properties_settable(entity: EntitySpec, changes: Iterable[str]) -> None:
+    """Reject changes of unknown properties, and of those that only the server sets."""
+    check_properties_exist(entity, changes)
     for name in changes:
         part = entity.properties[name]
         if part.function is not None:
             raise InvalidValue(
-                f"{entity.type_name}.{name} is derived from {' and '.join(part.sources)}: change that.", argument=name
+                "{property} is derived from {sources}: change that instead.",
+                property=property_name(entity, part),
+                sources=NameList(tuple(map(PropertyName, part.sources))),
+                argument=PropertyName(name),
             )
         if part in (entity.updated, entity.version):
             raise InvalidValue(
-                f"{entity.type_name}.{name} is set by the server at every write: leave it out.", argument=name
+                "{property} is set by the server at every write: leave it out.",
+                property=property_name(entity, part),
+                argument=PropertyName(name),
             )
 
 
-def given_values(entity: EntitySpec, record: Entity) -> dict[str, Any]:
-    """What a record gives of itself: everything but what is made of it."""
+def record_values(entity: EntitySpec, record: Entity) -> dict[str, Any]:
+    """Return the properties of a record that are not derived."""
     if not isinstance(record, entity.model):
         raise InvalidRecord(
-            f"{entity.type_name} was given a {type(record).__name__}: pass an instance of {entity.type_name}."
+            f"{entity.type_name} expected, but {type(record).__name__} provided: pass an instance of "
+            f"{entity.type_name}."
         )
     return {part.name: value_of(record, part.name) for part in entity.properties.values() if part.function is None}
 
 
-def draft(
-    entity: EntitySpec, given: Mapping[str, Any], old: Entity | None, now: float, *, restoring: bool = False
+def build_record(
+    entity: EntitySpec, provided: Mapping[str, Any], old: Entity | None, now: float, *, restoring: bool = False
 ) -> Entity:
-    """The record that these values make; what the server sets is set, or kept from the record that stands there.
+    """Return the record with the provided values, and with those that the server sets or keeps from the old record.
 
-    `restoring`: it comes out of another table, and goes on from where it was.
+    `restoring`: the record was exported from another table, and keeps its update time and at least its version.
     """
-    values = dict(given)
+    values = dict(provided)
     for part in entity.counters:
         if values.get(part.name) is None:
             values.pop(part.name, None)
@@ -65,57 +81,56 @@ def draft(
                 values[part.name] = value_of(old, part.name)
     created = entity.created
     if created is not None and values.get(created.name) is None and not (created.nullable and created.name in values):
-        values[created.name] = moment(created, now) if old is None else value_of(old, created.name)
+        values[created.name] = current_time_value(created, now) if old is None else value_of(old, created.name)
     updated, version = entity.updated, entity.version
     if updated is not None and (not restoring or values.get(updated.name) is None):
-        values[updated.name] = moment(updated, now)
+        values[updated.name] = current_time_value(updated, now)
     if version is not None:
-        at_least = values.get(version.name) if restoring else None
-        following = FIRST_VERSION if old is None else value_of(old, version.name) + 1
-        values[version.name] = max(following, at_least) if isinstance(at_least, int) else following
-    return validated(entity, values)
+        restored = values.get(version.name) if restoring else None
+        next_version = FIRST_VERSION if old is None else value_of(old, version.name) + 1
+        values[version.name] = max(next_version, restored) if isinstance(restored, int) else next_version
+    return validate_record(entity, values)
 
 
-def validated(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
-    """The record with these values; everything that is wrong with them is told property by property."""
+def validate_record(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
+    """Return the record with these values. Raise one error that lists the problems of all properties."""
     try:
         return entity.model.model_validate(dict(values), by_name=True, by_alias=False)
-    except ValidationError as wrong:
+    except ValidationError as invalid:
         fields = [
-            FieldProblem(
-                ".".join(map(str, one["loc"])) or "record",
-                one["msg"] if one["input"] is not None else f"{one['msg']}{NOT_NULL}",
+            (
+                FieldPath(entity.type_name, tuple(map(str, problem["loc"]))),
+                problem["msg"] if problem["input"] is not None else f"{problem['msg']}{NOT_NULL_SUFFIX}",
             )
-            for one in wrong.errors(include_url=False, include_context=False)[:MAX_TOLD]
+            for problem in invalid.errors(include_url=False, include_context=False)[:MAX_REPORTED_PROBLEMS]
         ]
-        left_out = wrong.error_count() - len(fields)
-        message = all_wrong(entity, fields, left_out)
-        raise InvalidRecord(message, argument=fields[0].field, fields=fields, left_out=left_out) from wrong
+        left_out = invalid.error_count() - len(fields)
+        raise InvalidRecord(
+            "{problems}.",
+            problems=FieldProblemList(fields, left_out),
+            argument=fields[0][0],
+            fields=fields,
+            left_out=left_out,
+        ) from invalid
 
 
-def all_wrong(entity: EntitySpec, fields: Iterable[FieldProblem], left_out: int) -> str:
-    """In one sentence what is wrong with a record."""
-    told = [f"{entity.type_name}.{one.field}: {one.message}" for one in fields]
-    return f"{'; '.join([*told, f'and {left_out:,} more'] if left_out else told)}."
-
-
-def moment(part: PropertySpec, now: float) -> Any:
-    """The present moment as a property holds it; of a plain number in seconds."""
+def current_time_value(part: PropertySpec, now: float) -> Any:
+    """Return the current time in the type of a property. Plain numbers hold seconds."""
     codec = part.column.codec
     if isinstance(codec, codecs.TimestampMs):
         return int(now * 1000)
-    at = datetime.fromtimestamp(now, UTC)
+    time = datetime.fromtimestamp(now, UTC)
     if isinstance(codec, codecs.DateTime):
-        return at
+        return time
     if isinstance(codec, codecs.Date):
-        return at.date()
+        return time.date()
     if isinstance(codec, codecs.Text):
-        return f"{at.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+        return f"{time.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
     return int(now)
 
 
-def renewed(entity: EntitySpec, record: Entity, now: float) -> Entity:
-    """The record with the moment of this write, where it keeps one."""
+def with_update_time(entity: EntitySpec, record: Entity, now: float) -> Entity:
+    """Return the record with the time of this write, if the entity has such a property."""
     if entity.updated is None or not isinstance(record, entity.model):
         return record
-    return record.model_copy(update={entity.updated.name: moment(entity.updated, now)})
+    return record.model_copy(update={entity.updated.name: current_time_value(entity.updated, now)})

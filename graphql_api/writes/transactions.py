@@ -1,4 +1,4 @@
-"""Sends a transaction until its fate is known: an answer that is lost may have been a success."""
+"""Commit transactions, and retry them until the outcome is known: a lost response may have been a success."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -6,34 +6,34 @@ from dataclasses import replace
 from secrets import SystemRandom, token_urlsafe
 
 from graphql_api.errors import ConditionFailed, Conflict, OutcomeUnknown, StoreError, StoreUnavailable, Throttled
-from graphql_api.storage import Check, Expect, Key, Put, Store, TogetherWrite, same
-from graphql_api.writes.item_keys import WRITE_ID, key_of
+from graphql_api.storage import Check, Expect, Key, Put, Store, TransactionWrite, values_equal
+from graphql_api.writes.item_keys import WRITE_ID, item_key
 
-MAX_ASKED = 4
-"""times that one transaction is sent while nobody knows what became of it"""
+MAX_SENDS = 4
+"""of one transaction whose outcome is unknown"""
 MAX_SECONDS = 10.0
-FIRST_PAUSE, MAX_PAUSE = 0.02, 0.5
-"""seconds between two of them, at most"""
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.02, 0.5
+"""upper bounds of the pause between two sends"""
 
 _RANDOM = SystemRandom()
 
 
-async def commit(store: Store, writes: Sequence[TogetherWrite], *, may_repeat: bool = True) -> None:
-    """Applies all writes or none, under one token for all the times that it has to be asked.
+async def commit_transaction(store: Store, writes: Sequence[TransactionWrite], *, is_idempotent: bool = True) -> None:
+    """Apply all writes or none. Every retry has the same token, by which the store recognizes the transaction.
 
-    Where nobody knows in the end it is `StoreUnavailable`, or `OutcomeUnknown` where what is asked for must not be
-    carried out twice; after every other error nothing was written.
+    If the outcome remains unknown, raise `StoreUnavailable`, or `OutcomeUnknown` for writes that are not idempotent.
+    After every other error nothing was written.
     """
-    writes = of_each_record(writes)
+    writes = merge_by_key(writes)
     token = token_urlsafe(18)
-    await _until_known(lambda: store.write_together(writes, token), may_repeat=may_repeat)
+    await _send_until_known(lambda: store.write_together(writes, token), is_idempotent=is_idempotent)
 
 
-async def commit_alone(store: Store, write: Put) -> None:
-    """Makes one write that has a write id, by which it is known again; it costs half of what a transaction does.
+async def commit_single(store: Store, write: Put) -> None:
+    """Apply one write, which its write id identifies. This costs half as much as a transaction.
 
-    If an answer is lost and somebody else writes before it is sent again, it is `ConditionFailed`, although it was
-    carried out for a moment.
+    If a response is lost and another writer replaces the item before the retry, raise `ConditionFailed`, although the
+    write was applied for a moment.
     """
 
     async def send() -> None:
@@ -42,86 +42,93 @@ async def commit_alone(store: Store, write: Put) -> None:
         if problem is not None and (old is None or old.get(WRITE_ID) != write.item[WRITE_ID]):
             raise problem
 
-    await _until_known(send, may_repeat=True)
+    await _send_until_known(send, is_idempotent=True)
 
 
-async def _until_known(send: Callable[[], Awaitable[None]], *, may_repeat: bool) -> None:
+async def _send_until_known(send: Callable[[], Awaitable[None]], *, is_idempotent: bool) -> None:
     now = asyncio.get_running_loop().time
-    ends = now() + MAX_SECONDS
-    asked, unknown = 0, False
+    deadline = now() + MAX_SECONDS
+    sends, in_doubt = 0, False
     while True:
         try:
             return await send()
         except ConditionFailed:
             raise
         except Conflict as problem:
-            if not unknown:
+            if not in_doubt:
                 raise
-            last: StoreError = problem  # This time nothing was written; what was sent before may still arrive.
+            last: StoreError = problem  # This send wrote nothing; an earlier one may still arrive.
         except StoreError as problem:
-            if not (problem.retryable or unknown):
+            if not (problem.retryable or in_doubt):
                 raise
             last = problem
-            unknown |= not is_certain(problem)
-        asked += 1
-        if last.retryable and asked < MAX_ASKED and now() < ends:
-            await asyncio.sleep(_RANDOM.uniform(0, min(MAX_PAUSE, FIRST_PAUSE * 2**asked)))
-            if now() < ends:  # Else the process stood still: by now the engine may have forgotten the token.
+            in_doubt |= not is_known_unapplied(problem)
+        sends += 1
+        if last.retryable and sends < MAX_SENDS and now() < deadline:
+            await asyncio.sleep(_RANDOM.uniform(0, min(MAX_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**sends)))
+            if now() < deadline:  # A process that was suspended does not retry: the engine may have lost the token.
                 continue
-        raise _unknown(last, may_repeat=may_repeat) if unknown else last
+        raise _unknown_outcome(last, is_idempotent=is_idempotent) if in_doubt else last
 
 
-def is_certain(problem: StoreError) -> bool:
-    """Whether nothing was written."""
+def is_known_unapplied(problem: StoreError) -> bool:
+    """Return whether the error guarantees that nothing was written."""
     return isinstance(problem, Throttled) or (isinstance(problem, StoreUnavailable) and problem.certain)
 
 
-def _unknown(last: StoreError, *, may_repeat: bool) -> StoreError:
-    """What is told where no answer was heard."""
-    words = f"Nobody knows whether the write was carried out: {last.message}"
-    if may_repeat:
-        problem = StoreUnavailable(f"{words} Send it again as it is: that comes to the same.", shard=last.shard)
+def _unknown_outcome(last: StoreError, *, is_idempotent: bool) -> StoreError:
+    """Return the error for a write whose outcome is unknown after the last send."""
+    if is_idempotent:
+        problem = StoreUnavailable(
+            "It is unknown whether the write was applied: {problem} It is safe to retry.",
+            problem=last,
+            shard=last.shard,
+        )
     else:
-        words = f"{words} Look at what stands there; under an idempotency key it could be sent again as it is."
-        problem = OutcomeUnknown(words, shard=last.shard)
+        problem = OutcomeUnknown(
+            "It is unknown whether the write was applied: {problem} Read the current state before you send it again. "
+            "A write with an idempotency key is safe to retry.",
+            problem=last,
+            shard=last.shard,
+        )
     problem.__cause__ = last
     return problem
 
 
-# --- what is expected of one record ----------------------------------------------------------------------------
+# --- conditions ------------------------------------------------------------------------------------------------
 
 
-def of_each_record(writes: Iterable[TogetherWrite]) -> list[TogetherWrite]:
-    """The same transaction with one look at each record, as engines want it: all that is expected of it at once.
+def merge_by_key(writes: Iterable[TransactionWrite]) -> list[TransactionWrite]:
+    """Merge the writes so that each key occurs once, as engines require, with all conditions on its item.
 
-    Where that cannot be, what was read is of several moments, and to be read anew.
+    Raise `Conflict` if conditions contradict each other: then the snapshots are of different moments.
     """
-    found: dict[Key, TogetherWrite] = {}
-    doubles: list[TogetherWrite] = []
+    merged: dict[Key, TransactionWrite] = {}
+    repeated: list[TransactionWrite] = []
     for write in writes:
-        key = key_of(write.item) if isinstance(write, Put) else write.key
-        met = found.get(key)
-        if met is None:
-            found[key] = write
+        key = item_key(write.item) if isinstance(write, Put) else write.key
+        earlier = merged.get(key)
+        if earlier is None:
+            merged[key] = write
         elif isinstance(write, Check):
-            found[key] = replace(met, expect=_both(met.expect, write.expect))
-        elif isinstance(met, Check):
-            found[key] = replace(write, expect=_both(write.expect, met.expect))
+            merged[key] = replace(earlier, expect=_merge_conditions(earlier.expect, write.expect))
+        elif isinstance(earlier, Check):
+            merged[key] = replace(write, expect=_merge_conditions(write.expect, earlier.expect))
         else:
             if write.expect is not None:
-                _both(met.expect, write.expect)
-            doubles.append(write)  # Nobody could say which one comes last: the store refuses it.
-    return [*found.values(), *doubles]
+                _merge_conditions(earlier.expect, write.expect)
+            repeated.append(write)  # Two changes of one item have no order: the store refuses them.
+    return [*merged.values(), *repeated]
 
 
-def _both(one: Expect | None, other: Expect) -> Expect:
-    """What is expected where two expectations have to hold; a conflict where they cannot."""
+def _merge_conditions(one: Expect | None, other: Expect) -> Expect:
+    """Return the condition that holds if both hold. Raise `Conflict` if they contradict each other."""
     if one is None:
         return other
     shared = one.attributes.keys() & other.attributes.keys()
     without = {*one.without, *other.without}
     attributes = {**one.attributes, **other.attributes}
-    agree = all(same(one.attributes[name], other.attributes[name]) for name in shared)
+    agree = all(values_equal(one.attributes[name], other.attributes[name]) for name in shared)
     if one.absent != other.absent or not agree or without & attributes.keys():
-        raise Conflict("A record was changed by others while what it depends on was read.")
+        raise Conflict("A concurrent write changed a record while the records that it depends on were read.")
     return Expect(one.absent, attributes, tuple(sorted(without)))

@@ -1,9 +1,9 @@
-"""A store for many writers at once: what they ask for at one moment goes on as one call, and as one transaction.
+"""A store wrapper that coalesces the concurrent reads and transactions of many writers into few calls.
 
-Nobody depends on the others. Of transactions that are sent as one, those whose condition fails are told so for
-themselves, and the rest is sent again without them. Where nobody knows whether all of them were carried out, each is
-told so, and asks again under its token, which stands for that of all. So each has what it would have of the store
-itself: all of its writes or none, once.
+Writers stay independent of each other. If conditions of a combined transaction fail, the affected members are sent one
+by one, and the rest is sent again without them. If the outcome of a combined transaction is unknown, each member
+receives that error. It retries with its own token, which then refers to the combined transaction. So each writer
+observes what the wrapped store would do: all of its writes are applied once, or none.
 """
 
 import asyncio
@@ -15,71 +15,71 @@ from typing import Any, Self
 
 from graphql_api.errors import ConditionFailed, Conflict, StoreDenied, StoreError, for_one_of_several
 from graphql_api.storage import (
-    MAX_TOGETHER,
+    MAX_TRANSACTION_WRITES,
     Check,
     Item,
     Key,
     Put,
     RangeRead,
-    ReadAnswer,
+    ReadResult,
     ScanPage,
     Store,
     TableDefinition,
-    TogetherWrite,
+    TransactionWrite,
     Write,
 )
-from graphql_api.writes.item_keys import key_of
-from graphql_api.writes.transactions import is_certain
+from graphql_api.writes.item_keys import item_key
+from graphql_api.writes.transactions import is_known_unapplied
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Read:
-    """Keys that somebody asks for, and waits; the answer is None where they have to ask for themselves."""
+class _PendingRead:
+    """A read that waits for its result: the items, or None if its caller must send it individually."""
 
     keys: Sequence[Key]
-    answer: asyncio.Future[Sequence[Item | None] | None]
+    result: asyncio.Future[Sequence[Item | None] | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Writing:
-    """A transaction that somebody asks for, and waits; the answer is False where they have to ask for themselves."""
+class _PendingTransaction:
+    """A transaction that waits for its result: True if applied, False if its caller must send it individually."""
 
-    writes: Mapping[Key, TogetherWrite]
+    writes: Mapping[Key, TransactionWrite]
     token: str
-    answer: asyncio.Future[bool]
+    result: asyncio.Future[bool]
 
 
 @dataclass(slots=True)
-class _Group:
+class _TransactionGroup:
     """Transactions that are sent as one."""
 
-    writes: dict[Key, TogetherWrite] = field(default_factory=dict)
-    members: list[_Writing] = field(default_factory=list)
+    writes: dict[Key, TransactionWrite] = field(default_factory=dict)
+    members: list[_PendingTransaction] = field(default_factory=list)
     token: str = field(default_factory=lambda: token_urlsafe(18))
-    asking: asyncio.Task[bool] | None = None
-    """what became of it, where nobody had heard of that: one of them asks for all"""
+    outcome: asyncio.Task[bool] | None = None
+    """after an unknown outcome: the retry that one member sends for all of them"""
 
-    def takes(self, one: _Writing) -> bool:
-        """Whether another transaction finds room here, and has no key in common but to check the same of it."""
-        common = self.writes.keys() & one.writes.keys()
-        room = len(self.writes) + len(one.writes) - len(common) <= MAX_TOGETHER
-        return room and all(_checks_the_same(self.writes[key], one.writes[key]) for key in common)
+    def accepts(self, transaction: _PendingTransaction) -> bool:
+        """Return whether a transaction fits into this group. Common keys are allowed only for equal checks."""
+        common = self.writes.keys() & transaction.writes.keys()
+        fits = len(self.writes) + len(transaction.writes) - len(common) <= MAX_TRANSACTION_WRITES
+        return fits and all(_are_equal_checks(self.writes[key], transaction.writes[key]) for key in common)
 
 
-class Together:
-    """Passes every call on; reads by key and transactions that are asked for at one moment as one.
+class WriteCoalescer:
+    """A store that passes every call to another one, and coalesces concurrent reads by key and transactions.
 
-    Nothing of it outlives its `async with`.
+    All of its tasks end with its `async with`.
     """
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
-        self._reads: list[_Read] = []
-        self._writings: list[_Writing] = []
-        self._unheard: dict[str, _Group] = {}
-        """by the token of each of its members: what was sent, and nobody knows what became of it"""
-        self._sent_alone = set[str]()
-        """tokens of what must not go on under another one: it may have been carried out, and would be once more"""
+        self._pending_reads: list[_PendingRead] = []
+        self._pending_transactions: list[_PendingTransaction] = []
+        self._in_doubt: dict[str, _TransactionGroup] = {}
+        """groups whose outcome is unknown, by the token of each member"""
+        self._sent_individually = set[str]()
+        """tokens that may have been applied: under the token of a group they could be applied again"""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
@@ -93,102 +93,105 @@ class Together:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        """The records at these keys."""
+        """Read records by key. Concurrent consistent reads share one call."""
         items = None
         if consistent:
-            read = _Read(keys, asyncio.get_running_loop().create_future())
-            self._wake()
-            self._reads.append(read)
-            items = await read.answer
+            read = _PendingRead(keys, asyncio.get_running_loop().create_future())
+            self._schedule_flush()
+            self._pending_reads.append(read)
+            items = await read.result
         return await self.inner.get_many(keys, consistent) if items is None else items
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
-        """Applies all writes or none."""
-        unheard = self._unheard.pop(token, None)
-        named = {_key(write): write for write in writes}
-        done = False
-        if unheard is not None:
-            done = await self._heard_of(unheard, token)
-        elif token not in self._sent_alone and len(named) == len(writes):  # Else the inner store says what is wrong.
-            one = _Writing(named, token, asyncio.get_running_loop().create_future())
-            self._wake()
-            self._writings.append(one)
-            done = await one.answer
-        if not done:
-            self._sent_alone.add(token)
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        """Apply all writes atomically. Concurrent transactions share one call."""
+        group = self._in_doubt.pop(token, None)
+        writes_by_key = {_write_key(write): write for write in writes}
+        is_applied = False
+        if group is not None:
+            is_applied = await self._resolve_outcome(group, token)
+        # Repeated keys are sent individually, so that the wrapped store refuses them.
+        elif token not in self._sent_individually and len(writes_by_key) == len(writes):
+            transaction = _PendingTransaction(writes_by_key, token, asyncio.get_running_loop().create_future())
+            self._schedule_flush()
+            self._pending_transactions.append(transaction)
+            is_applied = await transaction.result
+        if not is_applied:
+            self._sent_individually.add(token)
             await self.inner.write_together(writes, token)
 
-    # --- waiting for the others --------------------------------------------------------------------------------
+    # --- coalescing --------------------------------------------------------------------------------------------
 
-    def _wake(self) -> None:
-        if not (self._reads or self._writings):
-            asyncio.get_running_loop().call_soon(self._wait, 0)
+    def _schedule_flush(self) -> None:
+        if not (self._pending_reads or self._pending_transactions):
+            asyncio.get_running_loop().call_soon(self._flush_when_idle, 0)
 
-    def _wait(self, came: int) -> None:
-        """Waits until nobody comes any more of those who can go on just now."""
-        waiting = len(self._reads) + len(self._writings)
-        if waiting > came:
-            asyncio.get_running_loop().call_soon(self._wait, waiting)
+    def _flush_when_idle(self, previous_count: int) -> None:
+        """Send what is pending, once a round of the event loop has added nothing."""
+        count = len(self._pending_reads) + len(self._pending_transactions)
+        if count > previous_count:
+            asyncio.get_running_loop().call_soon(self._flush_when_idle, count)
             return
-        reads, self._reads = [one for one in self._reads if not one.answer.done()], []
-        writings, self._writings = [one for one in self._writings if not one.answer.done()], []
+        reads, self._pending_reads = [read for read in self._pending_reads if not read.result.done()], []
+        transactions = [transaction for transaction in self._pending_transactions if not transaction.result.done()]
+        self._pending_transactions = []
         if reads:
-            self._start(self._read(reads))
-        for group in _groups(writings):
-            self._start(self._write(group))
+            self._start(self._send_reads(reads))
+        for group in _group_transactions(transactions):
+            self._start(self._send_group(group))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._keep(asyncio.get_running_loop().create_task(work))
+        self._track(asyncio.get_running_loop().create_task(work))
 
-    def _keep(self, task: asyncio.Task[Any]) -> None:
+    def _track(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- together ----------------------------------------------------------------------------------------------
+    # --- sending -----------------------------------------------------------------------------------------------
 
-    async def _read(self, reads: Sequence[_Read]) -> None:
+    async def _send_reads(self, reads: Sequence[_PendingRead]) -> None:
         keys = [*dict.fromkeys(key for read in reads for key in read.keys)]
         try:
-            found = dict(zip(keys, await self.inner.get_many(keys, consistent=True), strict=True))
-        except Exception as problem:  # noqa: BLE001 - whoever asks for themselves is told the same
+            items = dict(zip(keys, await self.inner.get_many(keys, consistent=True), strict=True))
+        except Exception as problem:  # noqa: BLE001 - a reader that sends its read individually receives the same error
             for read in reads:
-                _settle(read.answer, _for_all(problem), None)
+                _complete(read.result, _shared_failure(problem), None)
         else:
             for read in reads:
-                _settle(read.answer, None, [found[key] for key in read.keys])
+                _complete(read.result, None, [items[key] for key in read.keys])
 
-    async def _write(self, group: _Group) -> None:
-        alone = group.members if len(group.members) == 1 else []
+    async def _send_group(self, group: _TransactionGroup) -> None:
+        individual = group.members if len(group.members) == 1 else []
         problem = None
         try:
-            if not alone:
+            if not individual:
                 await self.inner.write_together([*group.writes.values()], group.token)
         except ConditionFailed as failed:
             keys = [*group.writes]
-            wrong = {keys[place] for place in failed.failures}
-            alone = [one for one in group.members if not wrong.isdisjoint(one.writes)]
-            for rest in _groups(one for one in group.members if wrong.isdisjoint(one.writes)):
-                self._start(self._write(rest))
-            group.members = alone
-        except Exception as failed:  # noqa: BLE001 - whoever asks for themselves is told the same
-            problem, alone = _for_all(failed), group.members
-            if problem is not None and not is_certain(problem):
-                self._unheard |= dict.fromkeys((one.token for one in group.members), group)
-        for one in group.members:
-            _settle(one.answer, problem, not alone)
+            failed_keys = {keys[position] for position in failed.failures}
+            individual = [member for member in group.members if not failed_keys.isdisjoint(member.writes)]
+            unaffected = [member for member in group.members if failed_keys.isdisjoint(member.writes)]
+            for rest in _group_transactions(unaffected):
+                self._start(self._send_group(rest))
+            group.members = individual
+        except Exception as failed:  # noqa: BLE001 - a member that is sent individually receives the same error
+            problem, individual = _shared_failure(failed), group.members
+            if problem is not None and not is_known_unapplied(problem):
+                self._in_doubt |= dict.fromkeys((member.token for member in group.members), group)
+        for member in group.members:
+            _complete(member.result, problem, not individual)
 
-    async def _heard_of(self, group: _Group, token: str) -> bool:
-        """Whether a group was carried out of which nobody knew; an error as long as that is so."""
-        if group.asking is None or _has_failed(group.asking):
-            group.asking = asyncio.get_running_loop().create_task(self._ask(group))
-            self._keep(group.asking)
+    async def _resolve_outcome(self, group: _TransactionGroup, token: str) -> bool:
+        """Return whether a group in doubt was applied. Raise an error as long as that is unknown."""
+        if group.outcome is None or _has_failed(group.outcome):
+            group.outcome = asyncio.get_running_loop().create_task(self._resend(group))
+            self._track(group.outcome)
         try:
-            return await asyncio.shield(group.asking)
+            return await asyncio.shield(group.outcome)
         except StoreError as problem:
-            self._unheard[token] = group
+            self._in_doubt[token] = group
             raise for_one_of_several(problem) from problem
 
-    async def _ask(self, group: _Group) -> bool:
+    async def _resend(self, group: _TransactionGroup) -> bool:
         try:
             await self.inner.write_together([*group.writes.values()], group.token)
         except StoreError as problem:
@@ -197,54 +200,54 @@ class Together:
             return False
         return True
 
-    # --- passed on ---------------------------------------------------------------------------------------------
+    # --- other calls -------------------------------------------------------------------------------------------
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
-        """Answers several reads of one index."""
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        """Pass the reads on."""
         return await self.inner.read_ranges(reads, want)
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
-        """Applies each write by itself."""
+        """Pass the writes on."""
         return await self.inner.write(writes)
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
-        """A part of the whole table."""
+        """Pass the scan on."""
         return await self.inner.scan(segment, of, after)
 
     async def describe(self) -> TableDefinition | None:
-        """The table as it stands."""
+        """Return the definition of the existing table."""
         return await self.inner.describe()
 
     async def ensure_table(self, definition: TableDefinition) -> None:
-        """Makes the table, or what it lacks."""
+        """Create the table, or add missing indexes."""
         await self.inner.ensure_table(definition)
 
     async def close(self) -> None:
-        """Closes the inner store."""
+        """Close the wrapped store."""
         await self.inner.close()
 
 
-def _groups(writings: Iterable[_Writing]) -> list[_Group]:
-    """As few groups as it takes, in turn."""
-    groups: list[_Group] = []
-    for one in writings:
-        if not groups or not groups[-1].takes(one):
-            groups.append(_Group())
-        groups[-1].writes |= one.writes
-        groups[-1].members.append(one)
+def _group_transactions(transactions: Iterable[_PendingTransaction]) -> list[_TransactionGroup]:
+    """Return few groups that contain the transactions in order."""
+    groups: list[_TransactionGroup] = []
+    for transaction in transactions:
+        if not groups or not groups[-1].accepts(transaction):
+            groups.append(_TransactionGroup())
+        groups[-1].writes |= transaction.writes
+        groups[-1].members.append(transaction)
     return groups
 
 
-def _checks_the_same(one: TogetherWrite, other: TogetherWrite) -> bool:
+def _are_equal_checks(one: TransactionWrite, other: TransactionWrite) -> bool:
     return isinstance(one, Check) and one == other
 
 
-def _key(write: TogetherWrite) -> Key:
-    return key_of(write.item) if isinstance(write, Put) else write.key
+def _write_key(write: TransactionWrite) -> Key:
+    return item_key(write.item) if isinstance(write, Put) else write.key
 
 
-def _for_all(problem: Exception) -> StoreError | None:
-    """A problem of the moment is one of everybody; what else there is may be that of one of them alone."""
+def _shared_failure(problem: Exception) -> StoreError | None:
+    """Return a transient error, which concerns all members. Any other error may concern one of them alone."""
     if isinstance(problem, StoreError) and problem.retryable and not isinstance(problem, Conflict):
         return problem
     return None
@@ -254,11 +257,11 @@ def _has_failed(task: asyncio.Task[bool]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-def _settle(answer: asyncio.Future[Any], problem: StoreError | None, result: Any) -> None:
-    """Answers who still waits."""
-    if answer.done():
+def _complete(future: asyncio.Future[Any], problem: StoreError | None, result: Any) -> None:
+    """Set the result or the error of a future, unless its caller was cancelled."""
+    if future.done():
         return
     if problem is None:
-        answer.set_result(result)
+        future.set_result(result)
     else:
-        answer.set_exception(for_one_of_several(problem))
+        future.set_exception(for_one_of_several(problem))

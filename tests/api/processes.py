@@ -18,7 +18,7 @@ from tests.api.running import PATIENCE
 
 USERS = "graphql_api.examples.users:catalog"
 ROOT = Path(graphql_api.__file__).parents[1]
-LAST_LINE = "Ctrl-C stops it."
+LAST_LINE = "Press Ctrl-C to stop."
 KEY = bytes(range(32)).hex()
 
 

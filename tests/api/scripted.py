@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any, cast
 
 from graphql_api.database import Database
-from graphql_api.schema.execution.document_executor import Answer, Operation
+from graphql_api.schema.execution.document_executor import ExecutionResponse, Operation
 from graphql_api.schema.request_context import Caller
 
 
@@ -20,7 +20,7 @@ class ScriptedEngine:
         self.waits = Event()
         self.ended = Event()
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> Answer:
+    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
         self.operations.append(operation)
         self.callers.append(caller)
         match (operation.query or "").split():
@@ -31,9 +31,9 @@ class ScriptedEngine:
             case ["refuse", status]:
                 code = f"REFUSED_{status}"
                 error = {"message": "It was refused.", "extensions": {"code": code}}
-                return Answer({"errors": [error]}, executed=False, status=int(status), codes=(code,))
+                return ExecutionResponse({"errors": [error]}, executed=False, status=int(status), codes=(code,))
         data: dict[str, Any] = {"name": operation.name, "variables": dict(operation.variables)}
-        return Answer({"data": data}, executed=True, status=200, codes=())
+        return ExecutionResponse({"data": data}, executed=True, status=200, codes=())
 
     async def _wait(self) -> None:
         self.waits.set()

@@ -13,11 +13,11 @@ from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.clock import Clock, system_clock
 from graphql_api.database import Database
 from graphql_api.opening import Secrets
-from graphql_api.schema.execution.document_executor import Engine
+from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import build_schema
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.graphql_endpoint import Page
+from graphql_api.server.graphql_endpoint import BrowserPage
 from graphql_api.storage.port import Store
 from tests.api.running import PATIENCE, running
 
@@ -68,7 +68,7 @@ def served(
     secrets: Secrets = SECRETS,
     options: WebOptions = OPTIONS,
     limits: Limits = LIMITS,
-    page: Page | None = None,
+    page: BrowserPage | None = None,
     schema: strawberry.Schema | None = None,
     create_table: bool | None = None,
     **engine: Any,
@@ -92,12 +92,14 @@ def serving(
     *,
     options: WebOptions = OPTIONS,
     limits: Limits = LIMITS,
-    page: Page | None = None,
+    page: BrowserPage | None = None,
     schema: strawberry.Schema | None = None,
     **engine: Any,
 ) -> Starlette:
     """The application alone, for tests that run it themselves."""
-    return build_app(Engine(schema or build_schema(catalog), limits, **engine), opening, options, page=page)
+    return build_app(
+        DocumentExecutor(schema or build_schema(catalog), limits, **engine), opening, options, browser_page=page
+    )
 
 
 def _opening(

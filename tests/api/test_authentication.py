@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 from graphql_api import asgi, open_catalog
 from graphql_api.database import Database
 from graphql_api.errors import InvalidToken, Unauthenticated
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from graphql_api.examples.users import catalog
 from graphql_api.schema.request_context import Caller
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.auth.auth_configuration import identify_of
-from graphql_api.server.auth.bearer_tokens import IssuedTokens
-from graphql_api.server.auth.development_tokens import mint
+from graphql_api.server.auth.auth_configuration import build_authenticator
+from graphql_api.server.auth.bearer_tokens import IssuerTokenVerifier
+from graphql_api.server.auth.development_tokens import mint_token
 from graphql_api.server.auth.identity import Identity
-from graphql_api.server.auth.jwks_loading import load_from
+from graphql_api.server.auth.jwks_loading import jwks_loader
 from graphql_api.server.settings import Settings, read_settings
-from graphql_api.server.startup import application, operations_of
+from graphql_api.server.startup import create_application, create_instrumentation
 from tests.api.processes import USERS, failing, serving
 from tests.api.running import LOOPBACK, PATIENCE, Reply, Wire, running
 from tests.api.scripted import ScriptedEngine, no_database
@@ -108,13 +108,13 @@ class Door:
 def door(options: WebOptions | None = None, *, hasty: bool = False, **settings: Any) -> Iterator[Door]:
     """A server with these settings; a hasty one does not wait long for keys, nor before it asks for them anew."""
     chosen = read_settings(**settings)
-    identify = identify_of(chosen, SECRETS)
-    for bearer in identify.bearers:
-        if hasty and isinstance(bearer, IssuedTokens):
-            bearer.keys.fresh = bearer.keys.again = bearer.keys.unknown = 0.1
-            bearer.keys.load = load_from(bearer.keys.where, bearer.algorithms, seconds=0.5)
+    authenticator = build_authenticator(chosen, SECRETS)
+    for bearer in authenticator.token_verifiers:
+        if hasty and isinstance(bearer, IssuerTokenVerifier):
+            bearer.keys.max_age = bearer.keys.retry_interval = bearer.keys.unknown_key_interval = 0.1
+            bearer.keys.load = jwks_loader(bearer.keys.location, bearer.algorithms, seconds=0.5)
     engine = ScriptedEngine()
-    with running(build_app(engine, no_database(), options or WebOptions(), identify=identify)) as address:
+    with running(build_app(engine, no_database(), options or WebOptions(), authenticator=authenticator)) as address:
         yield Door(address, engine)
 
 
@@ -205,8 +205,11 @@ WRONG: dict[str, tuple[Callable[[Issuer], str], str]] = {
     "another key": (forged, "signature"),
     "unknown key": (lambda issuer: signed("RS256", issuer.keys["one"][1], claims(), "three"), "does not know"),
     "the other key": (lambda issuer: signed("ES256", issuer.keys["two"][1], claims(), "one"), "No key of the issuer"),
-    "unsigned": (lambda _: unsigned("none"), "does not accept, or not at all"),
-    "unsigned, in capitals": (lambda _: unsigned("NONE"), "does not accept, or not at all"),
+    "unsigned": (lambda _: unsigned("none"), "unsigned, or signed with an algorithm that this server does not accept"),
+    "unsigned, in capitals": (
+        lambda _: unsigned("NONE"),
+        "unsigned, or signed with an algorithm that this server does not accept",
+    ),
     "cut": (lambda issuer: issuer.token()[:-2], "signature"),
     "without a signature": (lambda issuer: issuer.token().rpartition(".")[0] + ".", "signature"),
     "a secret": (lambda _: signed("HS256", b"s" * 32, claims(), "one"), "does not accept"),
@@ -297,8 +300,8 @@ def test_a_server_without_credentials() -> None:
     """A server that takes no credentials says so, instead of passing over them."""
     with running(build_app(ScriptedEngine(), no_database(), WebOptions())) as address:
         found = Door(address, ScriptedEngine())
-        assert "takes no bearer tokens" in found.refusal(authorization="Bearer abc.def.ghi")["message"]
-        assert "takes no API keys" in found.refusal(x_api_key=KEY)["message"]
+        assert "accepts no bearer tokens" in found.refusal(authorization="Bearer abc.def.ghi")["message"]
+        assert "accepts no API keys" in found.refusal(x_api_key=KEY)["message"]
 
 
 # --- keys that come from an address ----------------------------------------------------------------------------
@@ -498,7 +501,7 @@ def test_tenants(issuer: Issuer, tmp_path: Path) -> None:
     with door(options, tenant_claim="org", **files, **PROTECTED) as found:
         assert found.bearer(issuer.token(org="acme")).tenant == "acme"
         assert found.enter(x_api_key=KEY).tenant == "acme"
-        assert "belongs to a tenant" in found.refusal()["message"]
+        assert "needs a tenant" in found.refusal()["message"]
         for wrong in (None, 7, ["acme"], "", {"id": "acme"}):
             assert "claim org" in found.refused(issuer.token(org=wrong))
         with Wire(found.address) as wire:
@@ -572,9 +575,9 @@ async def test_page_tokens_are_those_of_a_person(tmp_path: Path, issuer: Issuer)
         return open_catalog(catalog, f"sqlite:///{tmp_path}/users.db", secrets=SECRETS)
 
     async with opening() as database:
-        assert not any(await database.put_many([*people(20)]))
+        assert not any(await database.put_many([*generate_users(20)]))
     with (
-        running(application(catalog, opening, settings, operations_of(settings))) as address,
+        running(create_application(catalog, opening, settings, create_instrumentation(settings))) as address,
         httpx.Client(base_url=address, timeout=PATIENCE) as client,
     ):
         first = ask(client, issuer.token(), PAGE)["data"]["userByCreated"]
@@ -593,7 +596,7 @@ async def test_page_tokens_are_those_of_a_person(tmp_path: Path, issuer: Issuer)
 
 def minted(who: Identity, secret: bytes = b"", seconds: float = 600) -> str:
     """A token for development."""
-    return mint(secret or bytes(SECRETS.tokens[0]), who, now=time.time(), seconds=seconds)
+    return mint_token(secret or bytes(SECRETS.tokens[0]), who, now=time.time(), seconds=seconds)
 
 
 def test_development_takes_minted_tokens(issuer: Issuer, tmp_path: Path) -> None:
@@ -664,7 +667,7 @@ def test_credentials_stay_out_of_the_log(issuer: Issuer, tmp_path: Path) -> None
     ("variables", "said"),
     [
         ({"SHARDQL_JWKS": "none.json"}, "SHARDQL_JWKS names none.json: No such file or directory."),
-        ({"SHARDQL_JWKS": "keys.json"}, "SHARDQL_JWKS names keys.json: It is no key set"),
+        ({"SHARDQL_JWKS": "keys.json"}, "SHARDQL_JWKS names keys.json: The text is not a key set"),
         ({"SHARDQL_API_KEYS_FILE": "none.json"}, "SHARDQL_API_KEYS_FILE names none.json: No such file"),
         ({"SHARDQL_API_KEYS_FILE": "keys.json"}, "Entry 1 has no subject"),
     ],
@@ -680,5 +683,5 @@ def test_files_that_are_no_keys(tmp_path: Path, variables: dict[str, str], said:
 
 def test_settings_of_a_server_are_enough() -> None:
     """A server without any setting of credentials takes tokens for development alone."""
-    assert len(identify_of(Settings(), SECRETS).bearers) == 1
-    assert identify_of(Settings(production=True), SECRETS).bearers == []
+    assert len(build_authenticator(Settings(), SECRETS).token_verifiers) == 1
+    assert build_authenticator(Settings(production=True), SECRETS).token_verifiers == []

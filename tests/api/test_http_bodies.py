@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.strict_json import MAX_LEVELS
+from graphql_api.server.strict_json import MAX_NESTING
 from tests.api.running import Reply, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 
@@ -20,7 +20,7 @@ ENGINE = ScriptedEngine()
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where the server is."""
-    options = WebOptions(body_limit=LIMIT, body_deadline=0.5)
+    options = WebOptions(max_body_bytes=LIMIT, body_deadline=0.5)
     with running(build_app(ENGINE, no_database(), options)) as found:
         yield found
 
@@ -63,7 +63,7 @@ BAD = {
     "100k deep lists": (variables("[" * 100_000 + "]" * 100_000), "INVALID_JSON"),
     "100k deep objects": (variables('{"a":' * 100_000 + "1" + "}" * 100_000), "INVALID_JSON"),
     "100k open lists": (b"[" * 100_000, "INVALID_JSON"),
-    "a level too deep": (variables("[" * (MAX_LEVELS - 1) + "]" * (MAX_LEVELS - 1)), "INVALID_JSON"),
+    "a level too deep": (variables("[" * (MAX_NESTING - 1) + "]" * (MAX_NESTING - 1)), "INVALID_JSON"),
     "10k digits": (variables("9" * 10_000), "INVALID_JSON"),
     "10k digits below the point": (variables("0." + "9" * 10_000), "INVALID_JSON"),
     "huge exponent": (variables("1e999999999"), "INVALID_JSON"),
@@ -145,7 +145,7 @@ def test_fractions_keep_their_digits(wire: Wire, digits: str) -> None:
 
 def test_levels(wire: Wire) -> None:
     """As many levels as are allowed are read; brackets in texts, and beside each other, are none."""
-    inside = MAX_LEVELS - 2
+    inside = MAX_NESTING - 2
     assert wire.post(variables("[" * inside + "]" * inside)).status == 200
     assert wire.post(variables(json.dumps("[" * 5_000))).status == 200
     assert wire.post(variables(json.dumps([[]] * 5_000))).status == 200

@@ -146,6 +146,6 @@ def test_any_origin() -> None:
 
 @pytest.mark.parametrize("origin", ["friend.example", "https://friend.example/", "https://*.example", "", "https://A"])
 def test_no_origins(origin: str) -> None:
-    """What is no origin is refused before the server starts."""
-    with pytest.raises(InvalidValue, match="is no origin"):
+    """What is not an origin is refused before the server starts."""
+    with pytest.raises(InvalidValue, match="is not an origin"):
         WebOptions(cors_origins=(origin,))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from graphql_api.errors import InvalidJson
-from graphql_api.server.strict_json import MAX_LEVELS, WrittenFloat, read_json, write_json
+from graphql_api.server.strict_json import MAX_NESTING, LiteralFloat, read_json, write_json
 
 
 @pytest.mark.parametrize(
-    "value", [{"a": [1, 2.5, None, True, "ü🏃\0"]}, 2**63, -(2**70), {"a": "half \ud800"}, WrittenFloat("1.50")]
+    "value", [{"a": [1, 2.5, None, True, "ü🏃\0"]}, 2**63, -(2**70), {"a": "half \ud800"}, LiteralFloat("1.50")]
 )
 def test_writing(value: object) -> None:
     """Whatever an answer holds is written, and read back as it was."""
@@ -46,7 +46,7 @@ NESTED: list[Callable[[int], str]] = [
 @pytest.mark.parametrize("nested", NESTED)
 def test_levels(nested: Callable[[int], str]) -> None:
     """As many levels as are allowed are read, of lists, of objects, and beside others; one more is refused."""
-    assert read_json(nested(MAX_LEVELS), "It") == json.loads(nested(MAX_LEVELS))
-    for levels in (MAX_LEVELS + 1, 1_000_000):
-        with pytest.raises(InvalidJson, match=f"It nests more than {MAX_LEVELS}"):
+    assert read_json(nested(MAX_NESTING), "It") == json.loads(nested(MAX_NESTING))
+    for levels in (MAX_NESTING + 1, 1_000_000):
+        with pytest.raises(InvalidJson, match=f"It nests more than {MAX_NESTING}"):
             read_json(nested(levels), "It")

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message
 
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.disconnect import ClientLeft, while_connected
+from graphql_api.server.disconnect import ClientDisconnected, cancel_on_disconnect
 from tests.api.running import PATIENCE, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 
@@ -67,7 +67,7 @@ class Receiving:
 
 async def test_result_of_work() -> None:
     """Work that ends before its client leaves gives its result."""
-    assert await while_connected(asyncio.sleep(0.01, "done"), Receiving()) == "done"
+    assert await cancel_on_disconnect(asyncio.sleep(0.01, "done"), Receiving()) == "done"
 
 
 async def test_failure_of_work() -> None:
@@ -77,7 +77,7 @@ async def test_failure_of_work() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await while_connected(fails(), Receiving())
+        await cancel_on_disconnect(fails(), Receiving())
 
 
 async def test_end_is_waited_for() -> None:
@@ -94,8 +94,8 @@ async def test_end_is_waited_for() -> None:
             await asyncio.sleep(0.01)
             ended = True
 
-    with pytest.raises(ClientLeft):
-        await while_connected(slowly(), receiving)
+    with pytest.raises(ClientDisconnected):
+        await cancel_on_disconnect(slowly(), receiving)
     assert ended
 
 
@@ -111,7 +111,7 @@ async def test_the_server_stops() -> None:
             cancelled = True
             raise
 
-    task = asyncio.create_task(while_connected(forever(), Receiving()))
+    task = asyncio.create_task(cancel_on_disconnect(forever(), Receiving()))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

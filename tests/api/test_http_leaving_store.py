@@ -12,7 +12,7 @@ import pytest
 
 from graphql_api.examples.users import catalog, sample
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.api.running import PATIENCE, Wire, request
 from tests.api.server import served
 from tests.stores import WrappedStore
@@ -30,7 +30,7 @@ class WaitingStore(WrappedStore):
         self.asked = threading.Semaphore(0)
         self.under_way = 0
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         async with self._waiting():
             return await super().read_ranges(reads, want)
 

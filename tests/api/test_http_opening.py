@@ -13,7 +13,7 @@ from starlette.routing import Mount
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.database_lifespan import Opened
+from graphql_api.server.database_lifespan import DatabaseHolder
 from tests.api.running import Wire, running
 from tests.api.scripted import ScriptedEngine
 
@@ -78,7 +78,7 @@ async def test_a_failure_is_not_kept() -> None:
 async def test_leaving_while_it_opens() -> None:
     """Who goes away while the database opens does not stop it from opening for those who stay."""
     opening = Opening()
-    opened = Opened(opening)
+    opened = DatabaseHolder(opening)
     first, second = (asyncio.create_task(opened.get()) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.graphql_endpoint import MAX_ADDRESS
+from graphql_api.server.graphql_endpoint import MAX_URL_BYTES
 from tests.api.running import Reply, Wire, running
 from tests.api.scripted import ScriptedEngine, no_database
 
@@ -29,7 +29,7 @@ def a_page(_: Request) -> Response:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where the server is."""
-    with running(build_app(ENGINE, no_database(), WebOptions(), page=a_page)) as found:
+    with running(build_app(ENGINE, no_database(), WebOptions(), browser_page=a_page)) as found:
         yield found
 
 
@@ -102,7 +102,7 @@ def test_bad_addresses(wire: Wire, parameters: str, code: str) -> None:
 
 def test_long_addresses(wire: Wire) -> None:
     """An address as long as the limit is read; one byte more is a 414."""
-    room = MAX_ADDRESS - len("/graphql") - len("query=")
+    room = MAX_URL_BYTES - len("/graphql") - len("query=")
     assert get(wire, "query=" + "a" * room).status == 200
     reply = get(wire, "query=" + "a" * (room + 1))
     assert (reply.status, reply.codes) == (414, ["URL_TOO_LONG"])
@@ -259,7 +259,7 @@ def test_explain(wire: Wire, sent: dict[str, str], heard: bool) -> None:
 
 def test_explain_can_be_shut() -> None:
     """Where it is shut, the header x-explain is not heard."""
-    app = build_app(ENGINE, no_database(), WebOptions(explains=False))
+    app = build_app(ENGINE, no_database(), WebOptions(explain=False))
     with running(app) as address, Wire(address) as wire:
         assert wire.post(GOOD, x_explain="1").status == 200
         assert not ENGINE.callers[-1].explain

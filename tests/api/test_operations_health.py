@@ -11,10 +11,10 @@ import pytest
 
 from graphql_api import open_catalog
 from graphql_api.errors import StoreDenied, StoreUnavailable
-from graphql_api.evolution.table_record import META_KEY
+from graphql_api.evolution.table_record import TABLE_RECORD_KEY
 from graphql_api.examples.users import catalog
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
 from tests.api.scripted import ScriptedEngine, no_database
@@ -59,7 +59,7 @@ def test_ready(tmp_path: Path) -> None:
     assert (live.status_code, live.json()) == (200, {"status": "live"})
     assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
     assert live.headers["cache-control"] == ready.headers["cache-control"] == "no-store"
-    assert moods.store.asked == [[META_KEY]]
+    assert moods.store.asked == [[TABLE_RECORD_KEY]]
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("/secret/path is gone"), StoreDenied("role/secret may not")])
@@ -103,15 +103,15 @@ async def test_many_ask_at_once() -> None:
             await go_on.wait()
             return [None for _ in keys]
 
-    operations = Operations(ready_seconds=60)
-    operations.readiness.opened(Slow(cast(Store, None)))  # nothing gets through to it
+    operations = Instrumentation(ready_seconds=60)
+    operations.readiness.store_opened(Slow(cast(Store, None)))  # nothing gets through to it
 
     async def no_opening() -> None:
         raise AssertionError("it is open")
 
-    questions = [asyncio.ensure_future(operations.readiness.obstacle(no_opening)) for _ in range(50)]
+    questions = [asyncio.ensure_future(operations.readiness.not_ready_reason(no_opening)) for _ in range(50)]
     await started.wait()
-    questions.append(asyncio.ensure_future(operations.readiness.obstacle(no_opening)))
+    questions.append(asyncio.ensure_future(operations.readiness.not_ready_reason(no_opening)))
     await asyncio.sleep(0)
     questions[0].cancel()
     go_on.set()
@@ -124,7 +124,7 @@ async def test_many_ask_at_once() -> None:
 def test_stopping(tmp_path: Path) -> None:
     """A server that is told to stop is not ready, and still answers what comes."""
     with watched(tmp_path) as server:
-        server.operations.readiness.stop()
+        server.operations.readiness.begin_shutdown()
         reply = server.client.get("/readyz")
         answer = server.post("{ userByCreated(limit: 1) { items { userId } } }")
         live = server.client.get("/healthz")
@@ -135,8 +135,8 @@ def test_stopping(tmp_path: Path) -> None:
 
 async def test_opened_by_the_first_question(tmp_path: Path) -> None:
     """Where nobody starts the application, the first question opens the store: else no request would ever come."""
-    operations = Operations()
-    opening = operations.opening(lambda: open_catalog(catalog, f"sqlite:///{tmp_path}/users.db"))
+    operations = Instrumentation()
+    opening = operations.instrument_database(lambda: open_catalog(catalog, f"sqlite:///{tmp_path}/users.db"))
     app = build_app(ScriptedEngine(), opening, WebOptions(), operations.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
         reply = await client.get("/readyz")
@@ -148,8 +148,8 @@ async def test_opened_by_the_first_question(tmp_path: Path) -> None:
 
 async def test_an_opening_that_fails(tmp_path: Path) -> None:
     """Where the store cannot be opened, the code of its error says why."""
-    operations = Operations()
-    opening = operations.opening(lambda: open_catalog(catalog, f"sqlite:///{tmp_path}/nowhere/users.db"))
+    operations = Instrumentation()
+    opening = operations.instrument_database(lambda: open_catalog(catalog, f"sqlite:///{tmp_path}/nowhere/users.db"))
     app = build_app(ScriptedEngine(), opening, WebOptions(), operations.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
         reply = await client.get("/readyz")
@@ -158,6 +158,6 @@ async def test_an_opening_that_fails(tmp_path: Path) -> None:
 
 async def test_liveness_needs_no_store() -> None:
     """Whether the process lives has nothing to do with the store: a restart would not help it."""
-    app = build_app(ScriptedEngine(), no_database(), WebOptions(), Operations().routes())
+    app = build_app(ScriptedEngine(), no_database(), WebOptions(), Instrumentation().routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
         assert (await client.get("/healthz")).status_code == 200

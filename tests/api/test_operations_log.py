@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from graphql_api.cli.process.log_output import JsonLines, TextLines, set_up_logs
+from graphql_api.cli.process.log_output import JsonFormatter, TextFormatter, configure_logging
 from graphql_api.errors import StoreUnavailable
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.observability.instrumentation import Operations
-from graphql_api.storage.values import RangeRead, ReadAnswer
+from graphql_api.server.observability.instrumentation import Instrumentation
+from graphql_api.storage.values import RangeRead, ReadResult
 from tests.api.running import PATIENCE, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import watched
@@ -90,7 +90,7 @@ def test_nothing_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         server.client.get("/graphql", headers={"authorization": SECRET})
     assert len(lines(caplog)) == 6
     for record in caplog.records:
-        assert SECRET not in JsonLines().format(record)
+        assert SECRET not in JsonFormatter().format(record)
 
 
 def test_machines_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -99,7 +99,7 @@ def test_machines_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         for path in ("/healthz", "/readyz", "/metrics"):
             server.client.get(path)
         assert lines(caplog) == []
-        server.operations.readiness.stop()
+        server.operations.readiness.begin_shutdown()
         server.client.get("/readyz")
         assert [(line["path"], line["status"]) for line in lines(caplog)] == [("/readyz", 503)]
         caplog.set_level(logging.DEBUG, "shardql")
@@ -109,15 +109,18 @@ def test_machines_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
 def test_mistakes_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A mistake of the server is one line with its traceback, and the line of its request with the same id."""
-    operations = Operations()
+    operations = Instrumentation()
     app = build_app(
-        operations.engine(ScriptedEngine()), no_database(), WebOptions(), middleware=[operations.middleware()]
+        operations.instrument_executor(ScriptedEngine()),
+        no_database(),
+        WebOptions(),
+        middleware=[operations.middleware()],
     )
     with running(app) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         reply = client.post("/graphql", json={"query": "fail"})
     told, line = caplog.records
     assert told.exc_info is not None
-    assert "ZeroDivisionError" in JsonLines().format(told)
+    assert "ZeroDivisionError" in JsonFormatter().format(told)
     assert reply.headers["x-request-id"] in told.getMessage()
     facts = getattr(line, "facts")  # noqa: B009
     assert (facts["status"], facts["codes"]) == (500, ("INTERNAL_ERROR",))
@@ -128,7 +131,7 @@ def test_mistakes_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 class Mistaken(WrappedStore):
     """Fails as nobody foresaw."""
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         raise ZeroDivisionError
 
 
@@ -139,15 +142,17 @@ def test_mistakes_in_fields_are_logged_once(tmp_path: Path, caplog: pytest.LogCa
     tracebacks = [record for record in caplog.records if record.exc_info is not None]
     assert len(tracebacks) == 2
     for record in tracebacks:
-        assert json.loads(JsonLines().format(record))["correlationId"] == reply.headers["x-request-id"]
-        assert reply.headers["x-request-id"] in TextLines().format(record).splitlines()[0]
+        assert json.loads(JsonFormatter().format(record))["correlationId"] == reply.headers["x-request-id"]
+        assert reply.headers["x-request-id"] in TextFormatter().format(record).splitlines()[0]
     assert [line["codes"] for line in lines(caplog)] == [("INTERNAL_ERROR",)]
 
 
 def test_a_client_that_left_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A request whose client did not wait is logged with status 499."""
-    engine, operations = ScriptedEngine(), Operations()
-    app = build_app(operations.engine(engine), no_database(), WebOptions(), middleware=[operations.middleware()])
+    engine, operations = ScriptedEngine(), Instrumentation()
+    app = build_app(
+        operations.instrument_executor(engine), no_database(), WebOptions(), middleware=[operations.middleware()]
+    )
     with running(app) as address:
         with Wire(address) as wire:
             wire.send(request("POST /graphql", b'{"query": "wait"}', content_type="application/json"))
@@ -178,7 +183,7 @@ def record(message: str, /, *arguments: object, **facts: object) -> logging.LogR
 
 def test_json_lines() -> None:
     """A line in JSON has time, level, logger and message, and the facts beside them."""
-    assert json.loads(JsonLines().format(record("%s %s", "POST", "/graphql", status=200, codes=("A", "B")))) == {
+    assert json.loads(JsonFormatter().format(record("%s %s", "POST", "/graphql", status=200, codes=("A", "B")))) == {
         "time": "2025-11-24T16:00:00.250+00:00",
         "level": "info",
         "logger": "shardql.request",
@@ -188,7 +193,7 @@ def test_json_lines() -> None:
     }
 
 
-@pytest.mark.parametrize("formatter", [JsonLines(), TextLines()])
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 @pytest.mark.parametrize("trick", ["a\nb", "\x1b[2Ja", "a\r", "\u2028a", "\ud800a", "\x00a"])
 def test_no_line_breaks_out(formatter: logging.Formatter, trick: str) -> None:
     """Whatever a client puts into a name or a path, a line stays one line that can be written."""
@@ -204,16 +209,16 @@ def test_text_lines_hold_tracebacks() -> None:
         _ = 1 // 0
     except ZeroDivisionError:
         failed.exc_info = sys.exc_info()
-    first, *others = TextLines().format(failed).splitlines()
+    first, *others = TextFormatter().format(failed).splitlines()
     assert first.endswith("info    It failed.")
     assert others[0].startswith("Traceback")
-    assert json.loads(JsonLines().format(failed))["exception"].endswith("integer division or modulo by zero")
+    assert json.loads(JsonFormatter().format(failed))["exception"].endswith("integer division or modulo by zero")
 
 
 @pytest.mark.usefixtures("loggers_as_before")
 def test_uvicorn_logs_in_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
     """What uvicorn and other libraries warn of comes in the form of our own log; what they chat about does not come."""
-    set_up_logs("info", "json")
+    configure_logging("info", "json")
     logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
     logging.getLogger("uvicorn.error").info("Shutting down")
     logging.getLogger("botocore").info("Found credentials")

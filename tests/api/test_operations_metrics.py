@@ -6,13 +6,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.server.observability.metrics import MAX_CODES, OTHER, SEARCHES, Metrics
 from graphql_api.server.settings import read_settings
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import RangeRead, ReadAnswer
+from graphql_api.storage.values import RangeRead, ReadResult
 from tests.api.running import PATIENCE, Wire, request, running
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import PEOPLE, counts_in, moved, watched
@@ -33,7 +33,7 @@ def test_metrics_move_by_exact_counts(tmp_path: Path) -> None:
         before = server.counts()
         first = server.post(PAGE).json()["data"]["userByCreated"]
         second = server.post(PAGE, variables={"after": first["nextToken"]}).json()["data"]["userByCreated"]
-        known = next(people(1)).user_id
+        known = next(generate_users(1)).user_id
         assert server.post(f'{{ user(id: "{known}") {{ userId }} }}').json()["data"]["user"]["userId"] == known
         assert server.post(PAGE, variables={"after": "forged"}).json()["data"]["userByCreated"] is None
         mismatch = f'{{ userByPhone(nextToken: "{first["nextToken"]}") {{ items {{ userId }} }} }}'
@@ -110,7 +110,7 @@ def test_failures_of_the_store_are_counted(tmp_path: Path) -> None:
 class Mistaken(CountingStore):
     """Fails as nobody foresaw."""
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         raise ZeroDivisionError
 
 
@@ -127,9 +127,9 @@ def test_mistakes_of_the_server_are_counted(tmp_path: Path) -> None:
 
 def test_operations_under_way() -> None:
     """An operation is in flight until its end; one whose client leaves ends as cancelled, with status 499."""
-    engine, operations = ScriptedEngine(), Operations()
+    engine, operations = ScriptedEngine(), Instrumentation()
     app = build_app(
-        operations.engine(engine),
+        operations.instrument_executor(engine),
         no_database(),
         WebOptions(),
         operations.routes(),
@@ -188,17 +188,17 @@ def test_servers_count_by_themselves() -> None:
     """Two servers in one process do not add to each other's counts."""
     first, second = Metrics(), Metrics()
 
-    first.add(SEARCHES, amount=3)
-    assert counts_in(first.text("")[0].decode())["shardql_searches_total"] == 3
-    assert counts_in(second.text("")[0].decode())["shardql_searches_total"] == 0
+    first.increment(SEARCHES, amount=3)
+    assert counts_in(first.render("")[0].decode())["shardql_searches_total"] == 3
+    assert counts_in(second.render("")[0].decode())["shardql_searches_total"] == 0
 
 
 def test_codes_are_bounded() -> None:
     """However many codes own resolvers make up, the labels stay few; a code that is known stays what it is."""
     metrics = Metrics()
-    labels = [metrics.label_of(f"CODE_{number}") for number in range(MAX_CODES * 2)]
+    labels = [metrics.code_label(f"CODE_{number}") for number in range(MAX_CODES * 2)]
     assert labels == [f"CODE_{number}" for number in range(MAX_CODES)] + [OTHER] * MAX_CODES
-    assert metrics.label_of("CODE_7") == "CODE_7"
+    assert metrics.code_label("CODE_7") == "CODE_7"
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz"])

@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from graphql_api.errors import InvalidSettings
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.observability.instrumentation import Operations
-from graphql_api.server.observability.tracing import NoTracing, OpenTelemetry, open_tracing
+from graphql_api.server.observability.instrumentation import Instrumentation
+from graphql_api.server.observability.tracing import NoTracing, OpenTelemetryTracing, create_tracing
 from tests.api.running import PATIENCE, running
 from tests.api.scripted import ScriptedEngine, no_database
 from tests.api.watched import watched
@@ -32,7 +32,7 @@ class Spans:
         self._exporter = InMemorySpanExporter()
         self._provider = TracerProvider(shutdown_on_exit=False)
         self._provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.tracing = OpenTelemetry(self._provider.get_tracer("test"))
+        self.tracing = OpenTelemetryTracing(self._provider.get_tracer("test"))
 
     @property
     def all(self) -> tuple[ReadableSpan, ...]:
@@ -108,9 +108,12 @@ def test_failures_show(spans: Spans, tmp_path: Path) -> None:
 
 def test_mistakes_show(spans: Spans) -> None:
     """An operation that ends in a mistake of the server has an ended span all the same."""
-    operations = Operations(tracing=spans.tracing)
+    operations = Instrumentation(tracing=spans.tracing)
     app = build_app(
-        operations.engine(ScriptedEngine()), no_database(), WebOptions(), middleware=[operations.middleware()]
+        operations.instrument_executor(ScriptedEngine()),
+        no_database(),
+        WebOptions(),
+        middleware=[operations.middleware()],
     )
     with running(app) as address:
         httpx.post(f"{address}/graphql", json={"query": "fail"}, timeout=PATIENCE)
@@ -120,7 +123,7 @@ def test_mistakes_show(spans: Spans) -> None:
 
 def test_nothing_secret_is_traced(spans: Spans, tmp_path: Path) -> None:
     """Neither documents nor variables nor keys of records get into spans."""
-    secret = next(people(1)).user_id
+    secret = next(generate_users(1)).user_id
     with watched(tmp_path, tracing=spans.tracing) as server:
         server.post("query Q($id: ID!) { user(id: $id) { userId } }", variables={"id": secret})
         server.post(f'{{ user(id: "{secret}") {{ userId }} }}')
@@ -132,7 +135,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where spans are asked for and OpenTelemetry is not installed, the server does not start, and says what to do."""
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(InvalidSettings, match=r"install shardql\[opentelemetry\]"):
-        open_tracing()
+        create_tracing()
 
 
 def test_the_package_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

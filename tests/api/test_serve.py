@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from graphql_api.cli import app
 from graphql_api.errors import BodyTooLarge, DocumentRequired, QueryTooDeep
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from tests.api.processes import KEY, USERS, failing, serving
 from tests.api.running import LOOPBACK, PATIENCE, Wire
 from tests.api.watched import counts_in, moved
@@ -26,7 +26,7 @@ PROC = Path("/proc/self/task")
 
 def in_order(count: int) -> list[str]:
     """The ids of sample users in the order of `userByCreated`."""
-    return [user.user_id for user in sorted(people(count), key=lambda user: (user.created, user.user_id))]
+    return [user.user_id for user in sorted(generate_users(count), key=lambda user: (user.created, user.user_id))]
 
 
 # --- start and stop --------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def test_first_and_second_start(tmp_path: Path) -> None:
         r"  store   sqlite:///users\.db\n"
         r"  tokens  sealed with the key in users\.db\.token-key\n"
         r"  callers anonymous; tokens of `shardql token --store sqlite:///users\.db`\n"
-        r"Ctrl-C stops it\.\n",
+        r"Press Ctrl-C to stop\.\n",
         first.said,
     )
     assert second.said.startswith("Serving ")
@@ -127,9 +127,11 @@ def test_production(tmp_path: Path) -> None:
     assert "Did you mean" not in json.dumps(mistyped)
     assert browser.status_code == 406
     assert "mode    production\n" in server.said
-    assert "tokens  sealed with 1 key of the settings\n" in server.said
+    assert "tokens  sealed with 1 key from the settings\n" in server.said
     told, *requests = map(json.loads, server.log.read_text().splitlines())
-    assert told["message"] == "Whoever reaches the server may read and write User, Email, which carry no rule."
+    assert (
+        told["message"] == "Anyone who reaches the server can read and write User, Email: no access rule is declared."
+    )
     assert [line["status"] for line in requests] == [200, 200, 406, 200]
     with serving(tmp_path, *words, **variables) as other:
         next_page = other.ask(PAGE, variables={"after": page["nextToken"]})["data"]["userByCreated"]
@@ -221,7 +223,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
             time.sleep(0.05)
         assert server.stop() == 0
     assert first[1] in left
-    assert re.search(rf"Process {first[0]} ended with -9: another one takes its place", server.log.read_text())
+    assert re.search(rf"Worker process {first[0]} ended with -9: starting a new one", server.log.read_text())
 
 
 @pytest.mark.skipif(not PROC.exists(), reason="needs /proc to find processes")
@@ -248,7 +250,7 @@ def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
     [
         (["graphql_api.examples.user:catalog"], {}, 4, "Did you mean 'graphql_api.examples.users'?"),
         (["graphql_api.examples.users:catalogue"], {}, 4, "Did you mean 'catalog'?"),
-        ([USERS, "--store", "mysql://x"], {}, 2, "'mysql://x' names no store: write sqlite:///"),
+        ([USERS, "--store", "mysql://x"], {}, 2, "'mysql://x' is not a store URL. Use sqlite:///"),
         ([USERS, "--store", "sqlite:///none/x.db"], {}, 3, "none/x.db"),
         (
             [USERS, "--production", "--store", "sqlite:///x.db"],
@@ -260,7 +262,7 @@ def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
             [USERS, "--production", "--store", "sqlite:///x.db"],
             {"SHARDQL_TOKEN_KEYS": KEY},
             2,
-            "needs a key that record",
+            "needs a key that signs record",
         ),
         (
             [USERS, "--production"],
@@ -269,10 +271,10 @@ def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
             "Production needs a store",
         ),
         ([USERS, "--port", "70000"], {}, 2, "--port is 70000"),
-        ([USERS, "--host", "nowhere.invalid"], {}, 2, "Nobody can listen at nowhere.invalid:0"),
+        ([USERS, "--host", "nowhere.invalid"], {}, 2, "Cannot listen on nowhere.invalid:0"),
         ([USERS], {"SHARDQL_PRODUCTON": "1"}, 2, "Did you mean SHARDQL_PRODUCTION?"),
         ([USERS], {"SHARDQL_DOCUMENTS": "none.json"}, 2, "SHARDQL_DOCUMENTS names none.json: No such file"),
-        ([USERS], {"SHARDQL_CORS_ORIGINS": "app.example"}, 2, "'app.example' is no origin"),
+        ([USERS], {"SHARDQL_CORS_ORIGINS": "app.example"}, 2, "'app.example' is not an origin"),
         ([USERS, "--read-only", "--sample", "3"], {}, 2, "leave out --sample"),
     ],
 )
@@ -310,7 +312,5 @@ def test_a_port_that_is_taken(workers: str, tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         result = failing(tmp_path, USERS, "--port", port, "--workers", workers)
     assert (result.returncode, result.stdout) == (2, "")
-    assert re.fullmatch(
-        rf"shardql: Nobody can listen at 127\.0\.0\.1:{port}: address already in use\. .+\n", result.stderr
-    )
+    assert re.fullmatch(rf"shardql: Cannot listen on 127\.0\.0\.1:{port}: address already in use\. .+\n", result.stderr)
     assert not [*tmp_path.iterdir()]

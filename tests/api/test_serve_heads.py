@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from graphql_api.cli.process.header_limits import BoundedHeads
+from graphql_api.cli.process.header_limits import LimitedHttpProtocol
 from graphql_api.server.app import WebOptions, build_app
 from tests.api.processes import USERS, serving
 from tests.api.running import Wire, request, running
@@ -18,11 +18,11 @@ from tests.api.scripted import ScriptedEngine, no_database
 GOOD = b'{"query": "{ a }"}'
 
 
-class _Hasty(BoundedHeads):
+class _Hasty(LimitedHttpProtocol):
     """The same with bounds that a test reaches soon."""
 
-    most_bytes: ClassVar[int] = 20_000
-    seconds: ClassVar[float] = 0.5
+    max_head_bytes: ClassVar[int] = 20_000
+    head_timeout: ClassVar[float] = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_head_without_end(address: str, piece: bytes) -> None:
         assert _sent_until_refused(wire, piece) < 100_000
         reply = wire.reply("GET")
         assert reply.status == 431
-        assert reply.body == b"The head of the request is larger than the server reads."
+        assert reply.body == b"The header of the request is larger than the server accepts."
         assert reply.headers["connection"] == "close"
 
 
@@ -79,7 +79,7 @@ def test_a_slow_head(address: str) -> None:
         wire.send(b"x: ")
         reply = wire.reply("GET")
         assert reply.status == 408
-        assert reply.body == b"The head of the request did not arrive within 0.5 s."
+        assert reply.body == b"The header of the request did not arrive within 0.5 s."
 
 
 def test_a_connection_that_says_nothing(address: str) -> None:

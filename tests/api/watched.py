@@ -11,12 +11,12 @@ import httpx
 
 from graphql_api import open_catalog
 from graphql_api.database import Database
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from graphql_api.examples.users import catalog
-from graphql_api.server.observability.instrumentation import Operations
+from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.server.observability.tracing import Tracing
 from graphql_api.server.settings import Settings, read_settings
-from graphql_api.server.startup import application
+from graphql_api.server.startup import create_application
 from graphql_api.storage.port import Store
 from tests.api.running import PATIENCE, running
 from tests.api.server import SECRETS
@@ -33,7 +33,7 @@ class Watched:
     """A server, and what watches it."""
 
     client: httpx.Client
-    operations: Operations
+    operations: Instrumentation
 
     def post(self, query: str, **more: Any) -> httpx.Response:
         """The reply to an operation."""
@@ -73,8 +73,8 @@ def watched(
         return _opening(f"sqlite:///{folder}/users.db", wrap)
 
     settings = settings or read_settings(graphiql=False, ready_seconds=0.3)
-    operations = Operations(ready_seconds=settings.ready_seconds, metrics=settings.metrics, tracing=tracing)
-    app = application(catalog, opening, settings, operations)
+    operations = Instrumentation(ready_seconds=settings.ready_seconds, metrics=settings.metrics, tracing=tracing)
+    app = create_application(catalog, opening, settings, operations)
     with running(app, **server) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield Watched(client, operations)
 
@@ -82,5 +82,5 @@ def watched(
 @asynccontextmanager
 async def _opening(store: str, wrap: Callable[[Store], Store]) -> AsyncIterator[Database]:
     async with open_catalog(catalog, store, secrets=SECRETS) as database:
-        assert not any(await database.put_many([*people(PEOPLE)]))
+        assert not any(await database.put_many([*generate_users(PEOPLE)]))
         yield replace(database, store=wrap(database.store))

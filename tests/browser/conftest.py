@@ -1,4 +1,4 @@
-"""A real Chromium, and a real server with the example catalog to look at."""
+"""Fixtures: Chromium, and a server with the example catalog."""
 
 import os
 import shutil
@@ -13,21 +13,21 @@ from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.database import Database
 from graphql_api.examples.users import catalog, sample
 from graphql_api.server.settings import Settings
-from graphql_api.server.startup import application, operations_of
+from graphql_api.server.startup import create_application, create_instrumentation
 from tests.api.running import running
 from tests.api.server import SECRETS
 from tests.engines_report import DID_NOT_RUN
 
-NAMES = (os.environ.get("SHARDQL_CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
+CHROMIUM_COMMANDS = (os.environ.get("SHARDQL_CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
 SAMPLE = 60
 
-Open = Callable[[], AbstractAsyncContextManager[Database]]
+DatabaseOpener = Callable[[], AbstractAsyncContextManager[Database]]
 
 
 @pytest.fixture
 async def browser(request: pytest.FixtureRequest) -> AsyncIterator[Browser]:
-    """The browser; where there is none the test is skipped, and with CI=true it fails."""
-    chromium = next(filter(None, map(shutil.which, NAMES)), None)
+    """Start Chromium. If it is not installed, skip the test, or fail it if CI=true."""
+    chromium = next(filter(None, map(shutil.which, CHROMIUM_COMMANDS)), None)
     if chromium is None:
         missing = "scripts/chromium installs it"
         if os.environ.get("CI") == "true":
@@ -35,33 +35,35 @@ async def browser(request: pytest.FixtureRequest) -> AsyncIterator[Browser]:
         request.node.user_properties.append((DID_NOT_RUN, f"Chromium: {missing}"))
         pytest.skip(f"Chromium does not run here: {missing}")
     async with async_playwright() as playwright:
-        # A sandbox needs rights that containers do not have; the only pages opened are our own.
-        opened = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        await opened.close()
+        # Containers lack the privileges for a sandbox. The tests open only pages of this project.
+        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        await browser.close()
 
 
 @pytest.fixture
-async def people(tmp_path: Path) -> Open:
-    """Opens a database that holds the first of the sample users and their addresses."""
-    return await filled(catalog, tmp_path / "people.db", [*sample(SAMPLE)])
+async def users_database(tmp_path: Path) -> DatabaseOpener:
+    """Return a function that opens a database with sample users and their email addresses."""
+    return await create_database(catalog, tmp_path / "people.db", [*sample(SAMPLE)])
 
 
 @pytest.fixture
-def site(people: Open) -> Iterator[str]:
-    """The address of a server for them, in development mode as the command line has it."""
+def site(users_database: DatabaseOpener) -> Iterator[str]:
+    """Return the URL of a server for them, in development mode and with default settings."""
     settings = Settings()
-    with running(application(catalog, people, settings, operations_of(settings), sample(3))) as address:
+    with running(
+        create_application(catalog, users_database, settings, create_instrumentation(settings), sample(3))
+    ) as address:
         yield address
 
 
-async def filled(catalog: Catalog, file: Path, records: list[Entity]) -> Open:
-    """Makes a database and writes records into it."""
+async def create_database(catalog: Catalog, file: Path, records: list[Entity]) -> DatabaseOpener:
+    """Create a database with these records. Return a function that opens it."""
 
-    def opening() -> AbstractAsyncContextManager[Database]:
+    def open_database() -> AbstractAsyncContextManager[Database]:
         return open_catalog(catalog, f"sqlite:///{file}", secrets=SECRETS)
 
-    async with opening() as database:
+    async with open_database() as database:
         for kind in dict.fromkeys(map(type, records)):
             assert not any(await database.put_many([record for record in records if type(record) is kind]))
-    return opening
+    return open_database

@@ -10,21 +10,21 @@ from playwright.async_api import Browser
 
 from graphql_api import Graph
 from graphql_api.examples.users import catalog
-from graphql_api.server.auth.development_tokens import mint
+from graphql_api.server.auth.development_tokens import mint_token
 from graphql_api.server.auth.identity import Identity
 from graphql_api.server.settings import Settings
-from graphql_api.server.startup import application, operations_of
+from graphql_api.server.startup import create_application, create_instrumentation
 from tests.api.running import running
 from tests.api.server import SECRETS
-from tests.browser.conftest import Open
-from tests.browser.visit import visiting
+from tests.browser.conftest import DatabaseOpener
+from tests.browser.visit import open_graphiql
 
-WHO = "{ me }"
+ME_QUERY = "{ me }"
 
 
 @strawberry.type
 class Me:
-    """Who asks."""
+    """A query field that returns the principal."""
 
     @strawberry.field
     def me(self, info: strawberry.Info[Any, Any]) -> str:
@@ -32,23 +32,23 @@ class Me:
         return f"{caller.subject} of {', '.join(sorted(caller.groups))}"
 
 
-async def test_a_token_in_the_headers(browser: Browser, people: Open) -> None:
-    """A bearer token that is put into the tab of headers is sent, and the answer is for whom it stands for."""
+async def test_bearer_token_in_the_headers(browser: Browser, users_database: DatabaseOpener) -> None:
+    """A bearer token in the tab Headers is sent, and authenticates its principal."""
     graph = Graph(catalog)
     graph.query(Me)
     settings = Settings()
-    app = application(graph, people, settings, operations_of(settings), secrets=SECRETS)
-    who = Identity("alice", frozenset({"Admin", "Staff"}))
-    token = mint(bytes(SECRETS.tokens[0]), who, now=time.time(), seconds=600)
+    app = create_application(graph, users_database, settings, create_instrumentation(settings), secrets=SECRETS)
+    identity = Identity("alice", frozenset({"Admin", "Staff"}))
+    token = mint_token(bytes(SECRETS.tokens[0]), identity, now=time.time(), seconds=600)
     with running(app) as site:
-        async with visiting(browser, site) as visit:
-            await visit.open("/graphql")
-            await visit.press("New tab")
-            await visit.replace("Query Editor", WHO)
-            nobody = await visit.run()
-            await visit.press("Headers")
-            sent: Mapping[str, str] = json.loads(await visit.text("Headers"))
-            await visit.replace("Headers", json.dumps({**sent, "authorization": f"Bearer {token}"}))
-            alice = await visit.run()
-    assert nobody["data"]["me"] == "None of "
+        async with open_graphiql(browser, site) as graphiql:
+            await graphiql.open("/graphql")
+            await graphiql.press("New tab")
+            await graphiql.replace("Query Editor", ME_QUERY)
+            anonymous = await graphiql.run()
+            await graphiql.press("Headers")
+            sent: Mapping[str, str] = json.loads(await graphiql.text("Headers"))
+            await graphiql.replace("Headers", json.dumps({**sent, "authorization": f"Bearer {token}"}))
+            alice = await graphiql.run()
+    assert anonymous["data"]["me"] == "None of "
     assert alice["data"]["me"] == "alice of Admin, Staff"

@@ -1,4 +1,4 @@
-"""GraphiQL as a person uses it: what they press and type, what they see, and what the browser complained of."""
+"""Drive GraphiQL in a browser as a user does, and record requests and console errors."""
 
 import asyncio
 import json
@@ -10,9 +10,9 @@ from typing import Any
 
 from playwright.async_api import Browser, Page
 
-SHOTS = Path(__file__).parent / "screenshots"
-PATIENCE = 30.0
-"""seconds after which what is waited for has failed"""
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+TIMEOUT = 30.0
+"""Seconds to wait for a text to appear."""
 
 REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -21,52 +21,52 @@ addEventListener("securitypolicyviolation", (event) =>
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """A page in a browser, at a site from which nothing may lead away."""
+class GraphiQLPage:
+    """A GraphiQL page in a browser. It must not send requests to other sites."""
 
     page: Page
     site: str
     requests: list[str] = field(default_factory=list)
-    troubles: list[str] = field(default_factory=list)
-    """what stood in the console as an error or a warning, and errors that no script caught"""
+    problems: list[str] = field(default_factory=list)
+    """Errors and warnings of the console, failed requests, and uncaught exceptions."""
 
     async def open(self, path: str) -> None:
-        """Goes to the page and waits until it knows the schema."""
+        """Open the page and wait until it has loaded the schema."""
         async with self.page.expect_response(lambda response: response.request.method == "POST") as introspection:
             await self.page.goto(self.site + path)
         assert "errors" not in await (await introspection.value).json()
         await self.page.locator(".graphiql-execute-button").wait_for()
 
     async def reload(self) -> None:
-        """Loads the page again."""
+        """Reload the page."""
         async with self.page.expect_response(lambda response: response.request.method == "POST"):
             await self.page.reload()
         await self.page.locator(".graphiql-execute-button").wait_for()
 
     async def tabs(self) -> list[str]:
-        """The titles of the tabs."""
+        """Return the titles of the tabs."""
         return [text.strip() for text in await self.page.locator(".graphiql-tab-button").all_inner_texts()]
 
-    async def choose(self, title: str) -> None:
-        """Goes to a tab."""
+    async def select_tab(self, title: str) -> None:
+        """Select a tab."""
         await self.page.locator(".graphiql-tab-button").get_by_text(title, exact=True).click()
 
     async def press(self, label: str) -> None:
-        """Presses a button of the sidebar or of the editor."""
+        """Press a button of the sidebar or the editor."""
         await self.page.get_by_role("button", name=label, exact=True).click()
 
     async def text(self, area: str) -> str:
-        """What stands in `Query Editor`, `Variables`, `Headers` or `Result Window`."""
-        found = await self.page.evaluate(
+        """Return the text of `Query Editor`, `Variables`, `Headers` or `Result Window`."""
+        text = await self.page.evaluate(
             "(area) => [...document.querySelectorAll(`[aria-label='${area}'] .CodeMirror`)]"
             ".find((editor) => !editor.closest('.hidden'))?.CodeMirror.getValue() ?? null",
             area,
         )
-        assert found is not None, f"there is no {area}"
-        return str(found)
+        assert text is not None, f"there is no {area}"
+        return str(text)
 
     async def replace(self, area: str, text: str, *, key_by_key: bool = False) -> None:
-        """Replaces what stands in an editor, pasted or typed."""
+        """Replace the text of an editor, by pasting or by typing."""
         await self.page.locator(f"[aria-label='{area}'] :not(.hidden) > .CodeMirror").click()
         await self.page.keyboard.press("ControlOrMeta+A")
         if key_by_key:
@@ -74,36 +74,36 @@ class Visit:
         else:
             await self.page.keyboard.insert_text(text)
 
-    async def read(self, area: str, containing: str) -> str:
-        """What stands in an area, as soon as it contains this."""
-        return await self._seen(area, lambda text: containing in text)
+    async def wait_for_text(self, area: str, containing: str) -> str:
+        """Wait until an area contains a text, and return all of its text."""
+        return await self._wait_for(area, lambda text: containing in text)
 
-    async def run(self, *, by_keys: bool = False) -> Any:
-        """Runs the operation and reads the answer where it is shown."""
-        async with self.page.expect_response(lambda response: response.request.method == "POST") as asked:
-            if by_keys:
+    async def run(self, *, by_keyboard: bool = False) -> Any:
+        """Run the operation and return the response once it is displayed."""
+        async with self.page.expect_response(lambda response: response.request.method == "POST") as posted:
+            if by_keyboard:
                 await self.page.keyboard.press("ControlOrMeta+Enter")
             else:
                 await self.page.locator(".graphiql-execute-button").click()
-        answer = await (await asked.value).json()
-        return json.loads(await self._seen("Result Window", lambda text: _is_json(text, answer)))
+        body = await (await posted.value).json()
+        return json.loads(await self._wait_for("Result Window", lambda text: _is_json(text, body)))
 
-    async def _seen(self, area: str, wanted: Callable[[str], bool]) -> str:
-        async with asyncio.timeout(PATIENCE):
-            while not wanted(text := await self.text(area)):  # noqa: ASYNC110 - the page tells nobody when it is ready
+    async def _wait_for(self, area: str, condition: Callable[[str], bool]) -> str:
+        async with asyncio.timeout(TIMEOUT):
+            while not condition(text := await self.text(area)):  # noqa: ASYNC110 - the page has no event for this
                 await asyncio.sleep(0.02)
         return text
 
-    async def shoot(self, name: str) -> None:
-        """Keeps a picture of what is seen."""
-        SHOTS.mkdir(exist_ok=True)
-        await self.page.screenshot(path=SHOTS / f"{name}.png")
+    async def take_screenshot(self, name: str) -> None:
+        """Save a screenshot."""
+        SCREENSHOTS.mkdir(exist_ok=True)
+        await self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
     def check(self) -> None:
-        """Nothing was asked of another site, and the browser did not complain."""
+        """Assert that no request went to another site, and that the browser reported no problem."""
         foreign = [url for url in self.requests if not url.startswith((f"{self.site}/", "data:"))]
-        assert not foreign, f"the page asked other sites: {foreign}"
-        assert not self.troubles, f"the browser complained: {self.troubles}"
+        assert not foreign, f"the page sent requests to other sites: {foreign}"
+        assert not self.problems, f"the browser reported problems: {self.problems}"
         assert self.requests, "the page was not opened"
 
 
@@ -115,18 +115,18 @@ def _is_json(text: str, value: Any) -> bool:
 
 
 @asynccontextmanager
-async def visiting(browser: Browser, site: str, **context: Any) -> AsyncIterator[Visit]:
-    """A visit with a memory of its own, checked at its end."""
-    async with await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context}) as opened:
-        await opened.add_init_script(REPORT_VIOLATIONS)
-        page = await opened.new_page()
-        visit = Visit(page, site)
-        opened.on("request", lambda request: visit.requests.append(request.url))
-        opened.on("requestfailed", lambda request: visit.troubles.append(f"{request.url}: {request.failure}"))
+async def open_graphiql(browser: Browser, site: str, **options: Any) -> AsyncIterator[GraphiQLPage]:
+    """Open a page with empty browser storage. Check it at the end."""
+    async with await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options}) as context:
+        await context.add_init_script(REPORT_VIOLATIONS)
+        page = await context.new_page()
+        graphiql = GraphiQLPage(page, site)
+        context.on("request", lambda request: graphiql.requests.append(request.url))
+        context.on("requestfailed", lambda request: graphiql.problems.append(f"{request.url}: {request.failure}"))
         page.on(
             "console",
-            lambda message: visit.troubles.append(message.text) if message.type in ("error", "warning") else None,
+            lambda message: graphiql.problems.append(message.text) if message.type in ("error", "warning") else None,
         )
-        page.on("pageerror", lambda problem: visit.troubles.append(str(problem)))
-        yield visit
-        visit.check()
+        page.on("pageerror", lambda problem: graphiql.problems.append(str(problem)))
+        yield graphiql
+        graphiql.check()

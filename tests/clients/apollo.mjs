@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { filter, firstValueFrom } from "rxjs";
 import { client } from "./client.mjs";
-import { BY_FIRST_NAME, BY_LAST_NAME, again, following, next, preceding } from "./lists.mjs";
+import { BY_FIRST_NAME, BY_LAST_NAME, loadNext, loadNextItems, loadPrevious, refetchRecord } from "./lists.mjs";
 
 const prefix = process.argv[2];
 const MOST_PAGES = 100;
@@ -41,41 +41,41 @@ const after = ({ pageInfo }) => pageInfo.hasNextPage;
 const before = ({ pageInfo }) => pageInfo.hasPreviousPage;
 
 const forward = new List(BY_FIRST_NAME, "userByFirstName", { first: 20 });
-told.forward = await forward.walk(following, after, [20, 7, 33]);
+told.forward = await forward.walk(loadNext, after, [20, 7, 33]);
 const other = new List(BY_FIRST_NAME, "userByFirstName", { prefix: "a", first: 20 });
-told.otherPrefix = await other.walk(following, after, [20]);
+told.otherPrefix = await other.walk(loadNext, after, [20]);
 const sameRecords = new List(BY_LAST_NAME, "userByLastName", { limit: 20 });
-await sameRecords.walk(next, more, [20]);
+await sameRecords.walk(loadNextItems, more, [20]);
 told.forwardThen = await forward.ids();
 const kept = Object.entries(client.cache.extract()).filter(([key]) => key.startsWith("User:"));
 told.records = kept.map(([, { userId }]) => userId);
 const [[key, { userId }]] = kept;
-const { data } = await again(client, key.slice("User:".length));
+const { data } = await refetchRecord(client, key.slice("User:".length));
 told.again = [userId, data.node.userId];
 told.cached = client.cache.readQuery({ query: BY_FIRST_NAME, variables: { prefix, first: 20 } }).userByFirstName.edges.length;
 
 await anew();
 const backward = new List(BY_FIRST_NAME, "userByFirstName", { last: 20 });
-told.backward = await backward.walk(preceding, before, [20, 7, 33]);
+told.backward = await backward.walk(loadPrevious, before, [20, 7, 33]);
 
 await anew();
 const tokens = new List(BY_LAST_NAME, "userByLastName", { limit: 20 });
 const first = await tokens.page();
-told.tokens = await tokens.walk(next, more, [20, 7]);
-await next(tokens.query, first, 5);
+told.tokens = await tokens.walk(loadNextItems, more, [20, 7]);
+await loadNextItems(tokens.query, first, 5);
 told.tokensAfterAPageCameTwice = await tokens.ids();
 
 await anew();
 const failing = new List(BY_FIRST_NAME, "userByFirstName", { first: 20 });
 await failing.page();
 writeFileSync("failing", "2");
-await following(failing.query, await failing.page(), 20);
+await loadNext(failing.query, await failing.page(), 20);
 told.afterTwoFailures = await failing.ids();
 
 await anew();
 for (const [name, query, field, size, step] of [
-  ["edges", BY_FIRST_NAME, "userByFirstName", { first: 20 }, following],
-  ["items", BY_LAST_NAME, "userByLastName", { limit: 20 }, next],
+  ["edges", BY_FIRST_NAME, "userByFirstName", { first: 20 }, loadNext],
+  ["items", BY_LAST_NAME, "userByLastName", { limit: 20 }, loadNextItems],
 ]) {
   const list = new List(query, field, size);
   await step(list.query, await list.page(), 20);
@@ -91,7 +91,7 @@ await anew();
 writeFileSync("failing", "2");
 const partial = new List(BY_LAST_NAME, "userByLastName", { limit: 20, onShardFailure: "PARTIAL" });
 told.complete = [(await partial.page()).complete];
-told.partial = await partial.walk(next, more, [20]);
+told.partial = await partial.walk(loadNextItems, more, [20]);
 told.complete.push((await partial.page()).complete);
 
 process.stdout.write(JSON.stringify(told));

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 from graphql_api import open_catalog
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from graphql_api.examples.users import User, catalog
 from graphql_api.model.markers import IndexRef
 from tests.api.server import SECRETS, Server, served
@@ -103,7 +103,7 @@ def users(folder: Path, troubles: Trouble) -> Iterator[Served]:
     with served(
         catalog,
         store,
-        records=list(people(USERS)),
+        records=list(generate_users(USERS)),
         wrap=lambda inner: FailingStore(inner, troubles.fails),
         clock=troubles.now,
     ) as server:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from tests.clients.conftest import PREFIX, USERS, Served
 from tests.clients.recipes import write_recipe
 from tests.clients.trouble import Trouble
@@ -34,7 +34,7 @@ def test_all_pages(walk: Walk, by_first_name: list[str], limit: int) -> None:
     """The walk gives what a search finds, whatever the size of its pages, with the properties that it asks for."""
     found = list(walk(PREFIX, limit))
     assert [user["userId"] for user in found] == by_first_name
-    names = {user.user_id: (user.first_name, user.last_name) for user in people(USERS)}
+    names = {user.user_id: (user.first_name, user.last_name) for user in generate_users(USERS)}
     assert all((user["firstName"], user["lastName"]) == names[user["userId"]] for user in found)
 
 
@@ -50,11 +50,11 @@ def test_giving_up(walk: Walk, recipe: dict[str, Any], trouble: Trouble, monkeyp
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     trouble.failing.write_text("1000")
-    with pytest.raises(recipe["Refused"], match="does not answer") as refused:
+    with pytest.raises(recipe["RequestFailed"], match="does not answer") as refused:
         list(walk(PREFIX))
     assert refused.value.code == "STORE_UNAVAILABLE"
-    assert trouble.failing.read_text() == str(1000 - recipe["TRIES"])
-    assert len(pauses) == recipe["TRIES"] - 1
+    assert trouble.failing.read_text() == str(1000 - recipe["MAX_ATTEMPTS"])
+    assert len(pauses) == recipe["MAX_ATTEMPTS"] - 1
     assert pauses == sorted(set(pauses))
 
 
@@ -74,7 +74,7 @@ def test_expiry(walk: Walk, recipe: dict[str, Any], trouble: Trouble, by_first_n
     late = walk(PREFIX, 10)
     next(late)
     trouble.late.touch()
-    with pytest.raises(recipe["Refused"]) as refused:
+    with pytest.raises(recipe["RequestFailed"]) as refused:
         list(late)
     assert refused.value.code == "EXPIRED_TOKEN"
     assert [user["userId"] for user in walk(PREFIX, 100)] == by_first_name

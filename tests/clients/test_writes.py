@@ -12,7 +12,7 @@ import pytest
 
 from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.errors import StoreUnavailable
-from graphql_api.storage.values import TogetherWrite
+from graphql_api.storage.values import TransactionWrite
 from tests.api.server import SECRETS, served
 from tests.clients.conftest import HERE, run, tool
 from tests.clients.recipes import write_recipe
@@ -30,7 +30,7 @@ class SilentStore(WrappedStore):
         super().__init__(inner)
         self._silent = silent
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         left = int(self._silent.read_text()) if self._silent.exists() else 0
         if left:
             self._silent.write_text(str(left - 1))

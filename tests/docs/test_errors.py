@@ -1,16 +1,30 @@
-"""The table of errors and the classes of errors say the same."""
+"""The tables of errors and the classes of errors agree."""
 
 import re
 from collections import Counter
+from importlib import import_module
+from itertools import chain
 
 from graphql_api.errors import ShardQLError
 from tests.docs.pages import ROOT
 
+PACKAGE = "graphql_api.errors"
 ROW = re.compile(r"^\| `([A-Z_]+)` \| `(\w+)` \| (\d+) \| (yes|no) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+SECTIONS = {
+    "The catalog and settings": "configuration_errors",
+    "Arguments": "argument_errors",
+    "Writes": "write_errors",
+    "Tokens and record keys": "token_errors",
+    "Authentication and authorization": "access_errors",
+    "Storage": "storage_errors",
+    "HTTP": "http_errors",
+    "GraphQL documents": "document_errors",
+}
+"""The module that each section of the page documents."""
 
 
 def error_classes(base: type[ShardQLError] = ShardQLError) -> list[type[ShardQLError]]:
-    """Every class of the product that has a code of its own, in the order of the source."""
+    """Every class of the product that has a code of its own."""
     below = [
         found
         for child in base.__subclasses__()
@@ -27,16 +41,30 @@ def test_codes_are_unique() -> None:
     assert [code for code, count in counts.items() if count > 1] == []
 
 
+def test_every_error_has_a_summary() -> None:
+    """Clients that must not see a message read the summary of its class: one sentence, never an inherited one."""
+    assert [error for error in error_classes() if "summary" not in vars(error) or error.summary[-1] != "."] == []
+
+
 def test_errors_are_documented() -> None:
-    """The table lists exactly the codes there are, with class, status, whether to retry, and the class's own words."""
-    listed = ROW.findall((ROOT / "docs" / "errors.md").read_text(encoding="utf-8"))
-    assert [row[:5] for row in listed] == [
-        (
-            error.code,
-            error.__name__,
-            str(error.status),
-            "yes" if error.retryable else "no",
-            (error.__doc__ or "").split("\n\n")[0].replace("\n", " "),
-        )
-        for error in error_classes()
-    ]
+    """Each section lists exactly the codes of its module, with class, status, whether to retry, and summary."""
+    _, *sections = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8").split("\n## ")
+    listed = {text.partition("\n")[0]: [row[:5] for row in ROW.findall(text)] for text in sections}
+    classes = {
+        heading: [value for value in vars(import_module(f"{PACKAGE}.{module}")).values() if value in error_classes()]
+        for heading, module in SECTIONS.items()
+    }
+    assert listed == {
+        heading: [
+            (error.code, error.__name__, str(error.status), "yes" if error.retryable else "no", error.summary)
+            for error in errors
+        ]
+        for heading, errors in classes.items()
+    }
+    assert {*chain(*classes.values())} == {*error_classes()}
+
+
+def test_errors_have_their_public_name() -> None:
+    """Tracebacks name the package that exports a class."""
+    assert {error.__module__ for error in error_classes()} == {PACKAGE}
+    assert [error for error in error_classes() if vars(import_module(PACKAGE))[error.__name__] is not error] == []

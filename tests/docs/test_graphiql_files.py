@@ -3,7 +3,7 @@
 import re
 from hashlib import sha256
 
-from graphql_api.playground.graphiql import FILES
+from graphql_api.playground.graphiql import ASSET_FILES
 from tests.docs.pages import ROOT
 
 PAGES = ROOT / "graphql_api" / "playground" / "pages"
@@ -35,14 +35,14 @@ def test_script_takes_these_files_of_pinned_packages() -> None:
 
 def test_page_loads_what_was_taken() -> None:
     """Every script and style that was taken is loaded, and what is loaded is there."""
-    loaded = {file.partition("/")[2] for file in FILES if file.startswith("vendor/")}
+    loaded = {file.partition("/")[2] for file in ASSET_FILES if file.startswith("vendor/")}
     assert loaded == {name for name in SUMS if not name.endswith("LICENSE")}
-    assert all((PAGES / file).is_file() for file in FILES)
+    assert all((PAGES / file).is_file() for file in ASSET_FILES)
 
 
 def test_files_load_nothing_from_elsewhere() -> None:
     """The styles hold their fonts and pictures themselves."""
-    for file in FILES:
+    for file in ASSET_FILES:
         if file.endswith(".css"):
             text = (PAGES / file).read_text(encoding="utf-8")
             assert not re.search(r"url\((?!['\"]?data:)|@import", text), file

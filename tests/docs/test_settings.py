@@ -6,7 +6,7 @@ from typing import Any
 from typer.main import get_command
 
 from graphql_api.cli import app
-from graphql_api.server.settings import Settings, variable
+from graphql_api.server.settings import Settings, variable_name
 from tests.docs.pages import ROOT
 
 ROW = re.compile(r"^\| `(SHARDQL_[A-Z_]+)` \| (.+?) \| (.+?) \| (.+?) \| (.+) \|$", re.MULTILINE)
@@ -16,8 +16,8 @@ def row(name: str) -> tuple[str, str, str, str, str]:
     """A setting as the table has it: variable, option of `serve`, default, unit, meaning."""
     field = Settings.model_fields[name]
     extra: Any = field.json_schema_extra
-    default = extra["said"] or plain(field.default)
-    return variable(name), OPTIONS.get(name, "–"), default, extra["unit"], str(field.description)
+    default = extra["default_text"] or plain(field.default)
+    return variable_name(name), OPTIONS.get(name, "–"), default, extra["unit"], str(field.description)
 
 
 def plain(default: object) -> str:

@@ -21,7 +21,7 @@ from graphql_api.storage.values import (
     Key,
     Put,
     TableDefinition,
-    TogetherWrite,
+    TransactionWrite,
     Write,
 )
 from tests.dynamodb_local import ROOT
@@ -50,7 +50,7 @@ def change(name: str, number: int) -> Put:
     return Put(record(Key(f"change-{name}!", "r"), number), expect)
 
 
-def move(name: str, number: int) -> Sequence[TogetherWrite]:
+def move(name: str, number: int) -> Sequence[TransactionWrite]:
     """A transaction: the record before goes, another one comes, a counter says how many there were."""
     home = f"move-{name}!"
     counter = {"hashKey": home, "rangeKey": "counter", "n": number + 1}

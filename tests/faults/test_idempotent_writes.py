@@ -17,10 +17,10 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Int32, Unique, Version, counter
 from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, NotUnique, ShardQLError, StoreError, StoreUnavailable, VersionConflict
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import TogetherWrite, Write
+from graphql_api.storage.values import TransactionWrite, Write
 from graphql_api.writes.commands import Command, Create, Remove, Update
 from tests.depth import depth
 from tests.dynamodb_local import ROOT
@@ -64,7 +64,7 @@ class Lossy(WrappedStore):
         self._lose()
         return answers
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         await super().write_together(writes, token)
         self._lose()
 
@@ -76,7 +76,7 @@ class Lossy(WrappedStore):
 
 def database(store: Store, tenant: str) -> Database:
     """The cards as they are seen through a store."""
-    return Database(CATALOG, store, Seal([b"a secret of thirty-two bytes only"]), tenant=tenant, principal="somebody")
+    return Database(CATALOG, store, TokenSeal([b"a secret of thirty-two bytes only"]), tenant=tenant, principal="somebody")
 
 
 # --- half of the answers lost ----------------------------------------------------------------------------------

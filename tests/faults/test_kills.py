@@ -15,7 +15,7 @@ import pytest
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreRefused
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
-from graphql_api.storage.engines.sqlite.key_bytes import base_and_shard, tie_of
+from graphql_api.storage.engines.sqlite.key_bytes import encode_hash_key, tie_breaker
 from graphql_api.storage.engines.sqlite.record_body import decode_body
 from graphql_api.storage.engines.sqlite.table_layout import load_layout
 from graphql_api.storage.values import Key, Put, RangeRead, RowPage
@@ -118,9 +118,9 @@ def check_entries(path: Path) -> None:
         assert layout is not None
         wanted = set()
         for record, hash_key, range_key, body in sql.execute("SELECT id, hash, range, body FROM records"):
-            base, shard = base_and_shard(hash_key.decode(), "the record")
+            base, shard = encode_hash_key(hash_key.decode(), "the record")
             wanted.add((0, base, range_key, shard, b"", record))
-            tie = tie_of(hash_key, range_key, layout.tie_order)
+            tie = tie_breaker(hash_key, range_key, layout.tie_order)
             wanted |= {(*entry, record) for entry in layout.stored_entries(decode_body(body), tie)}
         found = sql.execute("SELECT idx, base, value, shard, tie, record FROM entries").fetchall()
         assert len(found) == len(wanted)

@@ -9,7 +9,7 @@ import pytest
 
 from graphql_api.errors import ConditionFailed, StoreRefused, StoreUnavailable
 from graphql_api.storage.engines.dynamodb import DynamoStore
-from graphql_api.storage.values import Check, Delete, Expect, Item, Key, Put, TogetherWrite, Write
+from graphql_api.storage.values import Check, Delete, Expect, Item, Key, Put, TransactionWrite, Write
 from tests.depth import depth
 from tests.faults.conftest import TABLE, Behind
 from tests.faults.faults import AppliedThenReset, Fault, Meanwhile, MeetsOthers, Reset
@@ -106,7 +106,7 @@ async def test_a_put_without_a_write_id(behind: Behind, store: DynamoStore, othe
 # --- transactions ----------------------------------------------------------------------------------------------
 
 
-def transaction(key: Key) -> list[TogetherWrite]:
+def transaction(key: Key) -> list[TransactionWrite]:
     """One of every kind, on three keys of one hash key; holds where only the second one stands."""
     return [
         Put(record(key, by="me"), Expect(absent=True)),
@@ -216,7 +216,7 @@ async def test_half_of_the_answers_lost(behind: Behind, store: DynamoStore, key:
             else:
                 return
 
-    async def insisting(writes: list[TogetherWrite], token: str) -> None:
+    async def insisting(writes: list[TransactionWrite], token: str) -> None:
         """Asks again under the same token while there is no answer."""
         while True:
             try:

@@ -13,14 +13,14 @@ from graphql_api.database import Database
 from graphql_api.errors import StoreError
 from graphql_api.model.markers import IndexRef
 from graphql_api.query.execution.result_page import Page
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.port import Store
 
 SHARDS = 16
 RECORDS = 160
 WIDE = 150
 LIMIT = 12
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 Policy = Literal["FAIL", "PARTIAL"]
 Record = Mapping[str, Any]
 

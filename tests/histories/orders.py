@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, Union, canonical, derived
 from graphql_api.database import Database
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item
 from tests.clocks import Clock
@@ -17,7 +17,7 @@ from tests.stores import WrappedStore, all_items
 
 CURRENT = "~current"
 NOW = 100.0
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 
 
 class Order(Entity, shards=Shards(1).then(16, since=1_000), current=CURRENT):

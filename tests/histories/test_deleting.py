@@ -31,7 +31,7 @@ async def test_the_current_record_is_not_deleted_by_itself(shop: Shop) -> None:
     await shop.db.put(order("o", "v1"))
     with pytest.raises(InvalidRecord, match="follows the entries"):
         await shop.db.delete(Order, "o", version=CURRENT)
-    with pytest.raises(MissingArgument, match="give version too"):
+    with pytest.raises(MissingArgument, match="provide version too"):
         await shop.db.delete(Order, "o")
     assert await shop.histories() == {"o": ["v1"]}
 

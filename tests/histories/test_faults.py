@@ -126,7 +126,7 @@ async def test_transactions_that_meet_others_for_long(proxy: FaultProxy, dynamod
     db = await _behind(proxy, dynamodb, on_dynamodb, "meets others", lasting=True)
     try:
         proxy.rule = always(MeetsOthers(), _is_pair)
-        with pytest.raises(Conflict, match="Order o was changed by others"):
+        with pytest.raises(Conflict, match="Concurrent writes changed Order o"):
             await db.put(order("o", "v1"))
         assert await on_dynamodb.items() == []
     finally:

@@ -17,10 +17,10 @@ from graphql_api.errors import (
     StoreError,
     StoreUnavailable,
 )
-from graphql_api.storage.values import Put, TogetherWrite
+from graphql_api.storage.values import Put, TransactionWrite
 from graphql_api.writes.history.history_batches import MAX_ENTRIES
-from graphql_api.writes.optimistic_concurrency import MAX_TRIES
-from graphql_api.writes.transactions import MAX_ASKED
+from graphql_api.writes.optimistic_concurrency import MAX_ATTEMPTS
+from graphql_api.writes.transactions import MAX_SENDS
 from tests.histories.orders import CURRENT, Counted, Order, Plain, Shop, order
 from tests.stores import WrappedStore
 
@@ -150,9 +150,9 @@ class Watched(Counted):
 
     def __init__(self, shop: Shop) -> None:
         super().__init__(shop.store)
-        self.transactions: list[Sequence[TogetherWrite]] = []
+        self.transactions: list[Sequence[TransactionWrite]] = []
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         self.transactions.append(writes)
         await super().write_together(writes, token)
 
@@ -196,20 +196,20 @@ class Meets(WrappedStore):
 async def test_a_fault_at_the_transaction(on_file: Shop, afterwards: bool) -> None:
     """Whether it was carried out or not, there is an entry with its current record or neither, and again is enough."""
     for problem in (StoreUnavailable("gone"), StoreUnavailable("gone again")):
-        store = Meets(on_file, [problem] * MAX_ASKED, afterwards=afterwards)
+        store = Meets(on_file, [problem] * MAX_SENDS, afterwards=afterwards)
         db = on_file.through(store)
         with pytest.raises(StoreUnavailable):
             await db.put(order("o", "v1"))
         assert await on_file.histories() == ({"o": ["v1"]} if afterwards else {})
         await db.put(order("o", "v1"))
         assert await on_file.histories() == {"o": ["v1"]}
-        store.problems += [problem] * MAX_ASKED
+        store.problems += [problem] * MAX_SENDS
         with pytest.raises(StoreUnavailable):
             await db.update(Order, "o", version="v2", total=2)
         await db.update(Order, "o", version="v2", total=2)
         assert await on_file.histories() == {"o": ["v1", "v2"]}
         await db.delete(Order, "o", version="v2")
-        store.problems += [problem] * MAX_ASKED
+        store.problems += [problem] * MAX_SENDS
         with pytest.raises(StoreUnavailable):
             await db.delete(Order, "o", version="v1")
         assert await on_file.histories() == ({} if afterwards else {"o": ["v1"]})
@@ -222,8 +222,8 @@ async def test_what_others_change_meanwhile(on_file: Shop) -> None:
     store = Meets(on_file, [Conflict("met")] * 3)
     await on_file.through(store).put(order("o", "v1"))
     assert not store.problems
-    store.problems = [Conflict("met")] * (MAX_TRIES + 1)
-    with pytest.raises(Conflict, match="Order o was changed by others") as given_up:
+    store.problems = [Conflict("met")] * (MAX_ATTEMPTS + 1)
+    with pytest.raises(Conflict, match="Concurrent writes changed Order o") as given_up:
         await on_file.through(store).put(order("o", "v2"))
     assert given_up.value.retryable
     assert len(store.problems) == 1

@@ -147,7 +147,7 @@ def test_tokens_are_bound_to_it_only_where_it_says_something() -> None:
 
     def binding(**more: Any) -> tuple[bytes, str]:
         plan = plan_search(CATALOG, SearchRequest("order", "by_id", {"order_id": "a"}, **more), NOW, SEAL)
-        return plan.binding.search_digest, plan.binding.words
+        return plan.token_binding.search_digest, plan.token_binding.description
 
     assert binding() == binding(history="ALL")
     assert len({binding(), binding(history="PAST"), binding(history="CURRENT")}) == 3
@@ -176,5 +176,5 @@ async def test_histories_that_keep_no_current_records(on_file: Shop) -> None:
     for history in ("PAST", "CURRENT"):
         with pytest.raises(UnknownArgument, match="Entry keeps no current records"):
             await on_file.db.search(Entry.by_id, order_id="o", part=1, history=history)
-        with pytest.raises(UnknownArgument, match="leave it out"):
+        with pytest.raises(UnknownArgument, match="omit it"):
             await on_file.db.count(Entry.by_id, order_id="o", part=1, history=history)

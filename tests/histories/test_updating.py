@@ -89,14 +89,14 @@ async def test_what_is_not_there(shop: Shop) -> None:
         shop.db.update(Order, "gone", version="v1", total=1),
         shop.db.update(Order, "gone", version="v2", total=1),
     ):
-        with pytest.raises(RecordNotFound, match="write it by put"):
+        with pytest.raises(RecordNotFound, match="create it by put"):
             await wanted
     assert {item["orderId"] for item in await shop.items()} == {"gone"}
 
 
 WRONG: list[tuple[dict[str, Any], type[ShardQLError], str]] = [
     ({"created": 2}, CreationChanged, "was created at 1"),
-    ({"created": 2_000, "total": 1}, CreationChanged, "keep created as it is"),
+    ({"created": 2_000, "total": 1}, CreationChanged, "leave created unchanged"),
     ({"order_id": "p"}, ConflictingArguments, "part of the id"),
     ({"note_canonical": "x"}, InvalidValue, "derived from note"),
     ({"totl": 1}, UnknownArgument, "'total'"),
@@ -121,7 +121,7 @@ async def test_what_cannot_be_changed(
 async def test_which_entry_is_meant(shop: Shop) -> None:
     """Where an id has several records, an update says which of them it is about."""
     await shop.db.put(order("o", "v1"))
-    with pytest.raises(MissingArgument, match="give version too"):
+    with pytest.raises(MissingArgument, match="provide version too"):
         await shop.db.update(Order, "o", status="sent")
 
 

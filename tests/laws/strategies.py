@@ -12,8 +12,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from graphql_api.codecs.key_ranges import Column
-from graphql_api.codecs.text_codecs import (
+from graphql_api.codecs import (
     Boolean,
     Codec,
     Date,
@@ -29,6 +28,7 @@ from graphql_api.codecs.text_codecs import (
     TimestampMs,
     Uuid,
 )
+from graphql_api.codecs.key_ranges import Column
 
 ALPHABET = (
     *("#", "|", "!", "/", "%", "{", "}", "~", "$", " ", "0", "1", "2", "A", "a", "b", "z"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from graphql_api.codecs import Boolean, Codec, EnumCodec, Text
 from graphql_api.codecs.hash_keys import HashKeyParts, hash_key, parse_hash_key
 from graphql_api.codecs.key_ranges import (
     MAX_BOUND_BYTES,
@@ -19,11 +20,10 @@ from graphql_api.codecs.key_ranges import (
     Prefix,
     decode_tuple,
     encode_tuple,
-    range_of,
+    encoded_range,
     raw_range,
 )
-from graphql_api.codecs.text_codecs import Boolean, Codec, EnumCodec, Text
-from graphql_api.storage.values import shard_of
+from graphql_api.storage.values import split_hash_key
 from tests.depth import examples
 from tests.laws.strategies import ALPHABET, VALUES, Table, lowered, plain_order, related_texts, several, tables, texts
 
@@ -97,7 +97,7 @@ def searches(draw: st.DrawFn) -> tuple[Table, list[Condition]]:
 def test_ranges_hold_what_meets_the_conditions(search: tuple[Table, list[Condition]]) -> None:
     """A key lies in the range of some conditions exactly if its tuple meets all of them."""
     table, conditions = search
-    found = range_of(table.columns, conditions)
+    found = encoded_range(table.columns, conditions)
     for row in table.rows:
         wanted = all(map(meets, table.columns, row, conditions))
         assert found.contains(encode_tuple(table.columns, row)) == wanted
@@ -108,7 +108,7 @@ def test_ranges_hold_what_meets_the_conditions(search: tuple[Table, list[Conditi
 def test_bounds_fit_into_a_key(search: tuple[Table, list[Condition]]) -> None:
     """Both bounds of a range are well-formed text of a size that every engine takes, without NUL."""
     table, conditions = search
-    found = range_of(table.columns, conditions)
+    found = encoded_range(table.columns, conditions)
     for bound in (found.low, found.high):
         assert isinstance(bound, str)
         assert len(bound.encode()) <= MAX_BOUND_BYTES
@@ -130,7 +130,7 @@ COVERED: Mapping[str, Callable[[tuple[Table, list[Condition]]], bool]] = {
     "a row directly behind a prefix on the very last column": lambda search: (
         len(search[1]) == len(search[0].columns)
         and isinstance(search[1][-1], Prefix)
-        and range_of(search[0].columns, search[1]).high
+        and encoded_range(search[0].columns, search[1]).high
         in {encode_tuple(search[0].columns, row) for row in search[0].rows}
     ),
     "one row within and one without": lambda search: (
@@ -230,9 +230,9 @@ def test_hash_keys_are_told_apart(tenants: list[str], values: list[str], tenante
 @given(HASH_KEYS, st.sampled_from(["", "00", "zz"]))
 def test_shards_of_one_search_share_a_group(parts: HashKeyParts, shard: str) -> None:
     """`shard_of` finds the shard, and leaves equal rests exactly for hash keys that differ in nothing else."""
-    group, found = shard_of(made(parts))
+    group, found = split_hash_key(made(parts))
     assert found == parts.shard
-    assert shard_of(hash_key(parts.head, shard, parts.values, parts.tenant)) == (group, shard)
+    assert split_hash_key(hash_key(parts.head, shard, parts.values, parts.tenant)) == (group, shard)
     assert group == hash_key(parts.head, "", parts.values, parts.tenant)
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from graphql_api.database import Database
 from graphql_api.query.execution.result_page import Page
-from graphql_api.query.token_seal import Seal
-from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.query.token_seal import TokenSeal
+from graphql_api.storage.engines.sqlite import EngineQuirks, SqliteStore, open_sqlite
 from graphql_api.storage.port import Store
 from tests.depth import examples
 from tests.laws.search_world import (
@@ -35,7 +35,7 @@ from tests.laws.search_world import (
 )
 from tests.stores import Between, ReadByRead
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 SHAPES = [
     *("by_x", "by_id", "by_text", "by_number", "no sort property", "descending column", "history", "composite sub id"),
     *("condition eq", "condition prefix", "condition between", "condition none", "flat condition"),
@@ -85,7 +85,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         plain = runner.run(open_sqlite(folder / "plain.db"))
         # Ties in another order, index entries that come late, and engine pages of a few rows.
         awkward = runner.run(
-            open_sqlite(folder / "awkward.db", switches=Switches(tie_order="key", index_lag=3, page_bytes=700))
+            open_sqlite(folder / "awkward.db", quirks=EngineQuirks(tie_order="key", index_lag=3, page_bytes=700))
         )
         yield Engines(runner, plain, awkward)
         runner.run(plain.close())
@@ -99,7 +99,7 @@ def _database(data: st.DataObject, engines: Engines, world: World) -> tuple[Data
     seen["short engine pages"] += most in {1, 2}
     store: Store = inner if most is None else ReadByRead(inner, most)
     engines.runner.run(inner.ensure_table(world.catalog.table_definition()))
-    return Database(world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner.settle
+    return Database(world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner.catch_up_indexes
 
 
 async def put_plain(db: Database, world: World, some: list[Record]) -> None:
@@ -220,7 +220,7 @@ def test_changes_during_a_walk_never_touch_other_records(engines: Engines, reque
         case = draw_case(data)
         db, settle = _database(data, engines, case.world)
         # Hashed ties differ from tenant to tenant, and with them what a change meets: a case could not be drawn again.
-        assume(not case.search.raw or settle == engines.awkward.settle)
+        assume(not case.search.raw or settle == engines.awkward.catch_up_indexes)
         engines.runner.run(check_changes(data, db, settle, case))
 
     in_batches(law, request, SHAPES + CHANGES)

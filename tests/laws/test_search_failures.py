@@ -52,7 +52,7 @@ def test_failed_shards_are_owed_and_paid(engines: Engines, request: pytest.Fixtu
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
         db, faults = failing(data, engines, case.world.catalog)
-        engines.runner.run(_check(data, db, engines.awkward.settle, case, faults))
+        engines.runner.run(_check(data, db, engines.awkward.catch_up_indexes, case, faults))
 
     in_batches(law, request, SHAPES_OF_FAILURE)
 
@@ -106,7 +106,7 @@ def _count(page: Any, failing: list[str]) -> None:
     seen["a shard failed"] += bool(failed)
     seen["failed later in a page"] += bool(failed) and page.explain["read"]["rounds"] > 1
     seen["a shard failed twice"] += bool(set(failed) & set(failing))
-    seen["lagging"] += bool(page._plan.walk.begins.lagging)
+    seen["lagging"] += bool(page._plan.traversal.start.lagging)
     seen["complete again"] += bool(failing) and not failed
     failing[:] = failed
 

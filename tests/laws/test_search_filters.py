@@ -80,7 +80,7 @@ def test_changes_during_a_filtered_walk_never_touch_other_records(
         case = draw_case(data)
         db, settle = _database(data, engines, case.world)
         # Hashed ties differ from tenant to tenant, and with them what a change meets: a case could not be drawn again.
-        assume(settle == engines.awkward.settle or not any(part.raw for part in case.search.parts))
+        assume(settle == engines.awkward.catch_up_indexes or not any(part.raw for part in case.search.parts))
         engines.runner.run(check_changes(data, db, settle, case))
 
     in_batches(law, request, CHANGES)
@@ -94,7 +94,7 @@ def test_failed_shards_of_filtered_searches_are_owed_and_paid(engines: Engines, 
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
         db, faults = failing(data, engines, case.world.catalog)
-        engines.runner.run(_check_failures(data, db, engines.awkward.settle, case, faults))
+        engines.runner.run(_check_failures(data, db, engines.awkward.catch_up_indexes, case, faults))
 
     in_batches(law, request, FAILURES)
 
@@ -108,7 +108,7 @@ def _database(data: st.DataObject, engines: Engines, world: World) -> tuple[Data
     if unfiltered:
         store = Unfiltered(store)
     engines.runner.run(inner.ensure_table(world.catalog.table_definition()))
-    return Database(world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner.settle
+    return Database(world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner.catch_up_indexes
 
 
 # --- writing and reading ---------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ async def _page(
     read = page.explain["read"]
     seen["records fetched"] += read["fetched"] > 0
     seen["rows are enough"] += read["recordsRead"] > 0 and not read["fetched"]
-    in_store = any(read.filter for member in page._plan.members for read in member.whole)
+    in_store = any(read.filter for member in page._plan.scans for read in member.shard_reads)
     seen["filter in the engine"] += in_store and not isinstance(db.store, Unfiltered)
     seen["filter not in the engine"] += in_store and isinstance(db.store, Unfiltered)
     if page.stopped_by is None:
@@ -354,7 +354,7 @@ async def _check_failures(data: st.DataObject, db: Database, settle: Settle, cas
         failed = bool(page.shards.failed)
         seen["a shard failed"] += failed
         seen["failed in a union"] += failed and len(search.parts) > 1
-        seen["lagging"] += bool(page._plan.walk.begins.lagging)
+        seen["lagging"] += bool(page._plan.traversal.start.lagging)
         try:
             places, token = gone_on(data, page, places, onward, backward=backward)
         except StoreUnavailable:

@@ -16,10 +16,10 @@ from graphql_api.database import Database
 from graphql_api.errors import InvalidValue, ShardQLError
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.specs import EntitySpec, IndexSpec, PropertySpec
-from graphql_api.query.argument_names import FLAT, PAGING
-from graphql_api.query.filters import property_in_filters
-from graphql_api.schema.fields.search_fields import groups_of, orders_of
-from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.query.filter_parser import filter_property_name
+from graphql_api.query.naming_scheme import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
+from graphql_api.schema.fields.search_fields import available_orders, indexes_by_hash
+from graphql_api.storage.engines.sqlite import EngineQuirks, SqliteStore, open_sqlite
 from tests.depth import examples
 from tests.laws.search_world import (
     IDS,
@@ -66,7 +66,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A store in which ties have the order of their keys, so that a case can be drawn again."""
     path: Path = tmp_path_factory.mktemp("laws") / "x.db"
     with asyncio.Runner() as runner:
-        store = runner.run(open_sqlite(path, switches=Switches(tie_order="key")))
+        store = runner.run(open_sqlite(path, quirks=EngineQuirks(tie_order="key")))
         yield Engine(runner, store)
         runner.run(store.close())
 
@@ -143,9 +143,9 @@ async def _check_same(data: st.DataObject, db: Database, world: World, some: lis
         note(repr(arguments))
         expected = await _outcome(db, ref, {name: value for name, (value, _) in arguments.items()})
         query = inline(
-            schema.graph.names.search(entity, index),
+            schema.graph.names.search_field(entity, index),
             {_word(schema, name): text for name, (_, text) in arguments.items()},
-            selection_of([schema.graph.names.dialect.property(name) for name in entity.properties]),
+            selection_of([schema.graph.names.naming.property_name(name) for name in entity.properties]),
         )
         if isinstance(expected, str):
             with pytest.raises(Refused) as caught:
@@ -184,10 +184,10 @@ async def _outcome(db: Database, index: IndexRef, arguments: Mapping[str, Any]) 
 
 
 def _word(schema: Schema, name: str) -> str:
-    dialect = schema.graph.names.dialect
-    if name in PAGING or name in FLAT:
-        return dialect.word(name)
-    return name if name in ("id", "filter") else dialect.argument(name)
+    naming = schema.graph.names.naming
+    if name in PAGING_ARGUMENTS or name in CONDITION_ARGUMENTS:
+        return naming.common_argument(name)
+    return name if name in ("id", "filter") else naming.property_argument(name)
 
 
 @dataclass(frozen=True)
@@ -201,8 +201,11 @@ class _Arguments:
 
     def all(self) -> st.SearchStrategy[dict[str, tuple[Any, Any]]]:
         """Some arguments out of all that the field takes; those that it needs, always."""
-        types = self.schema.arguments_of(self.schema.graph.names.search(self.entity, self.index))
-        words = {_word(self.schema, name): name for name in (*PAGING, *FLAT, *self.entity.properties, "id", "filter")}
+        types = self.schema.arguments_of(self.schema.graph.names.search_field(self.entity, self.index))
+        words = {
+            _word(self.schema, name): name
+            for name in (*PAGING_ARGUMENTS, *CONDITION_ARGUMENTS, *self.entity.properties, "id", "filter")
+        }
         needed = {words[word]: self._one(words[word]) for word, of in types.items() if isinstance(of, GraphQLNonNull)}
         rest = {words[word]: self._one(words[word]) for word in types if words[word] not in needed}
         names = st.sets(st.sampled_from(sorted(rest)), max_size=3)
@@ -225,7 +228,7 @@ class _Arguments:
         if name == "filter":
             seen["filters"] += 1
             return self._filters()
-        if name in FLAT:
+        if name in CONDITION_ARGUMENTS:
             return self._flat(name)
         if name in {part.name for part in self.index.hash}:
             return self._value(name).map(lambda value: (value, self._written(name, value)))
@@ -263,7 +266,9 @@ class _Arguments:
             )
         )
         kinds = get_named_type(
-            self.schema.arguments_of(self.schema.graph.names.search(self.entity, self.index))[_word(self.schema, name)]
+            self.schema.arguments_of(self.schema.graph.names.search_field(self.entity, self.index))[
+                _word(self.schema, name)
+            ]
         ).fields
         found = [one(kind) for kind in ("eq", "from", "to") if kind in kinds]
         if "between" in kinds:
@@ -285,9 +290,9 @@ class _Arguments:
     def _tested(self, name: str, part: PropertySpec) -> st.SearchStrategy[tuple[Any, Any]]:
         """A comparison of a property, whichever its type in GraphQL has."""
         types = get_named_type(
-            self.schema.arguments_of(self.schema.graph.names.search(self.entity, self.index))["filter"]
+            self.schema.arguments_of(self.schema.graph.names.search_field(self.entity, self.index))["filter"]
         )
-        word = property_in_filters(self.schema.graph.names.dialect, name)
+        word = filter_property_name(self.schema.graph.names.naming, name)
         value = self._value(name).map(lambda found: (found, self._written(name, found)))
         texts = st.sampled_from(["", "a", "an", "\x00"]).map(lambda text: (text, text))
         kinds: dict[str, st.SearchStrategy[tuple[Any, Any]]] = {
@@ -329,10 +334,10 @@ def _fits(codec: Codec[Any], value: Any) -> bool:
 async def _check_lists(data: st.DataObject, db: Database, world: World, some: list[Record]) -> None:
     await put_plain(db, world, some)
     names, entity = schema_of(db.catalog).graph.names, db.catalog.entity(world.thing)
-    groups = groups_of(entity)
+    groups = indexes_by_hash(entity)
     number = data.draw(st.integers(0, len(groups) - 1), label="list")
     group = groups[number]
-    orders = orders_of(group)
+    orders = available_orders(group)
     order = data.draw(st.sampled_from([*orders]), label="order")
     index, reverse = orders[order]
     exact = {part.name: data.draw(st.sampled_from(["g", "h|", "o", "o1"]), label=part.name) for part in group[0].hash}
@@ -342,9 +347,9 @@ async def _check_lists(data: st.DataObject, db: Database, world: World, some: li
         page = await db.search(
             IndexRef(world.thing, index.attribute), **exact, reverse=reverse, limit=limit, next_token=token
         )
-        given: dict[str, Any] = {names.dialect.argument(name): value for name, value in exact.items()}
+        given: dict[str, Any] = {names.naming.property_argument(name): value for name, value in exact.items()}
         given |= {"orderBy": Bare(order), "limit": limit} | ({"nextToken": token} if token else {})
-        field = names.listed(entity, group[0].hash, first=number == 0)
+        field = names.list_field(entity, group[0].hash, first=number == 0)
         found = (await answered(db, inline(field, given, "{ items { key } nextToken }")))["answer"]
         assert [item["key"] for item in found["items"]] == [item.key for item in page.items]
         assert found["nextToken"] == page.next_token

@@ -63,7 +63,7 @@ def test_growth_moves_nothing(space: ShardSpace, size: int, later: int, own_id: 
     before = min(created, later - 1)
     place, grown_place = (each.ordinal(own_id, each.generation_at(before)) for each in (space, grown))
     assert grown_place == place
-    assert grown.text(grown_place) == space.text(place)
+    assert grown.shard_text(grown_place) == space.shard_text(place)
     assert covering_shards(grown, created_to=later - 1) == covering_shards(space)
     assert set(covering_shards(grown)) == set(covering_shards(space)) | set(grown.ordinals(len(space.generations)))
 
@@ -73,6 +73,6 @@ def test_texts_sort_as_ordinals(width: int, data: st.DataObject) -> None:
     """Whatever the width, shard texts sort as ordinals do, and all but the empty one have that width."""
     space = ShardSpace((Generation(None, 36**width),), width)
     ordinals = sorted(data.draw(st.sets(st.integers(0, 36**width), min_size=2, max_size=20)))
-    texts = [space.text(ordinal) for ordinal in ordinals]
+    texts = [space.shard_text(ordinal) for ordinal in ordinals]
     assert all(one < other for one, other in pairwise(texts))
     assert all(len(text) == width for ordinal, text in zip(ordinals, texts, strict=True) if ordinal)

@@ -14,7 +14,7 @@ import pytest
 from graphql_api import Catalog, Created, Entity, HasMany, Id, Index, Ref, Shards, SubId, Timestamp, Union
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.schema.execution.document_executor import Answer
+from graphql_api.schema.execution.document_executor import ExecutionResponse
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
@@ -97,7 +97,7 @@ class Tenant:
         """The database as this tenant's own code has it."""
         return self.ask.db.scoped(tenant=self.name)
 
-    async def answer(self, query: str, variables: dict[str, Any]) -> Answer:
+    async def answer(self, query: str, variables: dict[str, Any]) -> ExecutionResponse:
         """What the server answers; everybody is called the same, in the same groups."""
         caller = Caller("c", tenant=self.name, subject="ann", explain=True)
         return await self.ask.answer(query, variables, caller=caller)
@@ -174,7 +174,7 @@ class World:
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    async def one(self, own: Tenant, _: Tenant) -> Answer:
+    async def one(self, own: Tenant, _: Tenant) -> ExecutionResponse:
         """One note by an id that either may have."""
         id = self.id
         answer = await own.answer(f"query ($id: ID!) {{ note(id: $id) {{ {NOTE} }} }}", {"id": id})
@@ -185,7 +185,7 @@ class World:
         assert found == (None if note is None else own.shown(note))
         return answer
 
-    async def search(self, own: Tenant, _: Tenant) -> Answer:
+    async def search(self, own: Tenant, _: Tenant) -> ExecutionResponse:
         """A search that both may ask, with the count of all that it has."""
         town, prefix = self.random.choice(PIECES), self.random.choice([None, *PIECES])
         asked, wanted = self.random.choice(
@@ -206,11 +206,11 @@ class World:
             [note for note in own.notes.values() if wanted(note) and note.text.startswith(prefix or "")],
         )
 
-    async def everything(self, own: Tenant, _: Tenant) -> Answer:
+    async def everything(self, own: Tenant, _: Tenant) -> ExecutionResponse:
         """All that the tenant has, by an index that one hash key holds."""
         return await self._page(own, "noteByAlone(limit: 100)", {}, [*own.notes.values()])
 
-    async def _page(self, own: Tenant, asked: str, variables: dict[str, Any], wanted: list[Note]) -> Answer:
+    async def _page(self, own: Tenant, asked: str, variables: dict[str, Any], wanted: list[Note]) -> ExecutionResponse:
         needed = "".join(
             f"${name}: String{'!' if name == 'town' else ''} " for name in variables if f"${name}" in asked
         )
@@ -226,7 +226,7 @@ class World:
         assert found["totalCount"]["value"] == len(wanted)
         return answer
 
-    async def entries(self, own: Tenant, _: Tenant) -> Answer:
+    async def entries(self, own: Tenant, _: Tenant) -> ExecutionResponse:
         """The last entry of a note, and how many there are."""
         id = self.id
         query = (
@@ -243,7 +243,7 @@ class World:
 
     # --- with what belongs to the other one ----------------------------------------------------------------------
 
-    async def foreign_id(self, own: Tenant, other: Tenant) -> Answer | None:
+    async def foreign_id(self, own: Tenant, other: Tenant) -> ExecutionResponse | None:
         """A sealed id of the other tenant is none; one of its own finds its own record, or none any more."""
         if not other.ids or not own.ids:
             return None
@@ -260,7 +260,7 @@ class World:
         assert data["c"][0] is None or own.mark in data["c"][0]["text"]
         return answer
 
-    async def foreign_token(self, own: Tenant, other: Tenant) -> Answer | None:
+    async def foreign_token(self, own: Tenant, other: Tenant) -> ExecutionResponse | None:
         """A page token of the other tenant is none, whatever it is used with."""
         if not other.tokens:
             return None
@@ -271,7 +271,7 @@ class World:
         assert answer.codes == ("INVALID_TOKEN",)
         return answer
 
-    async def foreign_words(self, own: Tenant, other: Tenant) -> Answer:
+    async def foreign_words(self, own: Tenant, other: Tenant) -> ExecutionResponse:
         """What the other tenant calls itself, its ids and its tokens are texts like any others."""
         word = self.random.choice(
             [other.name or "-", *other.tokens[-3:], *(f"{other.name}|{id}" for id in self.ids[:3])]

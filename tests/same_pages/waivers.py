@@ -60,20 +60,20 @@ def _without_places_among_filtered(view: View) -> View:
 
 
 COST = Waiver(
-    "what a page cost",
+    "the cost of a page",
     "SQLite reads all shards by one ordered scan, which stops at the page; DynamoDB reads each shard up to its share.",
     _without_cost,
 )
 ORDER_OF_TIES = Waiver(
     "the order of ties",
-    "On a raw index records may tie, and each engine has an order of its own among them, with those that have expired: "
-    "tokens name one of them, and what lies behind it may be in fewer shards.",
+    "Records of a raw index may tie, and each engine orders ties, including expired records, differently: tokens name "
+    "one of them, and fewer shards may remain after it.",
     _without_order_of_ties,
 )
 FILTERED = Waiver(
-    "where a filtered page goes on",
-    "Rows that a filter leaves out may lie between two pages, an engine that tests it does not show them, and a token "
-    "tells about what its page cost: the text may differ, the pages behind it do not.",
+    "the position after a filtered page",
+    "A filter may exclude rows between two pages, and an engine that tests it does not return them. So the text of the "
+    "token, which includes the cost of its page, may differ; the following pages do not.",
     _without_places_among_filtered,
 )
 WAIVERS = (COST, ORDER_OF_TIES, FILTERED)

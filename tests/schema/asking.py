@@ -10,8 +10,8 @@ from typing import Any
 from graphql_api import Catalog, Entity
 from graphql_api.clock import Clock
 from graphql_api.database import Database
-from graphql_api.query.token_seal import Seal
-from graphql_api.schema.execution.document_executor import Answer, Engine, Operation
+from graphql_api.query.token_seal import TokenSeal
+from graphql_api.schema.execution.document_executor import DocumentExecutor, ExecutionResponse, Operation
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
@@ -19,7 +19,7 @@ from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from tests.stores import CountingStore, Counts
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 NOW = 1_764_000_000.0
 LIMITS = Limits()
 
@@ -28,11 +28,11 @@ LIMITS = Limits()
 class Asked:
     """A database and what answers operations over it; every answer takes a way through JSON."""
 
-    engine: Engine
+    engine: DocumentExecutor
     db: Database
     store: CountingStore
 
-    async def answer(self, query: str | None, variables: Mapping[str, Any] | None = None, **more: Any) -> Answer:
+    async def answer(self, query: str | None, variables: Mapping[str, Any] | None = None, **more: Any) -> ExecutionResponse:
         """The whole answer to an operation."""
         caller = more.pop("caller", Caller("c-1", tenant=self.db.tenant, subject=self.db.principal))
         found = await self.engine.run(Operation(query, variables=variables or {}, **more), self.db, caller)
@@ -81,7 +81,7 @@ def asking(db: Database, *, graph: Graph | None = None, limits: Limits = LIMITS,
     """Asks a database that is open already."""
     store = CountingStore(db.store)
     schema = (graph or Graph(db.catalog)).schema
-    return Asked(Engine(schema, limits, **engine), replace(db, store=store), store)
+    return Asked(DocumentExecutor(schema, limits, **engine), replace(db, store=store), store)
 
 
 @asynccontextmanager

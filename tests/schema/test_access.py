@@ -43,9 +43,9 @@ async def test_groups(tmp_path: Path) -> None:
             assert (await ask.data('{ doc(id: "d1") { title } }', caller=member))["doc"] == {"title": "t1"}
             assert (await ask.data('{ doc(id: "none") { title } }', caller=member))["doc"] is None
         told = await refused(ask, "{ docByPay { items { title } } }", BOB)
-        assert told == "docByPay is for members of Payroll or Admin: leave it out, or have yourself made one of them."
+        assert told == "docByPay is allowed only for members of Payroll or Admin. Omit it, or request membership."
         told = await refused(ask, "{ docByPay { items { title } } }", NOBODY)
-        assert told == "docByPay is for members of Payroll or Admin: sign in."
+        assert told == "docByPay is allowed only for members of Payroll or Admin. Sign in."
 
 
 async def test_signed_in(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ async def test_signed_in(tmp_path: Path) -> None:
         assert len(await titles(ask, "docByTitle", CLERK)) == 12
         for stranger in (NOBODY, ROBOT, Caller("c", subject="")):
             told = await refused(ask, "{ docByTitle { items { title } } }", stranger)
-            assert told == "docByTitle is for those who are signed in: sign in."
+            assert told == "docByTitle is allowed only for authenticated callers. Sign in."
 
 
 async def test_rules_of_an_index(tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ async def test_rules_of_an_index(tmp_path: Path) -> None:
         assert len(await titles(ask, "docByTitle", BOB)) == 12
         assert len(await titles(ask, "allDocs(orderBy: TITLE_ASC)", BOB)) == 12
         told = await refused(ask, "{ allDocs(orderBy: PAY_ASC) { items { title } } }", BOB)
-        assert told.startswith("allDocs is for members of Payroll or Admin: ")
+        assert told.startswith("allDocs is allowed only for members of Payroll or Admin. ")
         told = await refused(ask, "{ docByAny { items { title } } }", BOB)
-        assert told.startswith("docByAny is for members of Payroll: ")
+        assert told.startswith("docByAny is allowed only for members of Payroll. ")
         assert len(await titles(ask, "docByAny", CLERK)) == 12
 
 
@@ -74,7 +74,10 @@ async def test_closed_to_everyone(tmp_path: Path) -> None:
     async with guarded(tmp_path) as ask:
         for query in ('{ deed(id: "s1", holder: "ann") { holder } }', '{ deedById(id: "s1") { items { holder } } }'):
             told = await refused(ask, query, ADMIN)
-            assert told in ("deed is for nobody: leave it out.", "deedById is for nobody: leave it out.")
+            assert told in (
+                "deed is not allowed for any caller. Omit it.",
+                "deedById is not allowed for any caller. Omit it.",
+            )
 
 
 # --- owners ------------------------------------------------------------------------------------------------------
@@ -92,9 +95,9 @@ async def test_an_owner_that_is_asked_for(tmp_path: Path) -> None:
             'docByFolder(folder: "f", filter: { and: [{ userId: { eq: "ann" } }] })',
         ):
             told = await refused(ask, f"{{ {field} {{ items {{ title }} }} }}", BOB)
-            words = "members of Admin or those whom userId names: ask for what is yours."
-            assert told == f"{field.split('(')[0]} is for {words}"
-            assert (await refused(ask, f"{{ {field} {{ items {{ title }} }} }}", NOBODY)).endswith(": sign in.")
+            words = "members of Admin or the owner (userId). Request your own records."
+            assert told == f"{field.split('(')[0]} is allowed only for {words}"
+            assert (await refused(ask, f"{{ {field} {{ items {{ title }} }} }}", NOBODY)).endswith(". Sign in.")
 
 
 async def test_an_owner_that_is_not_asked_for(tmp_path: Path) -> None:
@@ -144,8 +147,8 @@ async def test_a_record_of_somebody_else(tmp_path: Path) -> None:
             (await ask.error(f'{{ doc(id: "{id}") {{ title }} }}', caller=ANN))["message"]
             for id in ("d1", "d2", "none", "x" * 300)
         }
-        assert told == {"doc is for members of Admin or those whom userId names: ask for what is yours."}
-        assert (await refused(ask, '{ doc(id: "d3") { title } }', NOBODY)).endswith(": sign in.")
+        assert told == {"doc is allowed only for members of Admin or the owner (userId). Request your own records."}
+        assert (await refused(ask, '{ doc(id: "d3") { title } }', NOBODY)).endswith(". Sign in.")
         listed = await ask.data('{ docById(id: "d3") { items { title } } }', caller=ANN)
         assert listed["docById"]["items"] == [{"title": "t3"}]
         listed = await ask.data('{ docById(id: "d1") { items { title } totalCount { value } } }', caller=ANN)
@@ -162,11 +165,11 @@ async def test_through_a_pair(tmp_path: Path) -> None:
         found = await ask.data(query, {"id": "s1"}, caller=ANN)
         assert [item["number"] for item in found["lineById"]["items"]] == ["0", "2", "4"]
         assert ask.counts.gets == 1
-        words = "members of Admin or those whom Deed names as owners of shelfId: ask for what is yours."
+        words = "members of Admin or the owner of shelfId through Deed. Request your own records."
         for id in ("s2", "none"):
-            assert await refused(ask, query, ANN, gets=1, id=id) == f"lineById is for {words}"
-        assert await refused(ask, query, ANN, id="x" * 1005) == f"lineById is for {words}"
-        assert (await refused(ask, query, NOBODY, id="s1")).endswith(": sign in.")
+            assert await refused(ask, query, ANN, gets=1, id=id) == f"lineById is allowed only for {words}"
+        assert await refused(ask, query, ANN, id="x" * 1005) == f"lineById is allowed only for {words}"
+        assert (await refused(ask, query, NOBODY, id="s1")).endswith(". Sign in.")
         ask.forget()
         assert len((await ask.data(query, {"id": "s2"}, caller=ADMIN))["lineById"]["items"]) == 3
         assert ask.counts.gets == 0
@@ -176,8 +179,8 @@ async def test_through_a_pair_that_is_not_said(tmp_path: Path) -> None:
     """A search that does not say what is owned is refused, and says what to ask for; a filter may say it."""
     async with guarded(tmp_path) as ask:
         told = await refused(ask, '{ lineByColour(colour: "red") { items { number } } }', ANN)
-        words = "members of Admin or those whom Deed names as owners of shelfId: ask for one shelfId that is yours."
-        assert told == f"lineByColour is for {words}"
+        words = "members of Admin or the owner of shelfId through Deed. Request one shelfId that you own."
+        assert told == f"lineByColour is allowed only for {words}"
         query = """query ($id: String!) {
             lineByColour(colour: "red", filter: { shelfId: { eq: $id } }) { items { number } } }"""
         found = await ask.data(query, {"id": "s1"}, caller=ANN)
@@ -193,7 +196,10 @@ async def test_through_a_record(tmp_path: Path) -> None:
         assert (await ask.data(query, {"id": "cellar"}, caller=BOB))["room"] == {"roomId": "cellar"}
         for id in ("cellar", "void", "none"):
             told = await ask.error(query, {"id": id}, caller=ANN)
-            assert told["message"] == "room is for those whom Safe names as owners of within: ask for what is yours."
+            assert (
+                told["message"]
+                == "room is allowed only for the owner of within through Safe. Request your own records."
+            )
 
 
 async def test_one_lookup_a_request(tmp_path: Path) -> None:
@@ -212,19 +218,19 @@ async def test_explain_tells_of_lookups(tmp_path: Path) -> None:
         answer = await ask.answer('{ lineById(id: "s1") { items { number } } }', caller=asked)
         told = answer.body["extensions"]["explain"]
         assert sorted(one["why"] for one in told) == [
-            "An access lookup: Deed tells who owns what.",
+            "An access lookup: Deed records name the owners.",
             "lineById names the index id.",
         ]
         refusal = await ask.answer('{ lineById(id: "s2") { items { number } } }', caller=asked)
         assert [one["why"] for one in refusal.body["extensions"]["explain"]] == [
-            "An access lookup: Deed tells who owns what."
+            "An access lookup: Deed records name the owners."
         ]
 
 
 # --- properties --------------------------------------------------------------------------------------------------
 
 
-PAY = "Doc.pay is for members of Payroll: leave it out, or have yourself made one of them."
+PAY = "Doc.pay is allowed only for members of Payroll. Omit it, or request membership."
 
 
 @pytest.mark.parametrize(
@@ -277,14 +283,14 @@ async def test_a_property_for_owners(tmp_path: Path) -> None:
     async with guarded(tmp_path) as ask:
         answer = await ask.answer("{ docByTitle(limit: 3) { items { note } } }", caller=ANN)
         assert answer.body["data"]["docByTitle"]["items"] == [{"note": "n0"}, {"note": None}, {"note": None}]
-        told = "Doc.note is for members of Admin or those whom userId names: ask for what is yours."
+        told = "Doc.note is allowed only for members of Admin or the owner (userId). Request your own records."
         assert [(error["path"], error["message"]) for error in answer.body["errors"]] == [
             (["docByTitle", "items", at, "note"], told) for at in (1, 2)
         ]
         found = await ask.data("{ docByTitle { items { note } } }", caller=ADMIN)
         assert len({item["note"] for item in found["docByTitle"]["items"]}) == 12
         assert await refused(ask, "{ docByAny { items { note } } }", Caller("c", groups=frozenset({"Payroll"}))) == (
-            "Doc.note is for members of Admin or those whom userId names: sign in."
+            "Doc.note is allowed only for members of Admin or the owner (userId). Sign in."
         )
 
 
@@ -311,7 +317,7 @@ async def test_searching_by_a_property_for_owners(tmp_path: Path) -> None:
         assert await titles(ask, "docByNote", ANN) == OF_ANN
         assert await titles(ask, 'docByUser(userId: "ann", filter: { note: { ge: "n6" } })', ANN) == ["t6", "t9"]
         told = await refused(ask, '{ docByTitle(filter: { note: { eq: "n1" } }) { items { title } } }', ANN)
-        assert told == "Doc.note is for members of Admin or those whom userId names: ask for what is yours."
+        assert told == "Doc.note is allowed only for members of Admin or the owner (userId). Request your own records."
         query = '{ docByTitle(filter: { userId: { eq: "ann" }, note: { ge: "n6" } }) { items { title } } }'
         assert len((await ask.data(query, caller=ANN))["docByTitle"]["items"]) == 2
         await refused(ask, query, BOB)
@@ -330,7 +336,7 @@ async def test_joined_records(tmp_path: Path) -> None:
         assert [(error["path"], error["message"]) for error in answer.body["errors"]] == [
             (
                 ["shelfs", "items", at, "doc"],
-                "Shelf.doc is for members of Admin or those whom userId names: ask for what is yours.",
+                "Shelf.doc is allowed only for members of Admin or the owner (userId). Request your own records.",
             )
         ]
 
@@ -398,7 +404,7 @@ async def test_nodes(tmp_path: Path) -> None:
         one = "query ($id: ID!) { node(id: $id) { __typename ... on Doc { title } ... on Shelf { title } } }"
         assert (await ask.data(one, {"id": of_ann}, caller=ANN))["node"] == {"__typename": "Doc", "title": "t0"}
         assert (await refused(ask, one, NOBODY, id=of_ann)) == (
-            "Doc is for members of Admin or those whom userId names: sign in."
+            "Doc is allowed only for members of Admin or the owner (userId). Sign in."
         )
         with_pay = "query ($id: ID!) { node(id: $id) { ... on Doc { pay } } }"
         assert await refused(ask, with_pay, ADMIN, id=of_ann) == PAY
@@ -440,7 +446,7 @@ async def test_by_what_a_record_is_joined(tmp_path: Path) -> None:
             {"shelf": {"title": "s1"}, "shelves": {"items": [{"title": "s1"}]}},
         ]
         assert {error["message"] for error in answer.body["errors"]} == {
-            "Letter.about is for those whom userId names: ask for what is yours."
+            "Letter.about is allowed only for the owner (userId). Request your own records."
         }
         told = await refused(ask, "{ letters { items { several { title } } } }", ANN)
-        assert told == "Letter.paid is for members of Payroll: leave it out, or have yourself made one of them."
+        assert told == "Letter.paid is allowed only for members of Payroll. Omit it, or request membership."

@@ -11,7 +11,7 @@ from graphql_api import Catalog, Entity, Id, Index, Ref, SubId, owner_through
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
-from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.schema.asking import asking, opened
 from tests.stores import WrappedStore
 
@@ -74,7 +74,7 @@ class Noting(WrappedStore):
         super().__init__(inner)
         self.noted: list[bool] = []
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         self.noted += [read.consistent for read in reads]
         return await super().read_ranges(reads, want)
 

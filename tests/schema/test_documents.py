@@ -41,8 +41,16 @@ async def test_the_named_operation_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "name", "says"),
     [
-        ("query A { a: __typename } query B { b: __typename }", None, "the operations A, B: say which to run"),
-        ("query A { a: __typename } query B { b: __typename }", "", "the operations A, B: say which to run"),
+        (
+            "query A { a: __typename } query B { b: __typename }",
+            None,
+            "several operations: A, B. Choose one by operationName",
+        ),
+        (
+            "query A { a: __typename } query B { b: __typename }",
+            "",
+            "several operations: A, B. Choose one by operationName",
+        ),
         ("query Find { __typename }", "Fnd", "no operation 'Fnd'. Did you mean 'Find'?"),
         ("{ __typename }", "Find", "no operation 'Find'."),
         ("type Query { a: Int }", None, "not executable"),
@@ -188,5 +196,5 @@ async def test_more_documents_than_are_kept(tmp_path: Path) -> None:
         for at in range(200):
             query = f"{{ a{at}: __typename }}{' ' * 9_000}"
             assert await ask.data(query) == {f"a{at}": "Query"}
-        assert len(ask.engine._seen) < 200
+        assert len(ask.engine._cache) < 200
         assert await ask.data("{ a0: __typename }" + " " * 9_000) == {"a0": "Query"}

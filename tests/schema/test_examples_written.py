@@ -9,7 +9,7 @@ import pytest
 
 from graphql_api import Catalog, Entity, ForeignKey, Id, Ref
 from graphql_api.examples import issues, orders, users
-from graphql_api.examples.issue_samples import BRIDGE, DAILY_NEWS, WRITTEN_OUT
+from graphql_api.examples.issue_samples import BRIDGE, DAILY_NEWS, FIXED_RECORDS
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.dynamodb_local import Server
@@ -28,7 +28,7 @@ async def tracker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     else:
         server: Server = request.getfixturevalue("dynamodb")
         store = await server.open(f"tracker-{uuid4().hex}")
-    async with opened(issues.catalog, store, *WRITTEN_OUT) as db:
+    async with opened(issues.catalog, store, *FIXED_RECORDS) as db:
         yield asking(db, graph=ISSUES)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Union
-from graphql_api.cli.process.log_output import JsonLines, TextLines
-from graphql_api.runtime.capacity_meter import billed
+from graphql_api.cli.process.log_output import JsonFormatter, TextFormatter
+from graphql_api.runtime.capacity_meter import meter_capacity
 from graphql_api.schema.request_context import Caller
 from tests.api.watched import watched
 from tests.docs.pages import ROOT
@@ -166,7 +166,7 @@ async def test_nobody_is_told_who_does_not_ask(tmp_path: Path) -> None:
     async with asked(CATALOG, tmp_path, *BOOKS) as ask:
         answer = await ask.answer("{ bookByTitle { nextToken } }")
         assert "extensions" not in answer.body
-        assert answer.explained == ()
+        assert answer.explain_entries == ()
 
 
 # --- one shape -------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ async def test_python_is_told_the_same(tmp_path: Path, field: str, search: Any) 
     """A page from Python explains itself in the same words as its field does, but for the field's path and reason."""
     async with asked(CATALOG, tmp_path, *BOOKS) as ask:
         (told,) = await explained(ask, f"{{ {field} {{ items {{ bookId title author pages shelf created }} }} }}")
-        with billed():
+        with meter_capacity():
             page = await search(ask.db)
         assert told.pop("path") == [field.partition("(")[0]]
         assert told.pop("why")
@@ -287,5 +287,5 @@ def test_the_log_as_text_and_as_json() -> None:
     facts = {"explain": ({"path": ["a"], "read": {"rounds": 1}},)}
     record = logging.LogRecord("shardql.request", logging.DEBUG, "x.py", 1, "POST /graphql 200", (), None)
     record.facts = facts
-    assert json.loads(JsonLines().format(record))["explain"] == [{"path": ["a"], "read": {"rounds": 1}}]
-    assert TextLines().format(record).endswith(' explain={"path": ["a"], "read": {"rounds": 1}}')
+    assert json.loads(JsonFormatter().format(record))["explain"] == [{"path": ["a"], "read": {"rounds": 1}}]
+    assert TextFormatter().format(record).endswith(' explain={"path": ["a"], "read": {"rounds": 1}}')

@@ -28,7 +28,7 @@ from graphql_api import (
 )
 from graphql_api.database import Database
 from graphql_api.query.execution.result_page import Page
-from graphql_api.query.filters import MAX_NESTING, MAX_TESTS, MAX_VALUES
+from graphql_api.query.filter_parser import MAX_COMPARISONS, MAX_NESTING, MAX_VALUES
 from graphql_api.query.search_request import SearchRequest
 from graphql_api.schema.graph import build_schema
 from tests.schema.asking import Asked, asked, asking
@@ -269,14 +269,14 @@ async def test_a_property_called_like_a_joint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("filter", "code", "says"),
     [
-        ({"text": {"eq": None}}, "INVALID_VALUE", "text.eq: Null is compared with nothing"),
-        ({"text": None}, "INVALID_VALUE", "Null is compared with nothing"),
-        ({"flag": {"exists": None}}, "INVALID_VALUE", "flag.exists: Null is compared with nothing"),
-        ({"not": None}, "INVALID_VALUE", "A filter names properties"),
-        ({"or": None}, "INVALID_VALUE", "or joins filters: give a list of them."),
-        ({"day": {"between": None}}, "INVALID_VALUE", "day.between: Null is compared with nothing"),
+        ({"text": {"eq": None}}, "INVALID_VALUE", "text.eq: A comparison with null matches nothing"),
+        ({"text": None}, "INVALID_VALUE", "A comparison with null matches nothing"),
+        ({"flag": {"exists": None}}, "INVALID_VALUE", "flag.exists: A comparison with null matches nothing"),
+        ({"not": None}, "INVALID_VALUE", "A filter maps property names"),
+        ({"or": None}, "INVALID_VALUE", "or takes a list of filters."),
+        ({"day": {"between": None}}, "INVALID_VALUE", "day.between: A comparison with null matches nothing"),
         ({"text": {"in": ["x"] * (MAX_VALUES + 1)}}, "FILTER_TOO_LARGE", "in has 101 values, and at most 100"),
-        ({"or": [{"text": {"eq": "x"}}] * (MAX_TESTS + 1)}, "FILTER_TOO_LARGE", "has 101 comparisons, and at most"),
+        ({"or": [{"text": {"eq": "x"}}] * (MAX_COMPARISONS + 1)}, "FILTER_TOO_LARGE", "has 101 comparisons, and at most"),
     ],
 )
 async def test_filters_that_are_refused(tmp_path: Path, filter: Any, code: str, says: str) -> None:
@@ -300,7 +300,7 @@ async def test_the_largest_filters(tmp_path: Path) -> None:
         for filter in (
             deepest,
             {"key": {"in": ["a", *map(str, range(MAX_VALUES - 1))]}},
-            {"or": [{"key": {"eq": "a"}}, *({"text": {"eq": str(at)}} for at in range(MAX_TESTS - 1))]},
+            {"or": [{"key": {"eq": "a"}}, *({"text": {"eq": str(at)}} for at in range(MAX_COMPARISONS - 1))]},
         ):
             assert await ask.data(query, {"f": filter}) == {"page": {"items": [{"key": "a"}]}}
         error = await ask.error(query, {"f": {"or": [deepest]}})

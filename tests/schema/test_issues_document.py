@@ -10,7 +10,7 @@ import pytest
 
 from graphql_api import Graph
 from graphql_api.database import Database
-from graphql_api.examples.issue_samples import ACME, BRIDGE, DAILY_NEWS, GRID_VIEW, WRITTEN_OUT, backlog
+from graphql_api.examples.issue_samples import ACME, BRIDGE, DAILY_NEWS, FIXED_RECORDS, GRID_VIEW, generate_issues
 from graphql_api.examples.issues import Issue, IssueState, catalog, sample
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.depth import depth
@@ -109,7 +109,7 @@ async def walk(ask: Asked, project_id: UUID, order: str, limit: int) -> list[tup
 
 async def test_printed_records(tmp_path: Path) -> None:
     """The three tables of sample data come as they are printed, those of issues in order over all of their shards."""
-    async with asked(catalog, tmp_path, *WRITTEN_OUT, graph=GRAPH) as ask:
+    async with asked(catalog, tmp_path, *FIXED_RECORDS, graph=GRAPH) as ask:
         found = await ask.data(
             f"""{{ tenants: tenantById {{ items {{ tenantId name }} }}
                    projects: projectById {{ items {{ projectId name tenantId }} }}
@@ -168,7 +168,7 @@ async def test_keyset_by_state_and_number(ask: Asked) -> None:
 def with_gaps() -> Iterator[Issue]:
     """Issues of which some were deleted, open or closed as they must be for pages to end where the document's do."""
     closed = {*range(28, 58), *range(107, 212), *range(306, 331)}
-    for one in backlog(330, BRIDGE.project_id):
+    for one in generate_issues(330, BRIDGE.project_id):
         if one.num not in {110, 120, 130, 140, 150}:
             yield one.model_copy(update={"state": IssueState.closed if one.num in closed else IssueState.open})
 
@@ -231,9 +231,9 @@ async def test_docstrings_are_descriptions(ask: Asked) -> None:
         f'{{ issue: __type(name: "Issue") {{ {words} }} state: __type(name: "IssueState") {{ {words} }} }}'
     )
     fields = {field["name"]: field["description"] for field in types["issue"]["fields"]}
-    assert types["issue"]["description"] == "Something to do in a project."
-    assert fields["num"] == "The number that people call the issue by: no two issues of a project have the same."
-    assert fields["project"] == "The project that it is an issue of."
+    assert types["issue"]["description"] == "An issue of a project."
+    assert fields["num"] == "Number of the issue, unique within its project."
+    assert fields["project"] == "The project of the issue."
     assert types["state"]["description"] == IssueState.__doc__
     assert [value["name"] for value in types["state"]["enumValues"]] == ["open", "closed"]
 
@@ -242,7 +242,7 @@ async def test_docstrings_are_descriptions(ask: Asked) -> None:
 async def test_issues_of_a_project_never_show_those_of_another(ask: Asked, order: str) -> None:
     """In every order, the issues of a project are those of the printed table that belong to it."""
     for project, printed in ((BRIDGE, "35e9"), (DAILY_NEWS, "7b7e")):
-        mine = [one for one in WRITTEN_OUT if isinstance(one, Issue) and one.project_id == project.project_id]
+        mine = [one for one in FIXED_RECORDS if isinstance(one, Issue) and one.project_id == project.project_id]
         ((items, _),) = await walk(ask, project.project_id, order, 100)
         expected = [str(one.issue_id)[:PRINTED_DIGITS] for one in in_order(mine, order)]
         assert [row["id"] for row in rows(items, "issue")] == expected
@@ -281,7 +281,7 @@ async def test_a_grid_with_its_project_and_tenant(ask: Asked) -> None:
 @pytest.fixture(scope="module")
 def large() -> list[Issue]:
     """The issues of the large project."""
-    return [*backlog(depth(quick=5_000, deep=100_000))]
+    return [*generate_issues(depth(quick=5_000, deep=100_000))]
 
 
 @pytest.fixture(scope="module")
@@ -330,7 +330,7 @@ async def check_walk(ask: Asked, issues: list[Issue], order: str, limit: int, *,
 
 async def test_pages_on_dynamodb(dynamodb: Server, tmp_path: Path) -> None:
     """DynamoDB gives the same pages in every order, and reads as much for each of them."""
-    issues = [*backlog(depth(quick=400, deep=5_000))]
+    issues = [*generate_issues(depth(quick=400, deep=5_000))]
     store = await dynamodb.open(f"issues-{tmp_path.name}")
     async with opened(catalog, store, *sample(0), *issues) as db:
         for order in ORDERS:

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 from graphql_api import Catalog, Entity, Id, Index, Shards
 from graphql_api.schema.execution.document_executor import MAX_TEXT_LENGTH
 from graphql_api.schema.execution.document_limits import Limits
-from graphql_api.schema.query_cost import HUGE
+from graphql_api.schema.query_cost import MAX_COST
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import RangeRead, ReadAnswer
+from graphql_api.storage.values import RangeRead, ReadResult
 from tests.schema.asking import Asked, asked, asking, opened
 from tests.stores import WrappedStore
 
@@ -90,7 +90,7 @@ async def test_depth(tmp_path: Path) -> None:
             assert await ask.data(text) == {"wideById": {"edges": [{"node": {"wideId": ID}}]}}
             error = await _refused(tighter, text)
             assert error["extensions"] == {"code": "QUERY_TOO_DEEP", "limit": 3, "found": 4}
-            assert "4 levels deep, and at most 3" in error["message"]
+            assert "4 levels deep; the limit is 3" in error["message"]
 
 
 FAR_TOO_DEEP = {
@@ -146,7 +146,7 @@ async def test_fragment_bombs(tmp_path: Path) -> None:
     bomb += " fragment f30 on WideConnection { edges { cursor } }"
     async with asked(CATALOG, tmp_path) as ask:
         error = await _refused(ask, "{ wideById { ...f0 } }" + bomb)
-        assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": LIMITS.cost, "found": HUGE}
+        assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": LIMITS.cost, "found": MAX_COST}
 
 
 # --- counts ----------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ async def test_more_root_fields_than_numbers_hold(tmp_path: Path) -> None:
     bomb = "".join(f" fragment f{at} on Query {{ {f'...f{at + 1} ' * 10} }}" for at in range(30))
     async with asked(CATALOG, tmp_path) as ask:
         error = await _refused(ask, "{ ...f0 }" + bomb + " fragment f30 on Query { __typename }")
-        assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": HUGE}
+        assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": MAX_COST}
 
 
 async def test_tokens(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ async def test_fields_that_overlap(tmp_path: Path, query: str) -> None:
     async with asked(CATALOG, tmp_path, limits=replace(LIMITS, tokens=2_000)) as ask:
         error = await _refused(ask, query)
         assert error["extensions"]["code"] == "GRAPHQL_VALIDATION_FAILED"
-        assert error["message"].endswith("ask for each field once.")
+        assert error["message"].endswith("Select each field once.")
 
 
 async def test_fields_of_many_fragments(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ class SlowStore(WrappedStore):
         self.started = self.cancelled = 0
         self.both_started = asyncio.Event()
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         self.started += 1
         if self.started == 2:
             self.both_started.set()

@@ -14,10 +14,10 @@ from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
 from graphql_api.model.specs import EntitySpec
 from graphql_api.query.search_request import SearchRequest
-from graphql_api.schema.dataloaders import Reads
+from graphql_api.schema.dataloaders import Dataloaders
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.schema.asking import opened
 from tests.stores import WrappedStore
 
@@ -53,7 +53,7 @@ class Gate(WrappedStore):
         await self._pass(len(keys))
         return await super().get_many(keys, consistent)
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         await self._pass(len(reads))
         return await super().read_ranges(reads, want)
 
@@ -71,17 +71,17 @@ class Gate(WrappedStore):
 
 
 @asynccontextmanager
-async def reading(folder: Path, **how: Any) -> AsyncIterator[tuple[Reads, Gate]]:
+async def reading(folder: Path, **how: Any) -> AsyncIterator[tuple[Dataloaders, Gate]]:
     """The reads of one request, over a store that can be held."""
     notes = [Note(note_id=f"n{at}", text=f"t{at}") for at in range(5)]
     async with opened(CATALOG, await open_sqlite(folder / "x.db"), *notes) as db:
         gate = Gate(db.store)
-        yield Reads(Database(CATALOG, gate, db.seal, db.clock), **how), gate
+        yield Dataloaders(Database(CATALOG, gate, db.seal, db.clock), **how), gate
 
 
-async def note(reads: Reads, id: str, **how: Any) -> str | None:
+async def note(reads: Dataloaders, id: str, **how: Any) -> str | None:
     """The text of a note."""
-    found = await reads.record(SPEC, [id], ["note"], **how)
+    found = await reads.load_record(SPEC, [id], ["note"], **how)
     assert found is None or isinstance(found, Note)
     return None if found is None else found.text
 
@@ -100,7 +100,7 @@ async def test_records_that_are_read_alone(tmp_path: Path) -> None:
     """A read that is to stand alone waits for no other, and joins none; consistent reads are other reads."""
     async with reading(tmp_path) as (reads, gate):
         asks = [
-            note(reads, "n1", together=False),
+            note(reads, "n1", batch=False),
             note(reads, "n2"),
             note(reads, "n3"),
             note(reads, "n2", consistent=True),
@@ -124,10 +124,10 @@ async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
             failed = await asyncio.gather(note(reads, "n1"), note(reads, "n2"), return_exceptions=True)
             assert [type(one) for one in failed] == [StoreUnavailable] * 2
             with pytest.raises(StoreUnavailable):
-                await reads.page(SEARCH, ["notes"])
+                await reads.load_page(SEARCH, ["notes"])
         gate.fails = False
         assert await note(reads, "n1") == "t1"
-        assert len((await reads.page(SEARCH, ["notes"])).items) == 5
+        assert len((await reads.load_page(SEARCH, ["notes"])).items) == 5
         assert gate.came == [2, 1, 2, 1, 1, 1]
 
 
@@ -135,7 +135,7 @@ async def test_equal_searches_are_one(tmp_path: Path) -> None:
     """Who asks for the same gets the same page, also while it is still looked for; another page is another search."""
     async with reading(tmp_path) as (reads, gate):
         asks = [SEARCH, replace(SEARCH, why="Another reason."), replace(SEARCH, limit=1)]
-        pages = await asyncio.gather(*(reads.page(ask, ["notes"]) for ask in asks))
+        pages = await asyncio.gather(*(reads.load_page(ask, ["notes"]) for ask in asks))
         assert pages[0] is pages[1]
         assert [len(page.items) for page in pages] == [5, 5, 1]
         assert gate.came == [1, 1]
@@ -148,8 +148,8 @@ async def test_who_leaves_takes_nothing_from_others(tmp_path: Path) -> None:
         asks: list[asyncio.Task[Any]] = [
             asyncio.create_task(note(reads, "n1")),
             asyncio.create_task(note(reads, "n1")),
-            asyncio.create_task(reads.page(SEARCH, ["notes"])),
-            asyncio.create_task(reads.page(SEARCH, ["again"])),
+            asyncio.create_task(reads.load_page(SEARCH, ["notes"])),
+            asyncio.create_task(reads.load_page(SEARCH, ["again"])),
         ]
         await gate.all_came.wait()
         asks[0].cancel()
@@ -168,7 +168,7 @@ async def test_work_that_nobody_waits_for_ends(tmp_path: Path) -> None:
         gate.open.clear()
         asks: list[asyncio.Task[Any]] = [
             asyncio.create_task(note(reads, "n1")),
-            asyncio.create_task(reads.page(SEARCH, ["notes"])),
+            asyncio.create_task(reads.load_page(SEARCH, ["notes"])),
         ]
         await gate.all_came.wait()
         for ask in asks:
@@ -176,7 +176,7 @@ async def test_work_that_nobody_waits_for_ends(tmp_path: Path) -> None:
         await asyncio.wait(asks)
         gate.open.set()
         assert await note(reads, "n1") == "t1"
-        assert len((await reads.page(SEARCH, ["notes"])).items) == 5
+        assert len((await reads.load_page(SEARCH, ["notes"])).items) == 5
         assert gate.given_up == 2
         assert len(gate.came) == 4
 
@@ -193,9 +193,9 @@ async def test_a_batch_that_is_left_before_it_is_sent(tmp_path: Path) -> None:
 
 async def test_nothing_is_kept_where_something_is_written(tmp_path: Path) -> None:
     """In a mutation every read is made anew, and sees every write."""
-    async with reading(tmp_path, keeps=False) as (reads, gate):
+    async with reading(tmp_path, cache=False) as (reads, gate):
         assert await asyncio.gather(*(note(reads, id) for id in ("n1", "n1"))) == ["t1", "t1"]
         assert await note(reads, "n1") == "t1"
-        first, second = await reads.page(SEARCH, ["notes"]), await reads.page(SEARCH, ["notes"])
+        first, second = await reads.load_page(SEARCH, ["notes"]), await reads.load_page(SEARCH, ["notes"])
         assert first is not second
         assert gate.came == [1, 1, 1, 1]

@@ -28,7 +28,7 @@ from graphql_api import (
     derived,
     generated,
 )
-from graphql_api.schema.execution.document_executor import Engine
+from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.graph import Graph
 from tests.schema.asking import LIMITS, Asked, asked
 
@@ -93,47 +93,57 @@ async def shops(tmp_path: Path) -> AsyncIterator[Asked]:
 
 
 NO_SUCH_FIELD = [
-    ("createArticle", 'articleId: "b", shopId: "s", num: 7', "num", ": the server counts it; leave it out."),
-    ("updateArticle", 'id: "a", shopId: "t"', "shopId", ": it never changes; leave it out."),
+    ("createArticle", 'articleId: "b", shopId: "s", num: 7', "num", ": the server counts it; omit it."),
+    ("updateArticle", 'id: "a", shopId: "t"', "shopId", ": it never changes after the record is created; omit it."),
     (
         "updateArticle",
         'id: "a", articleId: "b"',
         "articleId",
-        ": it is part of the id, which never changes; say by id which record is meant.",
+        ": it is part of the id, which never changes; pass the id of the record as id.",
     ),
-    ("putArticle", 'id: "a", articleId: "a", shopId: "s"', "id", ": it is made from articleId; give that."),
-    ("updateShop", 'id: "s", created: 6', "created", ": it never changes; leave it out."),
-    ("updateShop", 'id: "s", updated: 6', "updated", ": the server sets it at every write; leave it out."),
+    (
+        "putArticle",
+        'id: "a", articleId: "a", shopId: "s"',
+        "id",
+        ": the server derives it from articleId; set that instead.",
+    ),
+    ("updateShop", 'id: "s", created: 6', "created", ": it never changes after the record is created; omit it."),
+    ("updateShop", 'id: "s", updated: 6', "updated", ": the server sets it with every write; omit it."),
     (
         "updateShop",
         'id: "s", version: 6',
         "version",
-        ": the server counts it at every write; the one that you have seen goes into expectedVersion.",
+        ": the server increments it with every write; omit it, or pass the version you read as expectedVersion.",
     ),
-    ("updateShop", 'id: "s", canonicalName: "x"', "canonicalName", ": it is derived from shopName; give that."),
+    (
+        "updateShop",
+        'id: "s", canonicalName: "x"',
+        "canonicalName",
+        ": the server derives it from shopName; set that instead.",
+    ),
     (
         "createShop",
         'shopName: "x", expectedVersion: 1',
         "expectedVersion",
-        ": what is created has no version yet; leave it out.",
+        ": a new record has no version yet; omit it.",
     ),
     (
         "updateArticle",
         'id: "a", expectedVersion: 1',
         "expectedVersion",
-        ": Article keeps no version that could be expected; leave it out.",
+        ": Article has no version property; omit it.",
     ),
     (
         "updateShop",
         'id: "s", idempotencyKey: "k"',
         "idempotencyKey",
-        ": it stands beside the input, as an argument of its own.",
+        ": pass it as an argument of the mutation, not in the input.",
     ),
     (
         "createTill",
         'idempotencyKey: "k"',
         "idempotencyKey",
-        ": what records have under this name is idempotencyKey_ in inputs; give that.",
+        ": the input field of the property idempotencyKey is idempotencyKey_; use that.",
     ),
     ("updateShop", 'id: "s", shopNam: "x"', "shopNam", ". Did you mean 'shopName'?"),
 ]
@@ -177,16 +187,16 @@ async def test_the_reason_in_variables(shops: Asked) -> None:
     assert error["extensions"] == {"code": "BAD_USER_INPUT"}
     assert error["message"] == (
         "Variable '$rows' has invalid value at [1]: Expected value of type 'UpdateArticleInput' not to include unknown "
-        "field 'num': the server counts it; leave it out. Found: {'id': 'b', 'num': 3}."
+        "field 'num': the server counts it; omit it. Found: {'id': 'b', 'num': 3}."
     )
 
 
 async def test_where_nothing_is_written(shops: Asked) -> None:
     """A server that only reads says so to whoever sends a mutation."""
-    reading = replace(shops, engine=Engine(Graph(CATALOG).read_only_schema, LIMITS))
+    reading = replace(shops, engine=DocumentExecutor(Graph(CATALOG).read_only_schema, LIMITS))
     error = await reading.error("mutation { createTill(input: {}) { till { cents } } }")
     assert error["extensions"] == {"code": "GRAPHQL_VALIDATION_FAILED"}
-    assert error["message"] == "Nothing can be written here: the server is read-only, or its catalog lets nobody write."
+    assert error["message"] == "This schema has no mutations: the server is read-only, or the catalog allows no writes."
 
 
 async def test_what_a_record_has_is_kept_to_itself(tmp_path: Path) -> None:
@@ -221,55 +231,55 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         'createShop(input: {shopName: "Ö"}) { shop { created } }',
         {"code": "NOT_UNIQUE", "argument": "shopName"},
-        "Shop.canonicalName (from shopName): another Shop has 'o' already. Give another value, or change that record.",
+        "Shop.canonicalName (from shopName): another Shop already has 'o'. Choose another value, or change that record.",
     ),
     (
         'createArticle(input: {articleId: "a", shopId: "s"}) { article { num } }',
         {"code": "ALREADY_EXISTS", "argument": "articleId"},
-        "Article a exists already: change it by an update, or put it, or create one with another id.",
+        "Article a already exists: update it, put it, or create it under another id.",
     ),
     (
         'createArticle(input: {articleId: "b", shopId: "t"}) { article { num } }',
         {"code": "FOREIGN_KEY", "argument": "shopId"},
-        "Article.shopId names Shop t, which is not there. Create that first, or name another one.",
+        "Article.shopId references Shop t, which does not exist. Create it first, or reference another record.",
     ),
     (
         'deleteShop(id: "s") { deletedId }',
         {"code": "FOREIGN_KEY"},
         (
-            "Shop s cannot be removed: Article a names it by Article.shopId. Remove that first, or let it name another "
-            "one."
+            "Shop s cannot be deleted: Article a references it by Article.shopId. Delete that record first, or let it "
+            "reference another one."
         ),
     ),
     (
         'putArticle(input: {articleId: "a", shopId: "t"}) { article { num } }',
         {"code": "IMMUTABLE", "argument": "shopId"},
-        "Article.shopId never changes, and Article a has another value there. Leave it as it is.",
+        "Article.shopId never changes, and Article a has another value. Leave it unchanged.",
     ),
     (
         'putShop(input: {shopId: "s", shopName: "Z", created: 6}) { shop { created } }',
         {"code": "CREATION_CHANGED", "argument": "created"},
-        "Shop s was created at 5, which decides where it lives, and cannot become 6: keep created as it is.",
+        "Shop s was created at 5, which determines its shard and cannot become 6: leave created unchanged.",
     ),
     (
         'createPrice(input: {articleId: "a", at: "v2", since: 8, cents: 1}) { price { cents } }',
         {"code": "CREATION_CHANGED", "argument": "since"},
-        "Price a was created at 7, which decides where it lives, and cannot become 8: keep since as it is.",
+        "Price a was created at 7, which determines its shard and cannot become 8: leave since unchanged.",
     ),
     (
         'updateShop(input: {id: "s"}, expectedVersion: 4) { shop { created } }',
         {"code": "VERSION_CONFLICT", "argument": "expectedVersion", "version": 1},
-        "Shop s has the version 1, and version 4 was expected: read it again and decide anew.",
+        "Shop s has version 1, but version 4 was expected: read it again and repeat the change on its current state.",
     ),
     (
         'updateShop(input: {id: "t"}) { shop { created } }',
         {"code": "RECORD_NOT_FOUND"},
-        "There is no Shop t to change: write it by put, or look at its id.",
+        "Shop t does not exist: create it by put, or check its id.",
     ),
     (
         "updateTill(input: {cents: 1}) { till { cents } }",
         {"code": "RECORD_NOT_FOUND"},
-        "There is no Till to change: write it by put.",
+        "Till does not exist: create it by put.",
     ),
 ]
 
@@ -285,7 +295,7 @@ async def test_a_singleton_that_is_there(shops: Asked) -> None:
     """There is no other id to create it under, and none is spoken of."""
     create = "mutation { createTill(input: {cents: 1}) { till { cents } } }"
     await shops.data(create)
-    assert (await shops.error(create))["message"] == "Till exists already: change it by an update, or put it."
+    assert (await shops.error(create))["message"] == "Till already exists: update it or put it."
 
 
 async def test_a_further_entry_says_nothing_of_the_beginning(shops: Asked) -> None:

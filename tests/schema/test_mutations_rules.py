@@ -118,45 +118,69 @@ async def refused(ask: Asked, field: str, caller: Caller) -> str:
 @pytest.mark.parametrize(
     ("caller", "field", "words"),
     [
-        (BOB, 'createNotice(input: {noticeId: "x"}) { notice { text } }', "createNotice is for members of Admin"),
-        (BOB, 'updateNotice(input: {id: "n", text: "x"}) { notice { text } }', "updateNotice is for members of Admin"),
-        (BOB, 'putNotice(input: {noticeId: "n"}) { __typename }', "putNotice is for members of Admin"),
-        (BOB, 'deleteNotice(id: "n") { deletedId }', "deleteNotice is for members of Admin"),
+        (
+            BOB,
+            'createNotice(input: {noticeId: "x"}) { notice { text } }',
+            "createNotice is allowed only for members of Admin",
+        ),
+        (
+            BOB,
+            'updateNotice(input: {id: "n", text: "x"}) { notice { text } }',
+            "updateNotice is allowed only for members of Admin",
+        ),
+        (BOB, 'putNotice(input: {noticeId: "n"}) { __typename }', "putNotice is allowed only for members of Admin"),
+        (BOB, 'deleteNotice(id: "n") { deletedId }', "deleteNotice is allowed only for members of Admin"),
         (
             BOB,
             'createNotices(inputs: [{noticeId: "x"}]) { results { error { code } } }',
-            "createNotices is for members",
+            "createNotices is allowed only for members",
         ),
         (
             NOBODY,
             'createVote(input: {voteId: "v", choice: "y"}) { __typename }',
-            "createVote is for those who are sign",
+            "createVote is allowed only for authenticated",
         ),
         (
             NOBODY,
             'createPaper(input: {paperId: "p", author: "x"}) { __typename }',
-            "createPaper is for members of Admin",
+            "createPaper is allowed only for members of Admin",
         ),
         # What may not be read may not be written, by whoever else.
-        (ANN, 'updatePaper(input: {id: "a", fee: 1}) { __typename }', "Paper.fee is for members of Payroll"),
-        (ANN, 'createPaper(input: {paperId: "p", author: "ann", fee: 0}) { __typename }', "Paper.fee is for members"),
+        (
+            ANN,
+            'updatePaper(input: {id: "a", fee: 1}) { __typename }',
+            "Paper.fee is allowed only for members of Payroll",
+        ),
+        (
+            ANN,
+            'createPaper(input: {paperId: "p", author: "ann", fee: 0}) { __typename }',
+            "Paper.fee is allowed only for members",
+        ),
         (
             ANN,
             'putPaper(input: {paperId: "a", author: "ann"}) { __typename }',
-            "Paper.fee is for members of Payroll: putPaper writes it in any case, so change the record by an update.",
+            "Paper.fee is allowed only for members of Payroll. putPaper always writes it. Use an update instead.",
         ),
-        (ADMIN, 'updatePaper(input: {id: "a", fee: null}) { __typename }', "Paper.fee is for members of Payroll"),
+        (
+            ADMIN,
+            'updatePaper(input: {id: "a", fee: null}) { __typename }',
+            "Paper.fee is allowed only for members of Payroll",
+        ),
         # Nor is it shown what may not be read.
         (
             BOB,
             'createVote(input: {voteId: "v", choice: "y"}) { vote { choice } }',
-            "createVote with Vote in its answer",
+            "createVote with Vote in its response",
         ),
-        (ANN, 'updatePaper(input: {id: "a", pages: 1}) { paper { fee } }', "Paper.fee is for members of Payroll"),
+        (
+            ANN,
+            'updatePaper(input: {id: "a", pages: 1}) { paper { fee } }',
+            "Paper.fee is allowed only for members of Payroll",
+        ),
         (
             ANN,
             'updatePapers(inputs: [{id: "a", pages: 1}]) { results { paper { ...f } } } } fragment f on Paper { fee',
-            "Paper.fee is for members of Payroll",
+            "Paper.fee is allowed only for members of Payroll",
         ),
     ],
 )
@@ -174,7 +198,7 @@ async def test_rows_with_a_protected_property(tmp_path: Path) -> None:
           results { paper { pages } error { code message } } } }"""
         results = (await ask.data(query, caller=ANN))["updatePapers"]["results"]
         assert [one["error"] and one["error"]["code"] for one in results] == ["FORBIDDEN", None, "FORBIDDEN"]
-        assert results[0]["error"]["message"].startswith("Paper.fee is for members of Payroll")
+        assert results[0]["error"]["message"].startswith("Paper.fee is allowed only for members of Payroll")
         assert results[1]["paper"] == {"pages": "2"}
 
 
@@ -203,8 +227,8 @@ async def test_owners_write_what_is_theirs(tmp_path: Path) -> None:
             'deletePaper(id: "b") { __typename }',
         ):
             words = await refused(ask, field, ANN)
-            whom = "members of Admin or those whom author names"
-            assert words == f"{field.partition('(')[0]} is for {whom}: ask for what is yours."
+            whom = "members of Admin or the owner (author)"
+            assert words == f"{field.partition('(')[0]} is allowed only for {whom}. Request your own records."
         assert await ask.db.get(Paper, "y") is None
         papers = await ask.db.get_many(Paper, ["a", "b"])
         assert [paper and (paper.author, paper.title, paper.version) for paper in papers] == [
@@ -248,7 +272,7 @@ async def test_owners_through_another_entity(tmp_path: Path) -> None:
             'deleteLine(id: "s2", number: 1) { __typename }',
             'deleteLine(id: "s3", number: 1) { __typename }',
         ):
-            assert "is for those whom Deed names as owners of shelfId" in await refused(ask, field, ANN)
+            assert "is allowed only for the owner of shelfId through Deed" in await refused(ask, field, ANN)
         assert await ask.db.get(Line, "s2", number=2) is None
         line = await ask.db.get(Line, "s2", number=1)
         assert line is not None
@@ -264,7 +288,7 @@ async def test_nobody_takes_over_a_history(tmp_path: Path) -> None:
             'updateCase(input: {id: "c", step: "3", holder: "ann"}) { __typename }',
             'updateCase(input: {id: "c", step: "2", text: "x"}) { __typename }',
         ):
-            assert "is for those whom holder names" in await refused(ask, field, ANN)
+            assert "is allowed only for the owner (holder)" in await refused(ask, field, ANN)
         # What was hers still is, behind what came since.
         mine = 'mutation { updateCase(input: {id: "c", step: "1", text: "x"}) { case { holder text } } }'
         assert await ask.data(mine, caller=ANN) == {"updateCase": {"case": {"holder": "ann", "text": "x"}}}

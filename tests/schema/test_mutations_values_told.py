@@ -90,13 +90,13 @@ async def beads(tmp_path: Path) -> AsyncIterator[Asked]:
 
 
 UNIQUE = [
-    ("colour: DARK_BLUE", "Bead.colour: another Bead has DARK_BLUE already."),
-    ('price: "1.50"', "Bead.price: another Bead has 1.5 already."),
-    ('madeAt: "2026-01-01T00:00:00+01:00"', "Bead.madeAt: another Bead has 2025-12-31T23:00:00.000000Z already."),
-    ('lasts: "PT1H"', "Bead.lasts: another Bead has PT3600S already."),
-    ("done: true", "Bead.done: another Bead has true already."),
-    ('firstName: "it\'s"', 'Bead.firstName: another Bead has "it\'s" already.'),
-    ('day: "2026-01-31", count: 7', "Bead.day and count: another Bead has 2026-01-31, 7 already."),
+    ("colour: DARK_BLUE", "Bead.colour: another Bead already has DARK_BLUE."),
+    ('price: "1.50"', "Bead.price: another Bead already has 1.5."),
+    ('madeAt: "2026-01-01T00:00:00+01:00"', "Bead.madeAt: another Bead already has 2025-12-31T23:00:00.000000Z."),
+    ('lasts: "PT1H"', "Bead.lasts: another Bead already has PT3600S."),
+    ("done: true", "Bead.done: another Bead already has true."),
+    ('firstName: "it\'s"', 'Bead.firstName: another Bead already has "it\'s".'),
+    ('day: "2026-01-31", count: 7', "Bead.day and count: another Bead already has 2026-01-31, 7."),
 ]
 
 
@@ -105,26 +105,26 @@ async def test_values_that_another_record_has(beads: Asked, given: str, told: st
     """They stand in the error as they are written in GraphQL."""
     await beads.data(f'mutation {{ createBead(input: {{ beadId: "a", {given} }}) {{ __typename }} }}')
     error = await beads.error(f'mutation {{ createBead(input: {{ beadId: "b", {given} }}) {{ __typename }} }}')
-    assert error["message"] == f"{told} Give another value, or change that record."
+    assert error["message"] == f"{told} Choose another value, or change that record."
 
 
 DAY = 'colour: DARK_BLUE, day: "2026-01-31"'
 NAMED = 'threadId: "PT1H", knot: RED, inColour: DARK_BLUE, onDay: "2026-01-31"'
 RECORDS = [
-    (f"createDay(input: {{{DAY}}})", "Day b/2026-01-31 exists already: change it by an update, or put it, or create"),
+    (f"createDay(input: {{{DAY}}})", "Day b/2026-01-31 already exists: update it, put it, or create"),
     (
         f'putDay(input: {{{DAY}, since: "2026-02-01T00:00:00Z"}})',
-        "Day b/2026-01-31 was created at 2026-01-01T00:00:00.000000Z, which decides where it lives, and cannot become",
+        "Day b/2026-01-31 was created at 2026-01-01T00:00:00.000000Z, which determines its shard and cannot become",
     ),
     (
         'deleteDay(id: "b/2026-01-31")',
-        "Day b/2026-01-31 cannot be removed: Thread PT3600S/r names it by Thread.inColour and Thread.onDay. Remove",
+        "Day b/2026-01-31 cannot be deleted: Thread PT3600S/r references it by Thread.inColour and Thread.onDay. Delete",
     ),
     (
         'updateThread(input: {id: "PT1H", knot: RED, onDay: "2026-02-01"})',
-        "Thread.inColour and Thread.onDay name Day b/2026-02-01, which is not there. Create that first, or name",
+        "Thread.inColour and Thread.onDay reference Day b/2026-02-01, which does not exist. Create it first, or reference",
     ),
-    ('updateThread(input: {id: "PT2H", knot: RED})', "There is no Thread PT7200S to change: write it by put, or look"),
+    ('updateThread(input: {id: "PT2H", knot: RED})', "Thread PT7200S does not exist: create it by put, or check"),
 ]
 
 
@@ -145,10 +145,10 @@ async def test_values_that_are_called_as_properties(beads: Asked) -> None:
     for mutation, told in (
         (
             'createBead(input: {beadId: "x", firstName: "made_at"})',
-            "Bead.firstName: another Bead has 'made_at' already",
+            "Bead.firstName: another Bead already has 'made_at'",
         ),
-        ('createBead(input: {beadId: "bead_id"})', "Bead bead_id exists already"),
-        ('updateBead(input: {id: "made_at"})', "There is no Bead made_at to change"),
+        ('createBead(input: {beadId: "bead_id"})', "Bead bead_id already exists"),
+        ('updateBead(input: {id: "made_at"})', "Bead made_at does not exist"),
     ):
         error = await beads.error(f"mutation {{ {mutation} {{ __typename }} }}")
         assert error["message"].startswith(told)
@@ -163,12 +163,12 @@ LONG = [
     (
         {"wholeText": "x", "plainText": "y" * 1_100},
         {"code": "KEY_TOO_LONG", "argument": "plainText"},
-        "Label.plainText has 1,100 bytes, and labelByPlain keeps it as a plain key, where at most 1,020 fit",
+        "Label.plainText has 1,100 bytes, and labelByPlain stores it as a plain key, where at most 1,020 fit",
     ),
     (
         {"wholeText": "", "plainText": ""},
         {"code": "EMPTY_KEY", "argument": "plainText"},
-        "Label.plainText is empty, and labelByPlain keeps it as a plain key",
+        "Label.plainText is empty, and labelByPlain stores it as a plain key",
     ),
 ]
 

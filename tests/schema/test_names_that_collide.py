@@ -70,7 +70,7 @@ CASES: dict[str, tuple[list[type[Entity]], str, str]] = {
         "User.by_town",
         "field 'users', which is taken by Users by id",
     ),
-    "entity like a search": ([USER, entity("UserByTown")], "UserByTown", "field 'userByTown', as something of User"),
+    "entity like a search": ([USER, entity("UserByTown")], "UserByTown", "field 'userByTown', which User has as well"),
     "enum like an entity": ([entity("Level", {"x": enum("Level")})], "Level.x", "type 'Level', which is taken by"),
     "two enums": ([entity("A", {"x": enum("Level"), "y": enum("Level")})], "A.y", "type 'Level', which is taken by"),
     "two models": ([entity("A", {"x": model("M"), "y": model("M")})], "A.y", "type 'M', which is taken by"),
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[list[type[Entity]], str, str]] = {
     "model like a condition": ([entity("A", {"x": model("StringCondition")})], "A.key", "type 'StringCondition'"),
     "enum like a range": ([entity("A", {"x": enum("StringRange")})], "A.key", "type 'StringRange'"),
     "model with two fields of a name": ([entity("A", {"x": Twice})], "A.x", "becomes the field 'aB', as 'a_b' does"),
-    "generic model": ([entity("A", {"x": Box[int]})], "A.x", "a name that GraphQL cannot write"),
+    "generic model": ([entity("A", {"x": Box[int]})], "A.x", "whose name is invalid in GraphQL"),
     "property like the id of records": ([entity("A", {"id": str, "row_id": str})], "A.row_id", "field 'rowId'"),
     "two orders": ([entity("A", {"a": str, "b": str, "a_asc_b": str}, **BY_TWO)], "A.by_two", "order 'A_ASC_B_ASC'"),
 }
@@ -95,7 +95,7 @@ def test_one_name_for_two_things(entities: list[type[Entity]], place: str, says:
 def test_members_of_enums(name: str) -> None:
     """A member of an enum that GraphQL cannot write is refused with the enum's name."""
     assert refused(entity("A", {"x": Enum("Level", {name: 1})})) == [
-        ("A.x", f"is of Level, whose member {name!r} GraphQL cannot write.")
+        ("A.x", f"is of Level, whose member {name!r} is invalid in GraphQL.")
     ]
 
 

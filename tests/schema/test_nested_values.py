@@ -136,7 +136,7 @@ def test_descriptions_and_deprecations() -> None:
     assert isinstance(nested, GraphQLObjectType)
     assert isinstance(address, GraphQLObjectType)
     assert nested.description == "A record with things inside."
-    assert nested.fields["old"].deprecation_reason == "It is no longer to be used."
+    assert nested.fields["old"].deprecation_reason == "This field is deprecated."
     assert nested.fields["older"].deprecation_reason == "Take `either`."
     assert address.fields["old"].deprecation_reason == "Ask for streetName."
     assert address.fields["old"].description == "As it was written once."

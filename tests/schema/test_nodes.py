@@ -277,7 +277,7 @@ async def test_ids_of_other_entities_are_refused(ask: Asked) -> None:
     for field in ("town(id: $id) { id }", "townById(id: $id) { items { id } }"):
         error = await ask.error(f"query ($id: ID!) {{ {field} }}", {"id": step})
         assert error["extensions"] == {"code": "INVALID_RECORD_KEY", "argument": "id"}
-        assert error["message"].startswith("id is the key of a record of 'step', and one of 'town' is asked for")
+        assert error["message"].startswith("id is the key of a record of 'step', and one of 'town' is expected")
     for field in ("step(id: $id) { id }", "stepById(id: $id) { items { id } }"):
         error = await ask.error(f"query ($id: ID!) {{ {field} }}", {"id": town})
         assert error["extensions"]["code"] == "INVALID_RECORD_KEY"

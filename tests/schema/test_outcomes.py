@@ -13,7 +13,7 @@ from graphql_api import Catalog, Entity, Id, Int32, Ref, Version, generated
 from graphql_api.errors import StoreUnavailable, Throttled
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
-from graphql_api.storage.values import Delete, Item, Key, Put, TogetherWrite
+from graphql_api.storage.values import Delete, Item, Key, Put, TransactionWrite
 from tests.schema.asking import LIMITS, Asked, asking, opened
 from tests.stores import WrappedStore
 
@@ -71,7 +71,7 @@ class Late(WrappedStore):
             raise StoreUnavailable("The doors do not answer.")
         return await super().get_many(keys, consistent)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         if self.is_closed and any(isinstance(one, Delete) for one in writes):
             raise Throttled("Not so fast.")
         await super().write_together(writes, token)
@@ -133,7 +133,7 @@ async def test_what_must_not_be_sent_again(ask: Asked, fields: str, named: str) 
     assert (answer.executed, answer.status) == (False, 504)
     (error,) = answer.body["errors"]
     assert error["extensions"] == {"code": "OUTCOME_UNKNOWN"}
-    assert f"nobody knows whether {named}" in error["message"]
+    assert f"it is unknown whether {named}" in error["message"]
 
 
 async def test_a_client_that_sends_again(ask: Asked) -> None:
@@ -169,8 +169,8 @@ async def test_what_the_store_does_not_say(tmp_path: Path, details: bool) -> Non
         assert field["extensions"] == {"code": "OUTCOME_UNKNOWN"}
         assert (row["error"]["code"], row["error"]["retryable"]) == ("OUTCOME_UNKNOWN", False)
         for message in (field["message"], row["error"]["message"]):
-            assert message.startswith("Nobody knows whether ")
-            assert " Look at what stands there" in message
+            assert message.startswith("It is unknown whether ")
+            assert " Read the current state before you send it again" in message
             assert ("badges-7" in message) is details
         update = 'mutation { updateBadge(input: {id: "b", level: 1}) { badge { level } } }'
         again: Any = await ask.error(update)

@@ -116,7 +116,7 @@ async def test_plain_types_in_own_fields(tmp_path: Path) -> None:
             "00000000-0000-0000-0000-000000000001 1 day, 0:00:00 b'\\x00\\xff'",
         }
         error = await ask.error('{ size(raw: "?") }')
-        assert "Bytes are a text in base64." in error["message"]
+        assert "Bytes must be a base64 string." in error["message"]
 
 
 async def test_the_context(tmp_path: Path) -> None:

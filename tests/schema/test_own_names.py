@@ -75,7 +75,7 @@ def test_own_types_that_are_there_already(name: str) -> None:
         def own(self) -> Own:
             return Own(x=1)
 
-    with pytest.raises(InvalidCatalog, match=f"{name}.*Rename the one that was added"):
+    with pytest.raises(InvalidCatalog, match=f"{name}.*Rename the type that was added"):
         _ = graph.schema
 
 
@@ -96,13 +96,13 @@ def test_too_late() -> None:
     for made in ("schema", "read_only_schema"):
         graph = people()
         getattr(graph, made)
-        with pytest.raises(InvalidValue, match="made already"):
+        with pytest.raises(InvalidValue, match="already been built"):
             graph.query(Colliding)
-        with pytest.raises(InvalidValue, match="made already"):
+        with pytest.raises(InvalidValue, match="already been built"):
             graph.mutation(Colliding)
-        with pytest.raises(InvalidValue, match="made already"):
+        with pytest.raises(InvalidValue, match="already been built"):
             graph.extend(Person, Colliding)
-        with pytest.raises(InvalidValue, match="made already"):
+        with pytest.raises(InvalidValue, match="already been built"):
             graph.hook("person", Whisper())
 
 

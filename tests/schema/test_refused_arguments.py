@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graphql_api.database import Database
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from tests.schema.asking import NOW, Asked, asked, asking
 from tests.schema.written import Bare, literal
 from tests.unit.things import CATALOG, Line, Settings, Thing
@@ -91,11 +91,11 @@ CONDITIONS = [
     ('thingByNote(eq: "")', "EMPTY_KEY", "eq", "eq is empty"),
     ('lineById(id: "o-1")', "INVALID_VALUE", "id", "has 1 of 2 parts"),
     ('lineById(id: "o-1/x")', "INVALID_VALUE", "id", "Write it like 42"),
-    ('lineById(id: "")', "EMPTY_KEY", "id", "give a text"),
+    ('lineById(id: "")', "EMPTY_KEY", "id", "give a non-empty string"),
     ('lineById(id: "o-1/1", prefix: "c/", num: {eq: 1})', "CONFLICTING_ARGUMENTS", "prefix", "prefix and num"),
     ('thingById(id: "t-1", eq: "t-1")', "CONFLICTING_ARGUMENTS", "eq", "eq and id ask for the same"),
     ('thingById(id: "t-1", thingId: {eq: "t-1"})', "CONFLICTING_ARGUMENTS", "id", "id and thingId ask for the same"),
-    ("thingByReal(eq: 1e300)", "INVALID_VALUE", "eq", "beyond what a store keeps"),
+    ("thingByReal(eq: 1e300)", "INVALID_VALUE", "eq", "outside the range of stored numbers"),
     ('thingByLimit(limit_: {eq: 1}, eq: "1")', "CONFLICTING_ARGUMENTS", "eq", "eq and limit_ ask for the same"),
     ('digitsByPadded(eq: "x")', "INVALID_VALUE", "eq", "cannot be derived"),
 ]
@@ -181,7 +181,7 @@ async def test_tokens_of_somebody_else(tmp_path: Path, argument: str, size: str)
         for other in (
             Database(db.catalog, db.store, db.seal, db.clock, tenant="t"),
             Database(db.catalog, db.store, db.seal, db.clock, principal="p"),
-            Database(db.catalog, db.store, Seal([b"another secret of thirty-two byt"]), db.clock),
+            Database(db.catalog, db.store, TokenSeal([b"another secret of thirty-two byt"]), db.clock),
         ):
             error = await _refused_by_the_search(asking(other), _next(argument, size), {"t": token})
             assert error["extensions"] == {"code": "INVALID_TOKEN", "argument": argument}

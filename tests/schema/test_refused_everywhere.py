@@ -29,7 +29,7 @@ from graphql_api import (
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
-from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer
+from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.schema.asking import Asked, asking, opened, write
 from tests.stores import WrappedStore
 
@@ -131,7 +131,7 @@ class KeyedStore(WrappedStore):
         super().__init__(inner)
         self.asked: list[str] = []
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         self.asked += [read.hash_key for read in reads]
         return await super().read_ranges(reads, want)
 

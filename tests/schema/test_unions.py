@@ -249,7 +249,7 @@ async def test_the_most_that_is_sorted(tmp_path: Path, count: int, sorts: bool) 
             error = await ask.error(query)
             assert error["extensions"] == {"code": "TOO_MANY_TO_SORT"}
             assert "More than 1,000 records match" in error["message"]
-            assert "narrow the search" in error["message"]
+            assert "Narrow the search" in error["message"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from graphql_api.database import Database
 from graphql_api.model.catalog import Catalog
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.specs import EntitySpec, IndexSpec
-from graphql_api.query.argument_names import FLAT, PAGING
-from graphql_api.schema.execution.document_executor import Engine, Operation
+from graphql_api.query.naming_scheme import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
+from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
@@ -40,7 +40,7 @@ class Schema:
     """What a catalog becomes, and what runs operations over it."""
 
     graph: Graph
-    engine: Engine
+    engine: DocumentExecutor
 
     def arguments_of(self, field: str) -> Mapping[str, Any]:
         """The arguments of a field of the query, with their types."""
@@ -53,7 +53,7 @@ class Schema:
 def schema_of(catalog: Catalog) -> Schema:
     """The schema of a catalog, made once."""
     graph = Graph(catalog)
-    return Schema(graph, Engine(graph.schema, WIDE))
+    return Schema(graph, DocumentExecutor(graph.schema, WIDE))
 
 
 async def answered(database: Database, query: str, variables: Mapping[str, Any] | None = None) -> Any:
@@ -78,9 +78,9 @@ class ThroughGraphQL(Database):
         """One page, under the names of `Page`."""
         schema, entity = schema_of(self.catalog), self.catalog.entity(index.entity)
         spec = self.catalog.index(index)
-        field = schema.graph.names.search(entity, spec)
+        field = schema.graph.names.search_field(entity, spec)
         given = arguments_in_graphql(schema, entity, spec, arguments)
-        fields = [schema.graph.names.dialect.property(name) for name in entity.properties]
+        fields = [schema.graph.names.naming.property_name(name) for name in entity.properties]
         query = (
             inline(field, given, selection_of(fields))
             if self.literals
@@ -104,7 +104,7 @@ class ThroughGraphQL(Database):
 
 
 def _record(schema: Schema, entity: EntitySpec, item: Mapping[str, Any]) -> SimpleNamespace:
-    name_of = schema.graph.names.dialect.property
+    name_of = schema.graph.names.naming.property_name
     return SimpleNamespace(
         **{part.name: read(part.column.codec, item[name_of(part.name)]) for part in entity.properties.values()}
     )
@@ -114,32 +114,32 @@ def arguments_in_graphql(
     schema: Schema, entity: EntitySpec, index: IndexSpec, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Arguments of a search in Python as they are written in GraphQL; what is null is left out."""
-    dialect = schema.graph.names.dialect
+    naming = schema.graph.names.naming
     given: dict[str, Any] = {}
-    of_python = {dialect.argument(name): name for name in entity.properties}
+    of_python = {naming.property_argument(name): name for name in entity.properties}
     exact = {part.name for part in index.hash}
     first = index.sort[0].property if index.sort else None
     for name, value in arguments.items():
         if value is None:
             continue
         if name == "on_shard_failure":
-            given[dialect.word(name)] = Bare(value)
-        elif name in PAGING:
-            given[dialect.word(name)] = value
-        elif name in (*FLAT, "from"):
+            given[naming.common_argument(name)] = Bare(value)
+        elif name in PAGING_ARGUMENTS:
+            given[naming.common_argument(name)] = value
+        elif name in (*CONDITION_ARGUMENTS, "from"):
             text = index.physical is None and len(index.sort) > 1
             assert first is not None
-            given[dialect.word(name)] = value if text else written(first.column.codec, value)
-        elif index.physical is None and name in {part.name for part in index.lead}:
-            given["id"] = "/".join(_escaped(arguments[part.name]) for part in index.lead)
+            given[naming.common_argument(name)] = value if text else written(first.column.codec, value)
+        elif index.physical is None and name in {part.name for part in index.id_prefix}:
+            given["id"] = "/".join(_escaped(arguments[part.name]) for part in index.id_prefix)
         elif name in exact:
-            given[dialect.argument(name)] = written(entity.properties[name].column.codec, value)
+            given[naming.property_argument(name)] = written(entity.properties[name].column.codec, value)
         elif name == "id" and "id" not in of_python:
             given[name] = value
         else:
-            given[dialect.argument(name)] = _condition(entity.properties[name].column.codec, value)
-    if index.physical is None and len(index.lead) == 1:
-        (part,) = index.lead
+            given[naming.property_argument(name)] = _condition(entity.properties[name].column.codec, value)
+    if index.physical is None and len(index.id_prefix) == 1:
+        (part,) = index.id_prefix
         if part.name in arguments:
             given["id"] = part.column.codec.format(arguments[part.name])
     return given

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from graphql_api.codecs import EnumCodec, Float64, Int32, Text, Timestamp, TimestampMs
 from graphql_api.codecs.scalar_codec import Codec
-from graphql_api.codecs.text_codecs import EnumCodec, Float64, Int32, Text, Timestamp, TimestampMs
 
 
 class Bare(str):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
-from graphql_api.runtime.capacity_meter import billed
+from graphql_api.runtime.capacity_meter import meter_capacity
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import (
     AttributeTest,
@@ -86,9 +86,9 @@ async def filters(store: Store) -> bool:
 async def charges(store: Store) -> bool:
     """Reads are charged, or estimated, by how much they read."""
     await store.write([Put(record(KEY, a="x" * 10_000))])
-    with billed() as bill:
+    with meter_capacity() as meter:
         await store.read_ranges([RangeRead(None, KEY.hash, 0, KeyRange(), 5)], 5)
-    return bill.units == 1.5
+    return meter.units == 1.5
 
 
 TRIALS: dict[str, Trial] = {

@@ -11,9 +11,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from graphql_api.codecs.key_ranges import KeyRange
-from graphql_api.runtime.capacity_meter import billed
+from graphql_api.runtime.capacity_meter import meter_capacity
 from graphql_api.storage.port import Store
-from graphql_api.storage.read_resumption import behind
+from graphql_api.storage.read_resumption import resume_after
 from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, Key, RangeRead, Row, RowPage, StoreFilter
 from tests.depth import examples
 from tests.store_contract.filter_samples import ATTRIBUTES, EVERY_TYPE, NUMBERS, TEXTS, filters, passes
@@ -48,7 +48,7 @@ async def walk_behind(store: Store, reads: Sequence[RangeRead], want: int) -> tu
             found[read.hash_key] += answer.rows
             looked_at += answer.records_read
             if answer.scanned_to is not None:
-                rest = behind(read, answer.scanned_to, may_tie=True)
+                rest = resume_after(read, answer.scanned_to, may_tie=True)
                 left += [] if rest is None else [rest]
         asked = left
     raise AssertionError(f"no end after {MAX_ROUNDS} rounds")
@@ -198,7 +198,7 @@ async def test_pages_without_rows_get_on(store: Store) -> None:
             found = await page(store, read, want=2)
             assert found.records_read <= 2
             seen.append([row.value for row in found.rows])
-            read = None if found.scanned_to is None else behind(read, found.scanned_to, may_tie=False)
+            read = None if found.scanned_to is None else resume_after(read, found.scanned_to, may_tie=False)
         assert [values for values in seen if values] == [["4"]]
         assert len(seen) >= 5
 
@@ -261,7 +261,7 @@ async def test_reads_are_billed(store: Store) -> None:
     reads = [RangeRead("byText", f"{name}!{shard:02}", shard, KeyRange(), 5) for shard in (0, 1)]
     keys = [Key(f"{name}!00", "big"), Key(f"{name}!01", "small"), Key(f"{name}!00", "big")]
     costs = []
-    with billed() as whole:
+    with meter_capacity() as whole:
         for work in (
             store.read_ranges(reads, 5),
             store.read_ranges([replace(read, index="onlyKeys") for read in reads], 5),
@@ -269,9 +269,9 @@ async def test_reads_are_billed(store: Store) -> None:
             store.get_many(keys, consistent=False),
             store.get_many(keys, consistent=True),
         ):
-            with billed() as bill:
+            with meter_capacity() as meter:
                 await work
-            costs.append(bill.units)
+            costs.append(meter.units)
     assert costs == [2.0, 1.0, 3.0, 2.0, 4.0]
     assert whole.units == sum(cost for cost in costs if cost is not None)
 
@@ -282,10 +282,10 @@ async def test_what_a_filter_leaves_out_is_billed(store: Store) -> None:
     hash_key = f"bill{next(NUMBERED)}!"
     await put(store, *(record((hash_key, f"{n}"), size=n, more="x" * 5_000) for n in range(4)))
     filter = AttributeTest("size", "eq", (1,), or_missing=False)
-    with billed() as bill:
+    with meter_capacity() as meter:
         found = await page(store, replace(reading(None, hash_key), filter=filter, attributes=frozenset({"size"})))
     assert len(found.rows) == 1
-    assert bill.units == 2.5
+    assert meter.units == 2.5
 
 
 async def test_a_bill_changes_nothing(store: Store) -> None:
@@ -294,7 +294,7 @@ async def test_a_bill_changes_nothing(store: Store) -> None:
     await put(store, *(record((hash_key, f"{n}"), size=n) for n in range(4)))
     read = reading(None, hash_key, limit=3)
     plain = await page(store, read, want=3)
-    with billed():
+    with meter_capacity():
         dear = await page(store, read, want=3)
     assert (summary(dear.rows), dear.scanned_to, dear.records_read) == (
         summary(plain.rows),

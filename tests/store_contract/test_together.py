@@ -8,7 +8,7 @@ import pytest
 
 from graphql_api.errors import ConditionFailed, StoreRefused
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Check, Delete, Expect, Key, Put, TogetherWrite, Write
+from graphql_api.storage.values import Check, Delete, Expect, Key, Put, TransactionWrite, Write
 from tests.clocks import Clock
 from tests.store_contract.engines import Engine
 from tests.store_contract.expectations import EXPECTATIONS, STANDING
@@ -43,7 +43,7 @@ async def test_all_or_none(store: Store) -> None:
 async def test_all_that_failed(store: Store) -> None:
     """A failure tells of every write that is not as expected, with what stands at its key, and first of the first."""
     await put(store, record(("h!", "1"), a=1), record(("h!", "2"), a=1), record(("h!", "4"), a=4))
-    writes: list[TogetherWrite] = [
+    writes: list[TransactionWrite] = [
         Put(record(("h!", "0"))),
         Put(record(("h!", "1")), Expect(absent=True)),
         Check(Key("h!", "2"), Expect(attributes={"a": 1})),
@@ -125,7 +125,7 @@ async def test_same_token_same_effect(store: Store) -> None:
 async def test_same_token_other_writes(store: Store) -> None:
     """Other writes under a used token are refused: another record or value, another expectation, another kind."""
     await store.write_together([Put(record(KEY, a=1))], "token")
-    others: list[TogetherWrite] = [
+    others: list[TransactionWrite] = [
         Put(record(KEY, a=2)),
         Put(record(("h!", "s"), a=1)),
         Put(record(KEY, a=1), Expect()),
@@ -143,7 +143,7 @@ async def test_same_token_other_writes(store: Store) -> None:
 async def test_a_token_covers_what_is_expected(store: Store) -> None:
     """A deletion and a check with one expectation are not the same, nor are two expectations of one check."""
     await store.write_together([Check(KEY, Expect(absent=True)), Delete(OTHER, Expect(absent=True))], "token")
-    others: list[Sequence[TogetherWrite]] = [
+    others: list[Sequence[TransactionWrite]] = [
         [Delete(KEY, Expect(absent=True)), Delete(OTHER, Expect(absent=True))],
         [Check(KEY, Expect(absent=True)), Check(OTHER, Expect(absent=True))],
         [Check(KEY, Expect(without=("a",))), Delete(OTHER, Expect(absent=True))],
@@ -168,7 +168,7 @@ async def test_the_same_transaction_at_once(store: Store) -> None:
 async def test_tokens_outlive_the_store(engine: Engine, store: Store, tmp_path: Path, clock: Clock) -> None:
     """Another opening of the store knows the token, at the same time and after the first one was closed."""
     sets = frozenset(f"{number}" for number in range(20))
-    writes: list[TogetherWrite] = [
+    writes: list[TransactionWrite] = [
         Put(record(KEY, sets=sets), Expect(absent=True)),
         Check(OTHER, Expect(absent=True)),
     ]

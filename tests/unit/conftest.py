@@ -107,6 +107,6 @@ def remote_worlds(dynamodb: Server) -> Worlds:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for others but by leaving them the next turn, and nobody gives up before they had some."""
-    monkeypatch.setattr(optimistic_concurrency, "MAX_TRIES", 100)
+    monkeypatch.setattr(optimistic_concurrency, "MAX_ATTEMPTS", 100)
     for module in (optimistic_concurrency, transactions):
-        monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)
+        monkeypatch.setattr(module, "FIRST_BACKOFF_SECONDS", 0.0)

@@ -8,8 +8,8 @@ from typing import Any
 
 from graphql_api.storage.filter_evaluation import filter_matches
 from graphql_api.storage.port import Store
-from graphql_api.storage.table_definitions import carried_attributes
-from graphql_api.storage.values import Item, Key, Position, RangeRead, ReadAnswer, Row, RowPage
+from graphql_api.storage.table_definitions import projected_attributes
+from graphql_api.storage.values import Item, Key, Position, RangeRead, ReadResult, Row, RowPage
 from tests.stores import WrappedStore, all_items
 
 
@@ -40,7 +40,7 @@ class RememberedStore(WrappedStore):
         for item in await all_items(self.inner):
             self._records[Key(item[definition.hash_attribute], item[definition.range_attribute])] = item
         for index in definition.indexes:
-            carried = carried_attributes(definition, index)
+            carried = projected_attributes(definition, index)
             there = [(key, item) for key, item in self._records.items() if index.range_attribute in item]
             for key, item in sorted(there, key=lambda entry: str(entry[1][index.range_attribute])):
                 entries = self._entries[index.name, item[index.hash_attribute]]
@@ -50,7 +50,7 @@ class RememberedStore(WrappedStore):
                     item if carried is None else {name: value for name, value in item.items() if name in carried}
                 )
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         return [self._answer(read) for read in reads]
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:

@@ -32,15 +32,15 @@ from graphql_api import (
 )
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Item, Key, RangeRead, ReadAnswer, TogetherWrite, Write
-from graphql_api.writes.constraints.constraint_items import held_by, owner_of, references_of
-from graphql_api.writes.item_keys import key_of
+from graphql_api.storage.values import Item, Key, RangeRead, ReadResult, TransactionWrite, Write
+from graphql_api.writes.constraints.constraint_items import unique_items, owner_key, reference_items
+from graphql_api.writes.item_keys import item_key
 from tests.clocks import Clock
 from tests.stores import WrappedStore, all_items
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 NOW = 1_800_000_000.25
 
 
@@ -148,7 +148,7 @@ class Shelf:
     async def items(self) -> dict[Key, Item]:
         """Everything that this tenant has stored."""
         slot = "" if self.tenant is None else f"{self.tenant}|"
-        return {key_of(item): item for item in await all_items(self.store) if _of_slot(key_of(item), slot)}
+        return {item_key(item): item for item in await all_items(self.store) if _of_slot(item_key(item), slot)}
 
     async def check(self) -> None:
         """Each unique value and foreign key has exactly the item that stands for it, and what is named is there.
@@ -163,8 +163,8 @@ class Shelf:
             is_entry = entity is not None and entity.current is not None and "_of" not in item
             if entity is None or is_entry:
                 continue
-            references = references_of(entity, item, self.tenant)
-            for bound in [*held_by(entity, item, self.tenant), *references]:
+            references = reference_items(entity, item, self.tenant)
+            for bound in [*unique_items(entity, item, self.tenant), *references]:
                 assert bound not in wanted, f"{key} and {wanted[bound]} share {bound}"
                 wanted[bound] = key
             for reference in references.values():
@@ -174,7 +174,7 @@ class Shelf:
                 if named == [key]:
                     del wanted[next(bound for bound, one in references.items() if one is reference)]
                 assert len(named) == 1, f"{key} names {value}, of which there are {len(named)}"
-        found = {key: owner_of(item) for key, item in items.items() if "_owner" in item}
+        found = {key: owner_key(item) for key, item in items.items() if "_owner" in item}
         assert found == wanted
 
 
@@ -282,7 +282,7 @@ class InTurns(WrappedStore):
         self.turns = turns
         self.name = name
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         async with self.turns.turn(self.name):
             return await super().read_ranges(reads, want)
 
@@ -294,6 +294,6 @@ class InTurns(WrappedStore):
         async with self.turns.turn(self.name):
             return await super().write(writes)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         async with self.turns.turn(self.name):
             await super().write_together(writes, token)

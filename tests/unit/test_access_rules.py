@@ -22,7 +22,7 @@ from graphql_api import (
 )
 from graphql_api.errors import InvalidCatalog
 from graphql_api.model.access_declarations import Group, Rule
-from graphql_api.model.unrestricted_access import left_open
+from graphql_api.model.unrestricted_access import find_unrestricted_access
 
 
 class Share(Entity):
@@ -106,79 +106,79 @@ def test_rules_that_hold(rules: Any) -> None:
     assert problems(note=(Annotated[str, allow(*given)], "-")) == []
 
 
-ONE_TEXT = "Name a str that is not derived: callers are known by texts."
+ONE_TEXT = "Name a str that is not derived: callers are identified by strings."
 
 
 @pytest.mark.parametrize(
     ("rule", "problem", "remedy"),
     [
-        (group(), "is for members of a group without a name.", 'Name at least one: group("Admin").'),
-        (group("A", ""), "is for members of a group without a name.", 'Name at least one: group("Admin").'),
-        (Group((7,)), "is for members of a group without a name.", 'Name at least one: group("Admin").'),  # type: ignore[arg-type]
+        (group(), "has a group rule without a name.", 'Name at least one group: group("Admin").'),
+        (group("A", ""), "has a group rule without a name.", 'Name at least one group: group("Admin").'),
+        (Group((7,)), "has a group rule without a name.", 'Name at least one group: group("Admin").'),  # type: ignore[arg-type]
         (
             "Admin",
-            "is for 'Admin', which is no rule.",
-            "Give anyone, signed_in, group(…), owner(…) or owner_through(…).",
+            "has 'Admin' instead of a rule.",
+            "Use anyone, signed_in, group(…), owner(…) or owner_through(…).",
         ),
         (
             owner("usr_id"),
-            "is for the owner that 'usr_id' names, and Ruled has no such property.",
+            "names the owner property 'usr_id', which Ruled does not have.",
             "Did you mean 'user_id'?",
         ),
         (
             owner("xyzzy"),
-            "is for the owner that 'xyzzy' names, and Ruled has no such property.",
-            "Name the property that holds who owns the record.",
+            "names the owner property 'xyzzy', which Ruled does not have.",
+            "Name the property that holds the owner of the record.",
         ),
         (
             owner("number"),
-            "is for the owner that Ruled.number names, which is no text that is stored as it was given.",
+            "names the owner property Ruled.number, which is derived or no str.",
             ONE_TEXT,
         ),
         (
             owner("tags"),
-            "is for the owner that Ruled.tags names, which is no text that is stored as it was given.",
+            "names the owner property Ruled.tags, which is derived or no str.",
             ONE_TEXT,
         ),
         (
             owner("name_canonical"),
-            "is for the owner that Ruled.name_canonical names, which is no text that is stored as it was given.",
+            "names the owner property Ruled.name_canonical, which is derived or no str.",
             ONE_TEXT,
         ),
         (
             owner_through("Shares", of="thing_id", owner="holder"),
-            "is for owners that 'Shares' names, and the catalog declares no such entity.",
+            "names the ownership entity 'Shares', which the catalog does not declare.",
             "Did you mean 'Share'?",
         ),
         (
             owner_through("Zzz", of="thing_id", owner="holder"),
-            "is for owners that 'Zzz' names, and the catalog declares no such entity.",
+            "names the ownership entity 'Zzz', which the catalog does not declare.",
             "Add it to the catalog.",
         ),
         (
             owner_through("Log", of="thing_id", owner="holder"),
             "looks up one record of Log, whose key is thing_id and at and holder.",
-            "Declare the key of such an entity as one Id, or as one Id and the owner as its SubId.",
+            "Declare its key as one Id, or as one Id and the owner as its SubId.",
         ),
         (
             owner_through("Deed", of="thing_id", owner="signed"),
-            "is for the owner that Deed.signed names, which is no text that is stored as it was given.",
+            "names the owner property Deed.signed, which is derived or no str.",
             ONE_TEXT,
         ),
         (
             owner_through("Deed", of="thing_id", owner="holders"),
-            "is for the owner that 'holders' names, and Deed has no such property.",
+            "names the owner property 'holders', which Deed does not have.",
             "Did you mean 'holder'?",
         ),
         (
             owner_through("Deed", of="thin_id", owner="holder"),
-            "is for owners of 'thin_id', and Ruled has no such property.",
+            "looks up Deed by 'thin_id', which Ruled does not have.",
             "Did you mean 'thing_id'?",
         ),
         (
             owner_through("Deed", of="number", owner="holder"),
-            "looks up Deed by number, which is of another type than thing_id.",
-            "Declare both of one type.",
+            "looks up Deed by number, whose type differs from that of thing_id.",
+            "Give both properties the same type.",
         ),
     ],
 )
@@ -227,15 +227,15 @@ def test_keys_have_no_rules_of_their_own() -> None:
     assert [(one.property, one.problem, one.remedy) for one in invalid.value.violations] == [
         (
             "safe_id",
-            "carries rules and is part of the primary key, which every record's id holds.",
-            "Put the rules on the entity.",
+            "has access rules and is part of the primary key, which every record's id contains.",
+            "Move the rules to the entity.",
         )
     ]
 
 
 def test_what_is_derived_is_protected_too() -> None:
     """A property without a rule may not be computed from one that has some."""
-    told = ("note_canonical", "carries no rule and is derived from note, which does.", "Give it allow(…) too.")
+    told = ("note_canonical", "has no access rule and is derived from note, which has one.", "Add allow(…) to it.")
     rule = derived(canonical, "note")
     assert problems(note=(PRIVATE, "-"), note_canonical=(str, rule)) == [told]
     assert problems(note=(PRIVATE, "-"), note_canonical=(PRIVATE, rule)) == []
@@ -244,7 +244,7 @@ def test_what_is_derived_is_protected_too() -> None:
 @pytest.mark.parametrize("index", [{"hash": "note"}, {"sort": ["name", "note"], "name": "note"}])
 def test_open_searches_by_what_is_protected(index: dict[str, Any]) -> None:
     """An index that everybody may search is not hashed or sorted by a property that only some may read."""
-    told = ("by_note", "is open to everyone and searched by note, which is not.", "Give it allow= too.")
+    told = ("by_note", "is open to anyone and searched by note, which is restricted.", "Add allow= to it.")
     assert problems(note=(PRIVATE, "-"), by_note=Index(**index)) == [told]
     assert problems(note=(PRIVATE, "-"), by_note=Index(**index, allow=signed_in)) == []
     assert problems(note=(PRIVATE, "-"), by_note=Index(**index), allow=signed_in) == []
@@ -253,7 +253,7 @@ def test_open_searches_by_what_is_protected(index: dict[str, Any]) -> None:
 def test_open_unions_of_what_is_protected() -> None:
     """A union that everybody may search has no index that only some may."""
     body: dict[str, Any] = {"note": (str, "-"), "by_note": Index(sort="note", allow=signed_in)}
-    told = ("by_any", "is open to everyone and searches by_note, which is not.", "Give it allow= too.")
+    told = ("by_any", "is open to anyone and searches by_note, which is restricted.", "Add allow= to it.")
     assert problems(**body, by_any=Union("by_name", "by_note")) == [told]
     assert problems(**body, by_any=Union("by_name", "by_note", allow=group("Admin"))) == []
     assert problems(**body, by_any=Union("by_name", "by_note"), allow=[owner("user_id")]) == []
@@ -284,12 +284,12 @@ def test_what_is_left_open() -> None:
         user_id: str
 
     specs = [*Catalog(Ruled, Posted, Box, Own, Share, Deed).entities.values()]
-    assert [one.told for one in left_open(specs)] == [
-        "Whoever reaches the server may read and write Share, Deed, which carry no rule.",
-        "Whoever reaches the server may read Box, since nothing says who may.",
-        "Whoever reaches the server may write Ruled, since everybody may read that and nothing says who may write it.",
+    assert [one.description for one in find_unrestricted_access(specs)] == [
+        "Anyone who reaches the server can read and write Share, Deed: no access rule is declared.",
+        "Anyone who reaches the server can read Box: allow= is not set.",
+        "Anyone who reaches the server can write Ruled: allow= allows anyone, and write= is not set.",
     ]
-    assert [one.told for one in left_open(specs, is_written=False)] == [
-        "Whoever reaches the server may read Box, Share, Deed, since nothing says who may."
+    assert [one.description for one in find_unrestricted_access(specs, is_written=False)] == [
+        "Anyone who reaches the server can read Box, Share, Deed: allow= is not set."
     ]
-    assert left_open([spec for spec in specs if spec.type_name in ("Posted", "Own")]) == []
+    assert find_unrestricted_access([spec for spec in specs if spec.type_name in ("Posted", "Own")]) == []

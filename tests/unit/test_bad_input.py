@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from graphql_api.codecs.key_ranges import Between, Eq, Prefix
-from graphql_api.codecs.scalar_codec import shown
+from graphql_api.codecs.scalar_codec import short_repr
 from graphql_api.errors import (
     ConflictingArguments,
     EmptyKey,
@@ -64,7 +64,7 @@ CASES: list[Case] = [
     (Thing.by_name, {"note": "x"}, UnknownArgument, "note", "It takes name, created, state, eq, prefix, from_, to."),
     (Thing.by_name, {"note": None}, UnknownArgument, "note", "takes no argument 'note'"),
     (Thing.by_owner_only, {"owner": "o", "eq": "x"}, UnknownArgument, "eq", "has none"),
-    (Settings.by_id, {"id": "x"}, UnknownArgument, "id", "leave id out"),
+    (Settings.by_id, {"id": "x"}, UnknownArgument, "id", "omit id"),
     # --- hash properties and ids
     (Thing.by_owner, {}, MissingArgument, "owner", "owner: give it"),
     (Thing.by_owner, {"owner": None}, MissingArgument, "owner", "owner: give it"),
@@ -80,9 +80,9 @@ CASES: list[Case] = [
     (Line.by_id, {"id": "o-1"}, InvalidValue, "id", "has 1 of 2 parts"),
     (Line.by_id, {"id": "o-1/2026/x"}, InvalidValue, "id", "has 3 parts, and the id has 2: write a '/'"),
     (Line.by_id, {"id": "o-1/x"}, InvalidValue, "id", "Write it like 42"),
-    (Line.by_id, {"id": ""}, EmptyKey, "id", "give a text"),
+    (Line.by_id, {"id": ""}, EmptyKey, "id", "give a non-empty string"),
     (Line.by_id, {"id": "/2026"}, EmptyKey, "id", "empty part"),
-    (Line.by_id, {"id": 5}, InvalidValue, "id", "with '/' between"),
+    (Line.by_id, {"id": 5}, InvalidValue, "id", "as one string, separated by '/'"),
     (Line.by_id, {"id": LONE + "/2026"}, InvalidValue, "id", "lone surrogate"),
     (Line.by_id, {"id": "x" * 2000 + "/2026"}, KeyTooLong, "order", "at most 1,024 fit. Shorten"),
     (Line.by_id, {**ORDER, "order": "o-2"}, ConflictingArguments, "id", "id and order ask for the same"),
@@ -92,7 +92,7 @@ CASES: list[Case] = [
     (Thing.by_name, {"eq": "a", "from_": "a"}, ConflictingArguments, "eq", "eq and from_/to exclude each other"),
     (Thing.by_name, {"prefix": "a", "to": "b"}, ConflictingArguments, "prefix", "prefix and from_/to exclude"),
     (Thing.by_name, {"eq": "a", "prefix": "a", "to": "b"}, ConflictingArguments, "eq", "eq and prefix and from_/to"),
-    (Thing.by_name, {"from": "a", "from_": "a"}, ConflictingArguments, "from_", "give it once"),
+    (Thing.by_name, {"from": "a", "from_": "a"}, ConflictingArguments, "from_", "provide it once"),
     (Thing.by_name, {"eq": "a", "name": "a"}, ConflictingArguments, "eq", "eq and name ask for the same property"),
     (Thing.by_name, {"from_": "a", "name": "a"}, ConflictingArguments, "from_", "from_ and name ask for the same"),
     (Thing.by_name, {"to": "a", "name": "a"}, ConflictingArguments, "to", "to and name ask for the same"),
@@ -194,7 +194,7 @@ CASES: list[Case] = [
     *_eq(Thing.by_flag, "Give a bool", 1, "true", []),
     *_eq(Thing.by_uuid, "Give a UUID", str(UUID(int=1)), 1),
     *_eq(Thing.by_day, "Give a date", "2026-01-01", datetime(2026, 1, 1, tzinfo=UTC)),
-    *_eq(Thing.by_moment, "Give it a time zone", datetime(2026, 1, 1)),  # noqa: DTZ001
+    *_eq(Thing.by_moment, "Give a datetime with a time zone", datetime(2026, 1, 1)),  # noqa: DTZ001
     *_eq(Thing.by_moment, "Give a datetime", "2026-01-01T00:00:00Z", date(2026, 1, 1)),
     *_eq(Thing.by_span, "Give a timedelta", 5, "PT5S"),
     *_eq(Thing.by_state, "Give a member of State", "open", 0, []),
@@ -205,19 +205,19 @@ CASES: list[Case] = [
     ],
     (Thing.by_whole, {"whole": {"prefix": "5"}}, InvalidValue, "whole", "use eq, or from and to"),
     (Thing.by_limit, {"limit_": "5"}, InvalidValue, "limit_", "Give an int"),
-    (Digits.by_padded, {"eq": "x7"}, InvalidValue, "eq", "give one that text can hold"),
+    (Digits.by_padded, {"eq": "x7"}, InvalidValue, "eq", "provide one that text can hold"),
     (Digits.by_padded, {"eq": 7}, InvalidValue, "eq", "Give a str"),
-    (Line.by_id, {**ORDER, "prefix": 5}, InvalidValue, "prefix", "with '/' between"),
-    (Line.by_id, {**ORDER, "prefix": "e/1"}, InvalidValue, "prefix", "only texts have beginnings"),
+    (Line.by_id, {**ORDER, "prefix": 5}, InvalidValue, "prefix", "as one string, separated by '/'"),
+    (Line.by_id, {**ORDER, "prefix": "e/1"}, InvalidValue, "prefix", "only text supports prefixes"),
     (Line.by_id, {**ORDER, "prefix": "e/1/2"}, InvalidValue, "prefix", "has 3 parts, and the id has 2"),
     (Line.by_id, {**ORDER, "eq": "e"}, InvalidValue, "eq", "has 1 of 2 parts"),
     (Line.by_id, {**ORDER, "eq": "e/x"}, InvalidValue, "eq", "Write it like 42"),
     (Line.by_id, {**ORDER, "from_": "e/x"}, InvalidValue, "from_", "Write it like 42"),
-    (Line.by_id, {**ORDER, "to": ["e"]}, InvalidValue, "to", "with '/' between"),
+    (Line.by_id, {**ORDER, "to": ["e"]}, InvalidValue, "to", "as one string, separated by '/'"),
     # --- empty and broken texts
     (Thing.by_id, {"eq": ""}, EmptyKey, "eq", "give a text"),
     (Thing.by_note, {"eq": ""}, EmptyKey, "eq", "give a text"),
-    (Thing.by_note, {"to": ""}, EmptyKey, "to", "Give a text, or leave"),
+    (Thing.by_note, {"to": ""}, EmptyKey, "to", "give a non-empty string, or omit"),
     (Line.by_id, {**ORDER, "eq": "/1"}, EmptyKey, "eq", "empty part"),
     (Line.by_id, {**ORDER, "category": ""}, EmptyKey, "category", "give a text"),
     *_text(Thing.by_note, InvalidValue, "lone surrogate", LONE, "eq", "prefix", "from_", "to", "note"),
@@ -238,7 +238,7 @@ CASES: list[Case] = [
 
 def _named(case: Case) -> str:
     index, arguments, *_ = case
-    return f"{index.entity.__name__}.{index.attribute} {shown(arguments)}".encode("ascii", "replace").decode()
+    return f"{index.entity.__name__}.{index.attribute} {short_repr(arguments)}".encode("ascii", "replace").decode()
 
 
 @pytest.mark.parametrize("case", CASES, ids=_named)
@@ -281,7 +281,7 @@ GOOD: list[tuple[IndexRef, dict[str, Any], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("index", "arguments", "count"), GOOD, ids=lambda case: shown(case)[:60])
+@pytest.mark.parametrize(("index", "arguments", "count"), GOOD, ids=lambda case: short_repr(case)[:60])
 def test_good_arguments_beside_the_bad_ones(
     things: Served, index: IndexRef, arguments: dict[str, Any], count: int
 ) -> None:
@@ -292,7 +292,7 @@ def test_good_arguments_beside_the_bad_ones(
 @pytest.mark.parametrize(
     ("tenant", "error", "words"),
     [
-        ("", EmptyKey, "Give the tenant's id, or none at all"),
+        ("", EmptyKey, "Give the id of a tenant, or no tenant at all"),
         (LONE, InvalidValue, "lone surrogate"),
         ("t" * 3000, KeyTooLong, "at most 2,048 fit. Shorten the tenant"),
     ],

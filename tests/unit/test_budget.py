@@ -13,7 +13,7 @@ from graphql_api import Catalog, Entity, Id, Index, Shards, Union
 from graphql_api.database import Database
 from graphql_api.errors import InvalidLimit, TokenMismatch
 from graphql_api.query.search_request import READ_BUDGET
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
@@ -21,7 +21,7 @@ from tests.depth import depth
 from tests.stores import CountingStore, Counts, ReadByRead
 from tests.unit.remembered import RememberedStore
 
-SEAL = Seal([b"s" * 32])
+SEAL = TokenSeal([b"s" * 32])
 RECORDS = 20_000
 BUCKETS = 100
 

@@ -31,7 +31,7 @@ from graphql_api import (
 from graphql_api.cli import app
 from graphql_api.errors import InvalidRecord, InvalidValue
 from graphql_api.examples.users import catalog as users
-from graphql_api.model.record_codec import from_item, to_attributes
+from graphql_api.model.record_codec import decode_record, encode_record
 from graphql_api.ops.index_capacity import index_entry, write_units
 from graphql_api.ops.record_capacity import (
     EntityCapacity,
@@ -43,7 +43,7 @@ from graphql_api.ops.record_capacity import (
 from graphql_api.ops.typical_records import typical_record
 from graphql_api.storage.item_sizes import attribute_size, record_size, value_size
 from graphql_api.storage.values import IndexDefinition, TableDefinition
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.item_keys import to_item
 from tests.unit.test_example_users import JASON
 
 USERS = "graphql_api.examples.users:catalog"
@@ -172,7 +172,7 @@ def test_write_units_are_kilobytes() -> None:
 def test_units_over_indexes() -> None:
     """Writing costs by what each index carries; an update those that carry everything, a move each of them twice."""
     found = notes(Note(note_id="n", topic="t", text="x" * 450))
-    item = item_of(NOTES.entity(Note), Note(note_id="n", topic="t", text="x" * 450), None, "A" * 16)
+    item = to_item(NOTES.entity(Note), Note(note_id="n", topic="t", text="x" * 450), None, "A" * 16)
     assert 1024 < record_size(item) <= 2048
     assert {index.name: (index.projection, index.write_units) for index in found.indexes} == {
         "topic": ("ALL", 2),
@@ -223,8 +223,8 @@ def test_too_few_shards_are_found() -> None:
     enough, few = notes(one, records=80_000_000, design_bytes=500), notes(one, records=80_000_001, design_bytes=500)
     assert (enough.shards, enough.shards_needed, few.shards_needed) == (4, 4, 5)
     assert few.findings[0] == (
-        "Note has 4 shards and needs 5 for 80,000,001 records of 500 bytes: "
-        "declare more, or add a generation with then(…)."
+        "Note has 4 shards and needs 5 for 80,000,001 records of 500 bytes. "
+        "Declare more shards, or add a generation with then(…)."
     )
     assert not [finding for finding in enough.findings if finding.startswith("Note has")]
 
@@ -313,10 +313,10 @@ def test_typical_records() -> None:
     """Without records each property has a value of its type that can be stored, with derived ones computed of them."""
     spec = EVERYTHING.entity(Everything)
     record = typical_record(spec)
-    item = item_of(spec, record, None, "A" * 16)
+    item = to_item(spec, record, None, "A" * 16)
     assert item.keys() >= {part.stored for part in spec.properties.values()} | {"shoutRangeKey"}
-    again = from_item(spec, item)
-    assert to_attributes(spec, again) == to_attributes(spec, record)
+    again = decode_record(spec, item)
+    assert encode_record(spec, again) == encode_record(spec, record)
     assert isinstance(again, Everything)
     assert (again.color, again.shout) == (Color.ULTRAMARINE, again.name.upper())
     assert (len(again.data), len(again.words), len(again.tags), len(again.counts)) == (100, 3, 1, 1)
@@ -330,7 +330,7 @@ class Picky(Entity):
 
 def test_typical_records_need_functions_that_take_them() -> None:
     """A derived property that cannot be computed of made-up values is said, with what to do instead."""
-    with pytest.raises(InvalidRecord, match=r"No typical Picky .*ValueError.*: give records of it"):
+    with pytest.raises(InvalidRecord, match=r"A typical Picky .*ValueError.* Provide sample records"):
         typical_record(Catalog(Picky).entity(Picky))
 
 
@@ -406,17 +406,17 @@ def test_capacity_of_a_module_without_samples(tmp_path: Path, monkeypatch: pytes
     Path("capacity_rows.py").write_text(source, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     (found,) = reports("capacity_rows:rows").values()
-    assert (found["source"], found["sampled"]) == ("made up: typical values of each type", 1)
+    assert (found["source"], found["sampled"]) == ("generated: typical values of each type", 1)
     assert found["bytes"] == (5 + 21) + (2 + 16) + (7 + 4) + (8 + 6 + 21)
 
 
 @pytest.mark.parametrize(
     ("words", "exit_code", "said"),
     [
-        (["--records", "many"], 2, "'many' is no number of records"),
-        (["--records", "-5"], 2, "'-5' is no number of records"),
-        (["--records", "0.5"], 2, "'0.5' is no number of records"),
-        (["--records", "nan"], 2, "'nan' is no number of records"),
+        (["--records", "many"], 2, "'many' is not a number of records"),
+        (["--records", "-5"], 2, "'-5' is not a number of records"),
+        (["--records", "0.5"], 2, "'0.5' is not a number of records"),
+        (["--records", "nan"], 2, "'nan' is not a number of records"),
         (["--records", "Usr=5"], 4, "Did you mean 'User'?"),
         (["--sample", "users.jsonl"], 2, "not of the form ENTITY=FILE"),
         (["--sample", "User=none.jsonl"], 2, "none.jsonl: No such file"),

@@ -24,9 +24,9 @@ from graphql_api import (
     counter,
 )
 from graphql_api.database import Database
-from graphql_api.ops.constraint_capacity import BesideCapacity, TransactionUnits
+from graphql_api.ops.constraint_capacity import ConstraintItemCapacity, TransactionUnits
 from graphql_api.ops.record_capacity import EntityCapacity, entity_capacity
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.dynamodb import DynamoStore
 from graphql_api.writes.commands import Command, Create, Remove, Update
 from tests.dynamodb_local import Server
@@ -94,7 +94,7 @@ def measured(kind: type[Entity], *records: Entity, **more: Any) -> EntityCapacit
     return entity_capacity(CATALOG, CATALOG.entity(kind), records, "a test", **more)
 
 
-def of_kind(found: EntityCapacity) -> dict[tuple[str, str], BesideCapacity]:
+def of_kind(found: EntityCapacity) -> dict[tuple[str, str], ConstraintItemCapacity]:
     """What stands beside records, by what it is."""
     return {(one.kind, one.name): one for one in found.beside}
 
@@ -195,7 +195,7 @@ async def counted(dynamodb: Server) -> AsyncIterator[tuple[Database, Callable[[]
         consumed.clear()
         return total
 
-    yield Database(CATALOG, store, Seal([b"a secret of thirty-two bytes only"])), since
+    yield Database(CATALOG, store, TokenSeal([b"a secret of thirty-two bytes only"])), since
     await store.close()
 
 
@@ -204,7 +204,7 @@ def told_by(store: DynamoStore, consumed: list[float]) -> None:
 
     The parts of a transaction are sent one by one: of parts that cost the same DynamoDB Local counts only one.
     """
-    methods: dict[str, Callable[..., Awaitable[Any]]] = store._calls._methods
+    methods: dict[str, Callable[..., Awaitable[Any]]] = store._api._methods
     send, put = methods["TransactWriteItems"], methods["PutItem"]
 
     async def noted(**request: Any) -> Any:
@@ -240,8 +240,8 @@ async def test_units_are_those_that_the_engine_counts(
     for name in ("ulm", "bonn"):
         await db.create(Town(town_id=name))
     spec = CATALOG.entity(type(record))
-    values = {part.name: getattr(record, part.name) for part in spec.properties.values() if part.counts is None}
-    key = [values[part.name] for part in spec.primary]
+    values = {part.name: getattr(record, part.name) for part in spec.properties.values() if part.counter_group is None}
+    key = [values[part.name] for part in spec.primary_key]
     said = measured(type(record), record).transaction
     since()
     found = []

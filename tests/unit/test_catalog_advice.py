@@ -11,11 +11,11 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
-from graphql_api.ops.design_advice import Advice, advice
+from graphql_api.ops.design_advice import Advice, find_advice
 from graphql_api.ops.record_capacity import entity_capacity
 from graphql_api.storage.item_sizes import read_units, record_size
 
-HASH = "Give it more shards, or hash by another property too."
+HASH = "Add shards, or hash by another property too."
 
 
 class State(Enum):
@@ -49,7 +49,7 @@ class SpreadParcel(Parcel, shards=Shards(4)):
 def found(catalog: Catalog, *records: Entity) -> list[Advice]:
     """The advice for a catalog and records of its first entity."""
     spec = next(iter(catalog.entities.values()))
-    return [*advice(catalog, {spec.name: records})]
+    return [*find_advice(catalog, {spec.name: records})]
 
 
 def parcels(numbers: Sequence[str], towns: int = 100) -> list[SpreadParcel]:
@@ -66,13 +66,13 @@ def parcels(numbers: Sequence[str], towns: int = 100) -> list[SpreadParcel]:
 def test_hot_hashes() -> None:
     """An index whose hash properties have few values over few shards is named with its hash keys and what they take."""
     told = [
-        f"Parcel.{index}: is hashed by {names}, of {keys} values, over one shard: all its entries lie under {keys} "
-        f"hash keys. Together they take at most about {keys},000 writes a second."
+        f"Parcel.{index}: is hashed by {names}, of {keys} values, over one shard: all its entries share {keys} "
+        f"hash keys. Together they support at most about {keys},000 writes per second."
         for index, names, keys in (("by_state", "state", 3), ("by_urgent_state", "urgent and state", 6))
     ]
     hot = found(Catalog(Parcel))
     assert [str(one) for one in hot] == told
-    assert {(one.remedy, one.hurts) for one in hot} == {(HASH, True)}
+    assert {(one.remedy, one.is_warning) for one in hot} == {(HASH, True)}
 
 
 def test_shards_spread_a_hot_hash() -> None:
@@ -85,14 +85,14 @@ def test_few_values_in_records(towns: int, keys: int | None) -> None:
     """Hash properties that have few values in many records are named too, and those of few records are not."""
     many = parcels([f"x{at:02}" for at in range(60)], towns)
     hot = found(Catalog(SpreadParcel), *many)
-    assert [one.place for one in hot] == (["by_town_urgent"] if keys else [])
+    assert [one.attribute for one in hot] == (["by_town_urgent"] if keys else [])
     for one in hot:
         values = "has one value" if towns == 1 else f"have {towns} values"
         assert (
-            f"town and urgent, which {values} in 60 records, over 4 shards: all its entries lie under {keys} hash"
+            f"town and urgent, which {values} in 60 records, over 4 shards: all its entries share {keys} hash"
             in (one.problem)
         )
-        assert one.cost == f"Together they take at most about {keys},000 writes a second."
+        assert one.cost == f"Together they support at most about {keys},000 writes per second."
     assert found(Catalog(SpreadParcel), *many[:40]) == []
 
 
@@ -126,7 +126,7 @@ def test_children_lie_under_their_parents() -> None:
     catalog = Catalog(Pet, Owner)
     for owners, hot in ((4, True), (30, False)):
         pets = [Pet(pet_id=f"p{at}", owner_id=f"o{at % owners}") for at in range(60)]
-        assert [one.place for one in found(catalog, *pets)] == (["by_owner"] if hot else [])
+        assert [one.attribute for one in found(catalog, *pets)] == (["by_owner"] if hot else [])
 
 
 def test_an_index_without_shards() -> None:
@@ -139,20 +139,20 @@ def test_an_index_without_shards() -> None:
         by_text = Index(sort="text", sharded=False)
 
     (one,) = found(Catalog(Note))
-    assert one.problem == "is not sharded: all its entries lie under 1 hash key."
-    assert one.cost == "Together they take at most about 1,000 writes a second."
+    assert one.problem == "is not sharded: all its entries share 1 hash key."
+    assert one.cost == "Together they support at most about 1,000 writes per second."
 
 
 def test_large_entries_take_fewer_writes() -> None:
     """What a hash key takes is counted in write units of the entries that lie there."""
     large = Parcel(parcel_id="p", state=State.OPEN, urgent=True, town="t", number="1", note="x" * 3_500)
-    assert "about 750 writes a second" in found(Catalog(Parcel), large)[0].cost
+    assert "about 750 writes per second" in found(Catalog(Parcel), large)[0].cost
 
 
 def test_records_that_are_older_than_an_index() -> None:
     """Stored records that an index could not take any more do not keep advice back."""
     old = [Parcel(parcel_id=f"p{at}", state=State.OPEN, urgent=True, town="t", number="x" * 3_000) for at in range(5)]
-    assert [one.place for one in found(Catalog(Parcel), *old)] == ["by_state", "by_urgent_state"]
+    assert [one.attribute for one in found(Catalog(Parcel), *old)] == ["by_state", "by_urgent_state"]
 
 
 # --- projections -----------------------------------------------------------------------------------------------
@@ -178,17 +178,17 @@ PAGES = [Page(page_id=f"p{at:03d}", kind=f"k{at}", title=f"Title {at:03d}", text
 def test_partial_projections() -> None:
     """An index that lacks properties is named with them and with what fetching them costs, which may be meant so."""
     by_title, by_kind = found(Catalog(Page), *PAGES)
-    assert (by_title.place, by_kind.place) == ("by_title", "by_kind")
-    assert by_title.problem.startswith("does not carry kind, text, folded: records are fetched by key")
-    assert by_kind.problem.startswith("does not carry text: records are fetched by key")
-    assert not by_title.hurts
-    assert not by_kind.hurts
+    assert (by_title.attribute, by_kind.attribute) == ("by_title", "by_kind")
+    assert by_title.problem.startswith("does not project kind, text, folded: selecting or filtering by one of them reads")
+    assert by_kind.problem.startswith("does not project text: selecting or filtering by one of them reads each record by key")
+    assert not by_title.is_warning
+    assert not by_kind.is_warning
     spec = Catalog(Page).entity(Page)
     capacity = entity_capacity(Catalog(Page), spec, PAGES, "")
     (rows,) = (read_units(round(51 * index.bytes)) for index in capacity.indexes if index.name == "title")
     each = read_units(round(capacity.bytes))
     assert each == 1.0
-    assert f"A page of 50 then takes about {51 * each + rows:g} read units, not {rows:g}; under a filter, 1 more" in (
+    assert f"A page of 50 then takes about {51 * each + rows:g} read units, not {rows:g}; with a filter, 1 more" in (
         by_title.cost
     )
     assert record_size({"text": PAGES[0].text}) > 4_096
@@ -204,7 +204,7 @@ def test_an_expiry_that_is_not_carried() -> None:
 
         by_user = Index(sort="user", projection="KEYS_ONLY")
 
-    assert [one.problem.split(":")[0] for one in found(Catalog(Session))] == ["does not carry until"]
+    assert [one.problem.split(":")[0] for one in found(Catalog(Session))] == ["does not project until"]
 
 
 # --- many indexes ----------------------------------------------------------------------------------------------
@@ -222,8 +222,8 @@ def test_many_indexes(count: int, stands_out: bool) -> None:
     wide = new_class("Wide", (Entity,), {}, lambda space: space.update(body))
     told = found(Catalog(wide))
     expected = (
-        f"Wide: has {count} indexes, all of which are written with a record. Creating one takes about "
-        f"{2 * (1 + count)} write units, changing it {2 * (1 + count)} to {2 * (1 + 2 * count)}."
+        f"Wide: has {count} indexes, and every write of a record writes to all of them. Creating a record takes about "
+        f"{2 * (1 + count)} write units, updating it {2 * (1 + count)} to {2 * (1 + 2 * count)}."
     )
     assert [str(one) for one in told] == ([expected] if stands_out else [])
 
@@ -245,17 +245,17 @@ def test_many_indexes(count: int, stands_out: bool) -> None:
         (["9.5", "10"], "decimal numbers", "'10' comes before '9.5'"),
         (
             ["2026-01-31T10:30:00Z", "2026-01-31T11:30:00+02:00"],
-            "moments in several forms",
+            "timestamps in several formats",
             "'2026-01-31T10:30:00Z' comes before '2026-01-31T11:30:00+02:00'",
         ),
         (
             ["2026-01-31T10:30:00.5Z", "2026-01-31T10:30:00Z"],
-            "moments in several forms",
+            "timestamps in several formats",
             "'2026-01-31T10:30:00.5Z' comes before '2026-01-31T10:30:00Z'",
         ),
         (
             ["2026-01-31T10:30:00Z", "2026-02-01T10:30Z"],
-            "moments in several forms",
+            "timestamps in several formats",
             "'2026-01-31T10:30:00Z' and '2026-02-01T10:30Z'",
         ),
     ],
@@ -263,13 +263,13 @@ def test_many_indexes(count: int, stands_out: bool) -> None:
 def test_texts_that_do_not_sort(texts: list[str], kind: str, pair: str) -> None:
     """Texts that are numbers or dates, and order an index, are named with two of them that come in wrong order."""
     (one,) = found(Catalog(SpreadParcel), *parcels(texts))
-    assert one.place == "number"
-    assert one.problem.startswith(f"is a text and holds {kind}: {pair}")
+    assert one.attribute == "number"
+    assert one.problem.startswith(f"is a text and contains {kind}: {pair}")
     assert re.fullmatch(
-        r"A range by value has to look at all of them: about [\d.]+ read units for each 1,000 records\.", one.cost
+        r"A range by value must read the whole index: about [\d.]+ read units for each 1,000 records\.", one.cost
     )
-    remedies = {"numbers": "Make it an int", "decimal numbers": "Make it a Decimal", "versions": "Pad its numbers"}
-    assert one.remedy.startswith(remedies.get(kind, "Make it a date"))
+    remedies = {"numbers": "Declare it as int", "decimal numbers": "Declare it as Decimal", "versions": "Pad the numbers"}
+    assert one.remedy.startswith(remedies.get(kind, "Declare it as date"))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_versions_of_a_history() -> None:
     fine = [Order(order_id=f"o{at}", version=version) for at in (9, 10) for version in ("v09", "v10", "~current")]
     assert found(Catalog(Order), *fine) == []
     (one,) = found(Catalog(Order), *fine, *(Order(order_id="o9", version=version) for version in ("v2",)))
-    assert one.place == "version"
+    assert one.attribute == "version"
     assert "'v10' comes before 'v2'" in one.problem
 
 
@@ -322,7 +322,7 @@ def test_the_example_is_fine() -> None:
     records: dict[str, list[Entity]] = {}
     for record in sample(300):
         records.setdefault(users.entity(type(record)).name, []).append(record)
-    assert [*advice(users, records)] == []
+    assert [*find_advice(users, records)] == []
 
 
 def test_what_cannot_be_made_up() -> None:
@@ -337,5 +337,5 @@ def test_what_cannot_be_made_up() -> None:
         by_flag = Index(hash="flag", sort="number", projection="KEYS_ONLY")
 
     (one,) = found(Catalog(Odd))
-    assert one.place == "by_flag"
-    assert "under 2 hash keys" in one.problem
+    assert one.attribute == "by_flag"
+    assert "share 2 hash keys" in one.problem

@@ -121,21 +121,21 @@ def test_entity_pattern_sorts_by_the_id() -> None:
     """An entity with an id alone keeps it as the one column of its table index."""
     index = CATALOG.index(User.by_id)
     assert (index.physical, index.hash_attribute, index.range_attribute) == (None, "hashKey", "rangeKey")
-    assert (index.lead, names(index.sort), index.tail, index.hash) == ((), ["userId"], (), ())
+    assert (index.id_prefix, names(index.sort), index.tie_breaker, index.hash) == ((), ["userId"], (), ())
 
 
 def test_history_pattern_leads_with_the_id() -> None:
     """Where records have a sub id, the id leads and the sub id takes the conditions."""
     index = CATALOG.index(OrderTracking.by_id)
-    assert (names(index.lead), names(index.sort), index.tail) == (["orderId"], ["changedAt"], ())
+    assert (names(index.id_prefix), names(index.sort), index.tie_breaker) == (["orderId"], ["changedAt"], ())
 
 
 def test_composite_pattern_keeps_declared_order() -> None:
     """Several ids and sub ids keep the order in which they are declared."""
     spec, index = CATALOG.entity(Component), CATALOG.index(Component.by_id)
-    assert (names(index.lead), names(index.sort)) == (["environment", "plugin"], ["category", "release"])
+    assert (names(index.id_prefix), names(index.sort)) == (["environment", "plugin"], ["category", "release"])
     assert [column.name for column in index.columns] == ["environment", "plugin", "category", "release"]
-    assert names(spec.primary) == ["environment", "plugin", "category", "release"]
+    assert names(spec.primary_key) == ["environment", "plugin", "category", "release"]
     assert spec.separator == ":"
 
 
@@ -164,8 +164,8 @@ def test_range_value_ends_in_the_whole_primary_key() -> None:
         "created",
         "userId",
     ]
-    assert names(CATALOG.index(OrderTracking.by_status).tail) == ["orderId"]
-    assert names(CATALOG.index(OrderTracking.by_customer_id).tail) == ["orderId", "changedAt"]
+    assert names(CATALOG.index(OrderTracking.by_status).tie_breaker) == ["orderId"]
+    assert names(CATALOG.index(OrderTracking.by_customer_id).tie_breaker) == ["orderId", "changedAt"]
 
 
 def test_physical_names_follow_the_declaration() -> None:
@@ -202,7 +202,7 @@ def test_physical_names_follow_the_declaration() -> None:
 def test_index_like_a_parent_shares_its_shards() -> None:
     """An index that is sharded like a parent has the parent's name and shard space."""
     index, parent = CATALOG.index(Email.by_user), CATALOG.entity(User)
-    assert (index.head, index.space, index.like_parent) == ("user", parent.space, True)
+    assert (index.hash_entity, index.space, index.sharded_like_parent) == ("user", parent.space, True)
     assert (index.hash_attribute, index.range_attribute, index.physical) == ("userHashKey", "created", "userCreated")
     assert CATALOG.index(Email.by_created).space != parent.space
 
@@ -357,7 +357,7 @@ def test_base_class_hands_down_properties_indexes_and_shards() -> None:
     catalog = Catalog(Note, Memo)
     note, memo = catalog.entity(Note), catalog.entity(Memo)
     assert Note.by_created == IndexRef(Note, "by_created") != Memo.by_created
-    assert names(catalog.index(Note.by_created).tail) == ["noteId"]
+    assert names(catalog.index(Note.by_created).tie_breaker) == ["noteId"]
     assert (note.name, note.separator, note.space.generations[0].size) == ("note", "|", 4)
     assert (memo.name, memo.separator, memo.space.generations[0].size) == ("memo", "-", 2)
     assert [index.name for index in catalog.table_definition().indexes] == ["created"]
@@ -437,9 +437,9 @@ def test_search_argument_is_changed_as_the_value_was() -> None:
         label: str = derived("{}{}".format, "part_id", "short")
 
     properties = Catalog(Part).entity(Part).properties
-    assert properties["short"].searched is canonical
-    assert properties["label"].searched is None
-    assert properties["part_id"].searched is None
+    assert properties["short"].search_function is canonical
+    assert properties["label"].search_function is None
+    assert properties["part_id"].search_function is None
 
 
 # --- mistakes that fail with the class -------------------------------------------------------------------------
@@ -461,7 +461,7 @@ def test_mistyped_names_fail_with_the_class() -> None:
         ("Part", "by_maker", "Did you mean 'maker'?"),
         ("Part", "by_maker", "Did you mean 'label'?"),
         ("Part", "by_maker", "Did you mean 'part_id'?"),
-        ("Part", "by_label", 'Say "ALL", "KEYS_ONLY" or a list of properties.'),
+        ("Part", "by_label", 'Set "ALL", "KEYS_ONLY" or a list of properties.'),
         ("Part", "label", "Did you mean 'maker'?"),
     ]
 

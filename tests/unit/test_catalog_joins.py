@@ -116,7 +116,8 @@ def test_joins_that_can_be() -> None:
     )
     joins = catalog.entity("Source").joins
     assert {
-        name: (one.kind, one.target, one.via, tuple(p.name for p in one.by), one.gives) for name, one in joins.items()
+        name: (one.kind, one.target, one.via, tuple(p.name for p in one.by), one.target_properties)
+        for name, one in joins.items()
     } == {
         "one": ("one", "target", None, ("source_id",), ("target_id",)),
         "entry": ("one", "entry", None, ("source_id", "number"), ("target_id", "place")),
@@ -148,15 +149,15 @@ def test_joins_that_can_be() -> None:
             Ref("Entry", by="owner"),
             "joins Entry by 1 property (owner). Its id is target_id, place: name one property for each part, or",
         ),
-        (Ref("Only", by="owner"), "joins Only by 1 property (owner). Its id is nothing:"),
-        (Ref("Target", by="number"), "looks for Target.target_id, which is text, by number, which is int64. Give both"),
+        (Ref("Only", by="owner"), "joins Only by 1 property (owner). Its id is empty:"),
+        (Ref("Target", by="number"), "matches Target.target_id, which is text, with number, which is int64. Give both"),
         (
             Ref("Target", by="names"),
-            "joins Target by names, which is not one plain value. Name a property that holds one",
+            "joins Target by names, which is no scalar. Name a scalar property",
         ),
         (
             Ref("Target", by="owner", via="by_ownr"),
-            "through 'by_ownr', which is no index of it. Did you mean 'by_owner'?",
+            "through 'by_ownr', which is no index of Target. Did you mean 'by_owner'?",
         ),
         (
             Ref("Target", by="owner", via="by_owned"),
@@ -172,36 +173,36 @@ def test_joins_that_can_be() -> None:
         ),
         (
             Ref("Target", by=["owner", "small"], via="by_owner"),
-            "looks for Target.number, which is int64, by small, which is int32.",
+            "matches Target.number, which is int64, with small, which is int32.",
         ),
         (
             Ref("Target", by="source_id", via="by_id"),
-            "joins Target through by_id, and an id has one record. Join by Ref,",
+            "joins Target through by_id, which finds only one record. Use Ref",
         ),
         (
             RefMany("Target", by="owner"),
-            "joins Target by owner, which is no list of plain values. Name a list, tuple or",
+            "joins Target by owner, which is no list of scalars. Name a list, tuple or",
         ),
-        (RefMany("Target", by="parts"), "joins Target by parts, which is no list of plain values."),
-        (RefMany("Target", by="numbers"), "looks for Target.target_id, which is text, by numbers, which is int64."),
-        (RefMany("Entry", by="names"), "joins several Entry by their ids, and the key of one is target_id, place, at."),
-        (RefMany("Only", by="names"), "joins several Only by their ids, and the key of one is nothing."),
-        (HasMany("Target", via="by_number"), "finds every Target through by_number, whatever record it is a field of."),
-        (HasMany("Target", via="by_any"), "finds every Target through by_number, whatever record it is a field of."),
+        (RefMany("Target", by="parts"), "joins Target by parts, which is no list of scalars."),
+        (RefMany("Target", by="numbers"), "matches Target.target_id, which is text, with numbers, which is int64."),
+        (RefMany("Entry", by="names"), "joins several Entry by id, and its key is target_id, place, at."),
+        (RefMany("Only", by="names"), "joins several Only by id, and its key is empty."),
+        (HasMany("Target", via="by_number"), "joins all Target records, because by_number has no hash properties."),
+        (HasMany("Target", via="by_any"), "joins all Target records, because by_number has no hash properties."),
         (
             HasMany("Target", via="by_id"),
-            "joins Target through by_id, and an id has one record. Join by Ref, without via.",
+            "joins Target through by_id, which finds only one record. Use Ref without via.",
         ),
         (
             HasMany("Entry", via="by_id"),
-            "by 'target_id', which is no property of Source. Say by which property it is found: by=….",
+            "by 'target_id', which is no property of Source. Name the property with by=….",
         ),
         (
             HasMany("Target", via="by_owner", by=["owner", "number"]),
             "searches Target.by_owner by 2 properties (owner, number). Name one property for each of owner.",
         ),
-        (HasMany("Target", via="by_owner", by="color"), "which is text, by color, which is "),
-        (HasMany("Target", via="by_owner", by="names"), "joins Target by names, which is not one plain value."),
+        (HasMany("Target", via="by_owner", by="color"), "which is text, with color, which is "),
+        (HasMany("Target", via="by_owner", by="names"), "joins Target by names, which is no scalar."),
     ],
 )
 def test_joins_that_cannot_be(join: Join, told: str) -> None:
@@ -221,9 +222,9 @@ def test_names_of_joins() -> None:
         _x1=Ref("Target", by="owner"),
     )
     assert dict(found) == {
-        "sourceId": "becomes the field 'sourceId', which is taken by the property 'source_id'. Rename one of the two.",
-        "id": "becomes the field 'id', which every record has by itself. Rename it.",
-        "aB": "becomes the field 'aB', which is taken by the join 'a_b'. Rename one of the two.",
+        "sourceId": "becomes the field 'sourceId', which the property 'source_id' uses. Rename one of the two.",
+        "id": "becomes the field 'id', which every record type has. Rename it.",
+        "aB": "becomes the field 'aB', which the join 'a_b' uses. Rename one of the two.",
     }
 
 

@@ -102,14 +102,14 @@ def test_entity_name_of_the_table_is_reserved() -> None:
     class ShardQL(Entity, name="shardql"):
         part_id: Id[str]
 
-    assert violations(ShardQL) == ["ShardQL.None: is called 'shardql', which the table keeps for itself."]
+    assert violations(ShardQL) == ["ShardQL.None: is called 'shardql', which is reserved for the table's own items."]
 
 
 @pytest.mark.parametrize("class_name", ["Größe", "__Part"])
 def test_class_name_is_one_of_graphql(class_name: str) -> None:
     """A class name that GraphQL cannot write, or keeps for itself, is refused."""
     assert violations(made(class_name, {"part_id": Id[str]}, name="part")) == [
-        f"{class_name}.None: has a class name that GraphQL cannot write."
+        f"{class_name}.None: has a class name that GraphQL does not allow."
     ]
 
 
@@ -150,8 +150,8 @@ def test_key_attributes_are_reserved() -> None:
     assert violations(Part, Other) == [
         "Part.hash_key: is stored as 'hashKey', a key of the table.",
         "Part.range_key: is stored as 'rangeKey', a key of the table.",
-        "Part.color_range_key: is stored as 'colorRangeKey', where Other.by_color keeps a key.",
-        "Other.other_color_hash_key: is stored as 'otherColorHashKey', where Other.by_mixed keeps a key.",
+        "Part.color_range_key: is stored as 'colorRangeKey', where Other.by_color stores a key.",
+        "Other.other_color_hash_key: is stored as 'otherColorHashKey', where Other.by_mixed stores a key.",
     ]
 
 
@@ -187,9 +187,7 @@ def test_search_fields_have_names_of_their_own() -> None:
     class PlainById(Entity):
         some_id: Id[str]
 
-    assert violations(Plain, PlainById) == [
-        "PlainById.None: becomes the field 'plainById', as something of Plain does."
-    ]
+    assert violations(Plain, PlainById) == ["PlainById.None: becomes the field 'plainById', which Plain has as well."]
 
 
 def test_namespace_is_a_plain_word() -> None:
@@ -201,8 +199,8 @@ def test_namespace_is_a_plain_word() -> None:
 def test_catalog_holds_entities_and_nothing_else() -> None:
     """A catalog without entities is refused, and so is what is no entity."""
     assert violations() == ["Catalog.None: declares no entity."]
-    assert violations(Plain, int) == ["Catalog.None: was given <class 'int'>, which is no entity."]
-    assert violations(Plain, Entity) == [f"Catalog.None: was given {Entity!r}, which is no entity."]
+    assert violations(Plain, int) == ["Catalog.None: received <class 'int'>, which is no entity."]
+    assert violations(Plain, Entity) == [f"Catalog.None: received {Entity!r}, which is no entity."]
 
 
 def test_annotations_must_resolve() -> None:
@@ -218,7 +216,7 @@ def test_annotations_must_resolve() -> None:
 @pytest.mark.parametrize("kind", [bool, float, list[str], bytes, Any, int | str])
 def test_ids_are_scalars_that_identify(kind: Any) -> None:
     """Neither an id nor a sub id is a boolean, a float, or anything that is no scalar."""
-    problem = "is part of the primary key and of a type that identifies nothing."
+    problem = "is part of the primary key, and its type cannot identify records."
     found = violations(made("Part", {"one": ID[kind], "two": SUB_ID[kind]}))
     assert [place for place in found if place.endswith(problem)] == [f"Part.one: {problem}", f"Part.two: {problem}"]
 
@@ -259,7 +257,7 @@ def test_singleton_has_one_shard(shards: Shards) -> None:
     class Part(Entity, shards=shards):
         created: Created[int] = 0
 
-    assert violations(Part) == ["Part.None: has no Id, so all its records lie in one shard."]
+    assert violations(Part) == ["Part.None: has no Id, so all its records are in one shard."]
 
 
 def test_growth_needs_a_creation_property() -> None:
@@ -274,8 +272,8 @@ def test_growth_needs_a_creation_property() -> None:
         created: Created[Timestamp] | None = None
 
     assert violations(Without, Nullable) == [
-        "Without.None: has several shard generations and nothing that tells which one a record belongs to.",
-        "Nullable.created: decides the shard generation and may be null.",
+        "Without.None: has several shard generations and no creation property that determines the one of a record.",
+        "Nullable.created: determines the shard generation and may be null.",
     ]
 
 
@@ -291,7 +289,7 @@ def test_creation_value_is_one_for_each_id() -> None:
         entry: SubId[str]
 
     assert violations(History, Fine) == [
-        "History.at: decides the shard generation and differs between the entries of one id."
+        "History.at: determines the shard generation and differs between the entries of one id."
     ]
 
 
@@ -299,7 +297,7 @@ def test_creation_value_is_one_for_each_id() -> None:
 def test_creation_value_has_before_and_after(kind: Any) -> None:
     """A creation property is a moment, a whole number or a text."""
     assert violations(made("Part", {"part_id": Id[str], "created": CREATED[kind]})) == [
-        "Part.created: is a creation property of a type that decides no generation."
+        "Part.created: is Created, and its type cannot determine a shard generation."
     ]
 
 
@@ -357,7 +355,7 @@ def test_enums_have_distinct_values_that_can_be_stored() -> None:
 
     assert violations(made("Part", {"part_id": Id[str], "a": Mixed, "b": Same | None, "c": huge, "d": largest})) == [
         "Part.a: is of Mixed, which has values that are neither str nor int.",
-        "Part.b: is of Same, which has two values that read the same when written outside.",
+        "Part.b: is of Same, which has two values with the same text.",
         "Part.c: is of Huge, which has 1001 members; at most 1,000 can be ordered.",
     ]
 
@@ -384,7 +382,7 @@ def test_derived_property_is_nullable_where_a_source_is() -> None:
         short: str = derived(str.upper, "name")
         fine: str | None = derived(str.upper, "name")
 
-    assert violations(Part) == ["Part.short: is null where name is, and its type does not say so."]
+    assert violations(Part) == ["Part.short: is null if name is null, and its type does not allow null."]
 
 
 def test_derived_property_has_function_and_source() -> None:
@@ -396,7 +394,7 @@ def test_derived_property_has_function_and_source() -> None:
         b: str = derived("part_id", "part_id")  # type: ignore[arg-type]
 
     assert violations(Part) == [
-        "Part.a: is derived from nothing.",
+        "Part.a: is derived from no property.",
         "Part.b: is derived by 'part_id', which cannot be called.",
     ]
 
@@ -414,10 +412,10 @@ def test_index_is_called_by_something() -> None:
     """An index attribute begins with `by_` and a letter, and is not the one that every entity has."""
     indexes = {name: Index(hash="rank", slot=f"slot{name}") for name in ("rank_order", "by_1st", "by_")}
     assert violations(made("Part", {"part_id": Id[str], "rank": int}, indexes)) == [
-        f"Part.{name}: is an index whose name does not begin with by_ and a letter." for name in indexes
+        f"Part.{name}: is an index, and its name does not start with by_ and a letter." for name in indexes
     ]
     taken = violations(made("Part", {"part_id": Id[str], "rank": int}, {"by_id": Index(sort="rank", name="other")}))
-    assert "Part.by_id: takes the place of the index that every entity has." in taken
+    assert "Part.by_id: replaces the primary index of the entity." in taken
 
 
 @pytest.mark.parametrize("name", ["ab", "x" * 256, "a b", "a/b", "größe"])
@@ -431,8 +429,8 @@ def test_physical_name_is_one_of_an_engine(name: str) -> None:
 def test_key_attribute_is_a_plain_word() -> None:
     """A key attribute has a plain name of at most 255 characters."""
     assert part(Index(hash="color", sort="rank", hash_key="a-b", range_key="x" * 256)) == [
-        "Part.by_one: keeps a key in the attribute 'a-b'.",
-        f"Part.by_one: keeps a key in the attribute {'x' * 256!r}.",
+        "Part.by_one: stores a key in the attribute 'a-b'.",
+        f"Part.by_one: stores a key in the attribute {'x' * 256!r}.",
     ]
 
 
@@ -443,7 +441,7 @@ def test_slot_is_a_name_already() -> None:
 
 def test_projection_is_not_empty() -> None:
     """An index that carries no property by name says KEYS_ONLY instead."""
-    assert part(Index(sort="rank", projection=[])) == ["Part.by_one: carries no property."]
+    assert part(Index(sort="rank", projection=[])) == ["Part.by_one: has an empty projection."]
 
 
 def test_index_is_made_of_scalars() -> None:
@@ -457,14 +455,14 @@ def test_index_names_a_property_once() -> None:
     assert part(Index(hash=["color", "color"])) == ["Part.by_one: is hashed by color twice."]
     assert part(Index(sort=["rank", desc("rank")])) == ["Part.by_one: is sorted by rank twice."]
     assert part(Index(hash="color", sort=["color", "rank"])) == [
-        "Part.by_one: is sorted by color, of which every search gives one value."
+        "Part.by_one: is sorted by color, which is also a hash property."
     ]
 
 
 def test_text_is_not_turned_round() -> None:
     """Only properties of fixed width can be descending."""
     assert part(Index(sort=desc("color"))) == [
-        "Part.by_one: is sorted by color backwards, and texts of any length cannot be turned round."
+        "Part.by_one: is sorted by color in descending order, which text does not support."
     ]
     assert part(Index(sort=[desc("rank"), desc("made"), "color"]), made=date) == []
 
@@ -472,22 +470,22 @@ def test_text_is_not_turned_round() -> None:
 def test_singleton_has_no_index_without_an_order() -> None:
     """An index over a singleton has nothing to end its range values with."""
     found = violations(made("Part", {"rank": int}, {"by_one": Index(hash="rank")}))
-    assert found == ["Part.by_one: has nothing to sort by, since the entity has no id."]
+    assert found == ["Part.by_one: has no sort property, and the entity has no id."]
 
 
 def test_raw_index_is_one_plain_property() -> None:
     """A raw index keeps one property as it is: one, forward, stored as text or number, under its own name."""
     assert part(Index(raw=True)) == ["Part.by_one: is raw and sorted by 0 properties."]
     assert part(Index(sort=["rank", "color"], raw=True)) == ["Part.by_one: is raw and sorted by 2 properties."]
-    assert part(Index(sort=desc("rank"), raw=True)) == ["Part.by_one: is raw and turns rank round."]
+    assert part(Index(sort=desc("rank"), raw=True)) == ["Part.by_one: is raw and sorted by rank in descending order."]
     assert part(Index(sort="flag", raw=True), flag=bool) == [
-        "Part.by_one: is raw over flag, which is stored neither as text nor as number."
+        "Part.by_one: is raw and sorted by flag, which is stored neither as text nor as a number."
     ]
     assert part(Index(sort="rank", raw=True, slot="gsi01")) == [
-        "Part.by_one: is raw and in a slot, whose range attribute holds generated texts."
+        "Part.by_one: is raw and in a slot, whose range keys are generated."
     ]
     assert part(Index(sort="rank", raw=True, range_key="other")) == [
-        "Part.by_one: is raw over rank and names another range attribute, 'other'."
+        "Part.by_one: is raw and sorted by rank, and sets range_key='other'."
     ]
     assert part(Index(sort="rank", raw=True, range_key="rank")) == []
 
@@ -500,7 +498,7 @@ def test_raw_enum_is_stored_in_one_way() -> None:
         HIGH = "high"
 
     assert part(Index(sort="level", raw=True), level=Level) == [
-        "Part.by_one: is raw over level, which is stored neither as text nor as number."
+        "Part.by_one: is raw and sorted by level, which is stored neither as text nor as a number."
     ]
 
 
@@ -533,7 +531,7 @@ def test_indexes_of_an_entity_have_names_and_slots_of_their_own() -> None:
     }
     assert violations(made("Part", {"part_id": Id[str], "rank": int, "color": str}, indexes)) == [
         "Part.by_rankOne: is called 'rankOne' in GraphQL, as by_rank_one is.",
-        "Part.by_third: lies in 'other' of the table, as by_rankOne of the same entity does.",
+        "Part.by_third: uses the physical index 'other', as by_rankOne of the same entity does.",
     ]
 
 
@@ -546,17 +544,17 @@ def test_shared_attribute_means_one_thing() -> None:
 
     assert found(Index(hash="maker_id", sort="rank"), Index(sort="rank", range_key="oneRangeKey")) == []
     assert found(Index(hash="maker_id", sort="rank"), Index(sort=desc("rank"), range_key="oneRangeKey")) == [
-        "Part.by_two: keeps a key in the attribute 'oneRangeKey', where by_one keeps a different one."
+        "Part.by_two: stores a key in the attribute 'oneRangeKey', where by_one stores a different key."
     ]
     assert found(Index(hash="maker_id", sort="rank"), Index(hash="maker", sort="rank")) == [
-        "Part.by_two: keeps a key in the attribute 'partMakerHashKey', where by_one keeps a different one."
+        "Part.by_two: stores a key in the attribute 'partMakerHashKey', where by_one stores a different key."
     ]
     assert found(Index(sort="rank"), Index(hash="maker", range_key="rangeKey")) == []
     assert found(Index(sort="rank"), Index(hash="maker", sort="rank", range_key="rangeKey")) == [
-        "Part.by_two: keeps a key in the attribute 'rangeKey', where by_id keeps a different one."
+        "Part.by_two: stores a key in the attribute 'rangeKey', where by_id stores a different key."
     ]
     assert found(Index(sort="rank"), Index(hash="maker", hash_key="hashKey")) == [
-        "Part.by_two: keeps a key in the attribute 'hashKey', where by_id keeps a different one."
+        "Part.by_two: stores a key in the attribute 'hashKey', where by_id stores a different key."
     ]
 
 
@@ -575,11 +573,11 @@ def test_shared_slot_has_one_definition() -> None:
         by_made = Index(hash="two_id", sort="made", raw=True, projection="KEYS_ONLY")
         by_slot = Index(hash="made", slot="gsi01")
 
-    where = "Two.by_made: lies in 'made' of the table with the"
+    where = "Two.by_made: uses the physical index 'made' with the"
     assert violations(One, Two) == [
-        f"{where} hash key in 'twoTwoHashKey', and One.by_made with 'hashKey'.",
-        f"{where} range key in 'made', and One.by_made with 'madeRangeKey'.",
-        f"{where} range key of type 'N', and One.by_made with 'S'.",
+        f"{where} hash key 'twoTwoHashKey', and One.by_made with 'hashKey'.",
+        f"{where} range key 'made', and One.by_made with 'madeRangeKey'.",
+        f"{where} range key type 'N', and One.by_made with 'S'.",
         f"{where} projection 'KEYS_ONLY', and One.by_made with 'ALL'.",
     ]
 
@@ -596,7 +594,7 @@ def test_table_has_at_most_twenty_indexes() -> None:
         by_other = Index(hash="other_id", name="index0", hash_key="partRankHashKey", range_key="index0RangeKey")
 
     assert violations(wide(20), Other) == []
-    assert violations(wide(21), Other) == ["Catalog.None: needs 21 indexes in the table; an engine allows 20."]
+    assert violations(wide(21), Other) == ["Catalog.None: needs 21 indexes, and a table has at most 20."]
 
 
 def test_table_includes_at_most_a_hundred_properties() -> None:
@@ -610,9 +608,7 @@ def test_table_includes_at_most_a_hundred_properties() -> None:
         return violations(made("Part", properties, {"by_one": one, "by_two": two}))
 
     assert found(50) == []
-    assert found(51) == [
-        "Catalog.None: has indexes that carry 101 properties by name; an engine allows 100 over the table."
-    ]
+    assert found(51) == ["Catalog.None: has projections of 101 named properties, and a table has at most 100."]
 
 
 def test_table_has_one_expiry() -> None:
@@ -637,12 +633,12 @@ def test_table_has_one_expiry() -> None:
     assert Catalog(licence(Timestamp)).table_definition().ttl_attribute is None
     assert violations(Visit, Code) == [
         (
-            "Code.until: is a Ttl stored as 'until', and Visit.expires is one stored as 'expires'; "
-            "an engine looks at one attribute of the table."
+            "Code.until: is a Ttl stored as 'until', and Visit.expires is stored as 'expires': "
+            "a table has only one expiry attribute."
         )
     ]
     assert violations(Visit, licence(Timestamp)) == [
-        "Licence.expires: is stored as 'expires', by which Visit.expires lets records expire."
+        "Licence.expires: is stored as 'expires', the expiry attribute of Visit.expires."
     ]
 
 
@@ -689,7 +685,7 @@ def test_child_is_hashed_by_the_ids_of_its_parent() -> None:
     class Single(Entity):
         count: int = 0
 
-    problem = "and its hash properties are not that entity's ids"
+    problem = "and its hash properties do not match its ids"
     assert violations(Pair, Child, Single) == [
         f"Child.by_few: is sharded like Pair, {problem} (one, two).",
         f"Child.by_other: is sharded like Pair, {problem} (one, two).",
@@ -702,7 +698,7 @@ def test_child_is_hashed_by_the_ids_of_its_parent() -> None:
     [
         (None, "Child has no creation property."),
         (Created[Timestamp] | None, "created may be null."),
-        (Created[TimestampMs], "created is of another type than created there."),
+        (Created[TimestampMs], "created has another type than Parent.created."),
     ],
 )
 def test_child_of_a_growing_parent_has_its_kind_of_creation_property(created: Any, problem: str) -> None:
@@ -725,7 +721,7 @@ def test_two_children_do_not_share_a_slot_under_one_parent() -> None:
         )
 
     assert violations(Parent, child("One"), child("Two")) == [
-        "Two.by_parent: lies in 'gsi01' of the table under 'parent', as One.by_parent does."
+        "Two.by_parent: uses the physical index 'gsi01' with hash keys of 'parent', as One.by_parent does."
     ]
 
 
@@ -747,7 +743,7 @@ def test_records_do_not_slip_into_an_index_of_another_entity() -> None:
 
     (found,) = violations(Parent, Email, order())
     assert found.startswith(
-        "Order.by_owner: puts records into 'parentCreated' of the table, where only those of Email "
+        "Order.by_owner: adds its records to the physical index 'parentCreated' of Email: they have"
     )
     assert violations(Parent, Email, order(hash_key="ownerHashKey")) == []
 
@@ -776,9 +772,9 @@ def test_raw_attribute_has_one_type_in_all_entities() -> None:
         fine_id: Id[str]
         made: Decimal | None = None
 
-    ordered = "is stored as 'made', which One.by_made orders by"
+    ordered = "is stored as 'made', which One.by_made sorts"
     assert violations(One, Text, Tags, Null, Fine) == [
-        f"Text.made: {ordered} number.",
-        f"Tags.made: {ordered} number.",
-        f"Null.made: {ordered}, and its null differs from its default.",
+        f"Text.made: {ordered} as a number.",
+        f"Tags.made: {ordered} as a number.",
+        f"Null.made: {ordered} by, and its default is not null.",
     ]

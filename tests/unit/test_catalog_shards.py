@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from graphql_api import Shards, codecs
-from graphql_api.codecs.text_codecs import Codec
-from graphql_api.model.shard_declarations import shard_problems, shard_space
+from graphql_api.codecs import Codec
+from graphql_api.model.shard_declarations import build_shard_space, shard_problems
 from graphql_api.sharding.shard_space import Generation, ShardSpace
 
 NEW_YEAR = 1767225600
@@ -18,20 +18,20 @@ def test_growth_makes_a_new_declaration() -> None:
     """`then` adds a generation to a new declaration and leaves the old one as it was."""
     one = Shards(1)
     assert one.then(16, since=5).generations[1:] != one.generations[1:] == ()
-    assert shard_space(one.then(4, since=5).then(16, since=9), codecs.Int64()) == ShardSpace(
+    assert build_shard_space(one.then(4, since=5).then(16, since=9), codecs.Int64()) == ShardSpace(
         (Generation(None, 1), Generation(5, 4), Generation(9, 16))
     )
 
 
 def test_width_and_function_are_kept() -> None:
     """Width and shard function of a declaration are those of its space."""
-    assert shard_space(Shards(2, width=1, function="string-hash"), None) == ShardSpace(
+    assert build_shard_space(Shards(2, width=1, function="string-hash"), None) == ShardSpace(
         (Generation(None, 2),), 1, "string-hash"
     )
 
 
 @pytest.mark.parametrize(
-    ("codec", "since", "beginning"),
+    ("codec", "since", "first_creation_value"),
     [
         (codecs.Timestamp(), "2026-01-01", NEW_YEAR),
         (codecs.Timestamp(), date(2026, 1, 1), NEW_YEAR),
@@ -51,12 +51,14 @@ def test_width_and_function_are_kept() -> None:
         (codecs.Text(), "2026-01-01", "2026-01-01"),
     ],
 )
-def test_beginning_is_in_terms_of_the_creation_property(codec: Codec[Any], since: Any, beginning: Any) -> None:
+def test_beginning_is_in_terms_of_the_creation_property(
+    codec: Codec[Any], since: Any, first_creation_value: Any
+) -> None:
     """A generation begins at the first value of the creation property that is not before the given moment."""
     shards = Shards(1).then(16, since=since)
     assert list(shard_problems(shards, codec)) == []
-    found = shard_space(shards, codec).generations[1].since
-    assert (found, type(found)) == (beginning, type(beginning))
+    found = build_shard_space(shards, codec).generations[1].since
+    assert (found, type(found)) == (first_creation_value, type(first_creation_value))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_generations_must_ascend(later: str) -> None:
     """A generation that does not begin after the one before it is reported."""
     shards = Shards(1).then(16, since="2026-01-01").then(32, since=later)
     ((problem, _),) = shard_problems(shards, codecs.Timestamp())
-    assert problem == f"has a shard generation since {later!r} declared behind the one since '2026-01-01'."
+    assert problem == f"has a shard generation since {later!r} declared after the one since '2026-01-01'."
 
 
 @pytest.mark.parametrize(
@@ -92,8 +94,8 @@ def test_generations_must_ascend(later: str) -> None:
         (Shards(0), "has a generation of 0 shards."),
         (Shards(37, width=1), "has a generation of 37 shards."),
         (Shards(True), "has a generation of True shards."),
-        (Shards(1, width=0), "has shard texts of width 0."),
-        (Shards(1, width=6), "has shard texts of width 6."),
+        (Shards(1, width=0), "has the shard width 0."),
+        (Shards(1, width=6), "has the shard width 6."),
         (Shards(1, function="blake2"), "has the unknown shard function 'blake2'."),
     ],
 )

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import graphql_api
 from graphql_api.cli import app
-from graphql_api.examples.user_samples import emails_of, people
+from graphql_api.examples.user_samples import generate_emails, generate_users
 from graphql_api.examples.users import Email, User, catalog
 from graphql_api.opening import open_catalog
 
@@ -62,7 +62,7 @@ def test_sample_writes_stored_names() -> None:
             "lastName": user.last_name,
         }
         | ({"phone": user.phone} if user.phone else {})
-        for user in people(30)
+        for user in generate_users(30)
     ]
     assert lines == expected
     assert any("phone" not in written for written in lines)
@@ -71,7 +71,7 @@ def test_sample_writes_stored_names() -> None:
 def test_sample_of_the_other_entity() -> None:
     """`sample` writes the records of the entity that it is asked for, and no others."""
     lines = run("sample", USERS, "Email", "--count", "10").stdout.splitlines()
-    emails = [email for user in people(10) for email in emails_of(user)]
+    emails = [email for user in generate_users(10) for email in generate_emails(user)]
     assert [json.loads(text)["email"] for text in lines] == [email.email for email in emails]
 
 
@@ -95,7 +95,7 @@ def test_load_a_sample_from_a_file() -> None:
     result = run("load", USERS, "User", "users.jsonl", *URL)
     assert result.exit_code == 0
     assert re.fullmatch(r"users\.jsonl: 50 records of User written, [\d.]+ s\.\n", result.stdout)
-    for user in people(50):
+    for user in generate_users(50):
         assert stored(user) == user
 
 
@@ -127,7 +127,7 @@ def test_load_says_where_rejected_lines_are() -> None:
 def test_load_sample_data() -> None:
     """`load --sample` fills a catalog with all entities of its sample."""
     result = run("load", USERS, "--sample", "40", "--batch", "7", *URL)
-    emails = [email for user in people(40) for email in emails_of(user)]
+    emails = [email for user in generate_users(40) for email in generate_emails(user)]
     assert result.exit_code == 0
     assert f"Sample data: 40 of User and {len(emails)} of Email written" in result.stdout
     assert stored(emails[-1]) == emails[-1]
@@ -154,7 +154,7 @@ def test_module_without_sample_data() -> None:
     )
     result = run("load", "plain_shop:catalog", "--sample", "3", *URL)
     assert result.exit_code == 4
-    assert "'plain_shop' offers no sample data: define sample(count)" in result.stderr
+    assert "'plain_shop' provides no sample data: define sample(count)" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,12 @@ def test_module_without_sample_data() -> None:
         (("sample", USERS, "Mail"), 4, "declares no entity 'Mail'. Did you mean 'Email'?"),
         (("load", USERS, "User", "nowhere.jsonl"), 2, "'nowhere.jsonl' does not exist"),
         (("load", USERS, "User", "."), 2, "is a directory"),
-        (("load", USERS, "User"), 2, "Give ENTITY and FILE, or --sample N."),
-        (("load", USERS), 2, "Give ENTITY and FILE, or --sample N."),
-        (("load", USERS, "User", "x", "--sample", "3"), 2, "Give ENTITY and FILE, or --sample N."),
+        (("load", USERS, "User"), 2, "Provide ENTITY and FILE, or --sample N."),
+        (("load", USERS), 2, "Provide ENTITY and FILE, or --sample N."),
+        (("load", USERS, "User", "x", "--sample", "3"), 2, "Provide ENTITY and FILE, or --sample N."),
         (("load", USERS, "User", "x", "--batch", "0"), 2, "--batch"),
-        (("load", USERS, "User", "x", "--store", "mysql://x"), 2, "'mysql://x' names no store: write sqlite:///"),
-        (("load", USERS, "User", "x", "--store", "sqlite:///none/x.db"), 3, "there is no directory none"),
+        (("load", USERS, "User", "x", "--store", "mysql://x"), 2, "'mysql://x' is not a store URL. Use sqlite:///"),
+        (("load", USERS, "User", "x", "--store", "sqlite:///none/x.db"), 3, "the directory none does not exist"),
         (("load", USERS, "User", "x", "--store", "sqlite:///x"), 3, "x"),
     ],
 )
@@ -227,9 +227,9 @@ def test_stopped_load_goes_on_by_the_same_command(monkeypatch: pytest.MonkeyPatc
     words = ("load", USERS, "User", "users.jsonl", "--batch", "10", *URL)
     stopped = interrupt(monkeypatch, words, write=3)
     assert stopped.exit_code == 130
-    assert "The same command goes on from there." in stopped.stderr
+    assert "Run the same command again to resume." in stopped.stderr
     assert run(*words).exit_code == 0
-    users = [*people(50)]
+    users = [*generate_users(50)]
     assert stored(users[19]) is None
     assert stored(users[20]) == users[20]
 
@@ -240,7 +240,7 @@ def test_load_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("load", USERS, "User", "users.jsonl", "--batch", "10", *URL)
     assert interrupt(monkeypatch, words, write=2).exit_code == 130
     assert run(*words, "--anew").exit_code == 0
-    first = next(people(1))
+    first = next(generate_users(1))
     assert stored(first) == first
 
 
@@ -252,7 +252,7 @@ def test_load_into_a_store_that_was_made_anew(monkeypatch: pytest.MonkeyPatch) -
     for file in Path().glob("test.db*"):
         file.unlink()
     assert run(*words).exit_code == 0
-    first = next(people(1))
+    first = next(generate_users(1))
     assert stored(first) == first
 
 
@@ -261,7 +261,7 @@ def test_load_from_a_pipe() -> None:
     os.mkfifo("users.jsonl")
     told = run("load", USERS, "User", "users.jsonl", *URL)
     assert told.exit_code == 2
-    assert "'users.jsonl' is no file on a disk. Write its lines into one first" in told.stderr
+    assert "'users.jsonl' is not a regular file. Write the lines to one first" in told.stderr
 
 
 # --- show ------------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_show_explains_each_page() -> None:
 def test_show_shows_what_is_there() -> None:
     """The pages of `show` hold the sample's records in the order that they claim."""
     output = run("show", "--people", "300", *URL).stdout
-    users = [*people(300)]
+    users = [*generate_users(300)]
     named = [user for user in users if user.first_name_canonical.startswith("jo")]
     named.sort(key=lambda user: (user.first_name_canonical, user.last_name_canonical, user.created, user.user_id))
     newest = sorted(users, key=lambda user: (user.created, user.user_id), reverse=True)

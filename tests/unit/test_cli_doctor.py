@@ -57,8 +57,8 @@ def test_all_is_well() -> None:
     assert code == 0
     assert [*lines] == ABOUT
     assert all(line.startswith("✓ ") for about, told in lines.items() if about != "access" for line in told)
-    assert lines["catalog"] == ["✓ User, Email: 11 of the 20 indexes that a table may have."]
-    assert lines["table"] == ["✓ It has all that the catalog needs."]
+    assert lines["catalog"] == ["✓ User, Email: 11 of at most 20 indexes per table."]
+    assert lines["table"] == ["✓ The table has everything that the catalog needs."]
     assert lines["settings"][0] == "✓ SHARDQL_STORE = sqlite:///users.db (argument)"
 
 
@@ -66,8 +66,8 @@ def test_before_the_first_start() -> None:
     """Where nothing has been served yet, that is well, and nothing is made."""
     code, lines = examined(USERS)
     assert code == 0
-    assert lines["store"] == ["✓ There is no file shardql.db yet: the first start makes it."]
-    none_yet = ["✓ None yet: the first start makes one and keeps it beside the store."]
+    assert lines["store"] == ["✓ There is no file shardql.db yet: the first start creates it."]
+    none_yet = ["✓ There is none yet: the first start creates one and stores it next to the SQLite file."]
     assert lines["token key"] == lines["record key"] == none_yet
     assert [*Path().iterdir()] == []
 
@@ -110,9 +110,11 @@ def test_a_price_that_may_be_meant_so() -> None:
     code, lines = examined("bare_flags:catalog")
     assert code == 0
     fine, note = lines["catalog"]
-    assert fine.startswith("✓ Flag: 2 of the 20 indexes")
-    assert note.startswith("· Flag.by_bare: does not carry raised, number: records are fetched by key as soon as one ")
-    assert " read units, not 0.5; under a filter, 0.5 more for each record that is looked at. List what " in note
+    assert fine.startswith("✓ Flag: 2 of at most 20 indexes")
+    assert note.startswith(
+        "· Flag.by_bare: does not project raised, number: selecting or filtering by one of them reads "
+    )
+    assert " read units, not 0.5; with a filter, 0.5 more for each record that is examined. Add the properties " in note
     shown = json.loads(run("doctor", "bare_flags:catalog", "--json").stdout)
     assert [check["standing"] for check in shown["checks"] if check["about"] == "catalog"] == ["fine", "note"]
 
@@ -149,19 +151,19 @@ def test_who_may_write_what() -> None:
     code, lines = examined("ruled_papers:catalog")
     assert code == 0
     said = [
-        "✓ Members of Admin or those whom authorId names may write Paper, Letter.",
+        "✓ Members of Admin or the owner (authorId) may write Paper, Letter.",
         "✓ Everyone may write Post.",
-        "✓ Nobody may write Rule.",
+        "✓ No caller may write Rule.",
     ]
-    assert lines["access"] == ["✓ Every entity says who may read and write it.", *said]
+    assert lines["access"] == ["✓ Every entity declares who may read and write it.", *said]
     wall = "\n\nclass Wall(Entity, allow=anyone):\n    wall_id: Id[str]\n"
     Path("papers_on_walls.py").write_text(RULED.format(extra=wall, more=", Wall"))
     code, lines = examined("papers_on_walls:catalog")
     assert code == 0
     note, *others = lines["access"]
     assert note == (
-        "· Whoever reaches the server may write Wall, since everybody may read that and nothing says who may write it. "
-        "Give write=, or write=anyone where that is meant."
+        "· Anyone who reaches the server can write Wall: allow= allows anyone, and write= is not set. "
+        "Set write=, or write=anyone if that is intended."
     )
     assert others == said
 
@@ -170,7 +172,7 @@ def test_a_server_that_only_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a server that only reads nobody is told who may write."""
     monkeypatch.setenv("SHARDQL_READ_ONLY", "1")
     Path("read_papers.py").write_text(RULED.format(extra="", more=""))
-    assert examined("read_papers:catalog")[1]["access"] == ["✓ Every entity says who may read it."]
+    assert examined("read_papers:catalog")[1]["access"] == ["✓ Every entity declares who may read it."]
 
 
 def test_who_may_read_what() -> None:
@@ -179,7 +181,7 @@ def test_who_may_read_what() -> None:
     assert code == 0
     (told,) = lines["access"]
     assert told.startswith(
-        "· Whoever reaches the server may read and write User, Email, which carry no rule. Give allow=, "
+        "· Anyone who reaches the server can read and write User, Email: no access rule is declared. Set allow=, "
     )
 
 
@@ -189,9 +191,9 @@ def test_a_broken_catalog() -> None:
     code, lines = examined("broken_flags:catalog", "--store", "sqlite:///none/x.db")
     assert code == 4
     assert lines["catalog"] == [
-        "✗ Flag.by_tags: is sorted by tags, which is no scalar. Sort by a text, number, date or the like."
+        "✗ Flag.by_tags: is sorted by tags, which is no scalar. Name a scalar property."
     ]
-    assert lines["store"] == ["✗ There is no directory none. Make it, or name another by --store."]
+    assert lines["store"] == ["✗ There is no directory none. Create it, or name another one with --store."]
 
 
 def test_a_schema_that_cannot_be_built() -> None:
@@ -209,8 +211,13 @@ def test_a_schema_that_cannot_be_built() -> None:
     [
         (("graphql_api.examples.user:catalog",), 4, "catalog", "✗ There is no module 'graphql_api.examples.user'. Did"),
         ((USERS, "--store", "sqlite:///user.db"), 1, "store", "! There is no file user.db. Did you mean 'users.db'?"),
-        ((USERS, "--store", "sqlite:///file.txt"), 3, "store", "✗ file.txt is no SQLite database"),
-        ((USERS, "--store", "sqlte:///users.db"), 2, "store", "✗ 'sqlte:///users.db' names no store: write sqlite:///"),
+        ((USERS, "--store", "sqlite:///file.txt"), 3, "store", "✗ file.txt is not a SQLite database"),
+        (
+            (USERS, "--store", "sqlte:///users.db"),
+            2,
+            "store",
+            "✗ 'sqlte:///users.db' is not a store URL. Use sqlite:///",
+        ),
     ],
 )
 def test_mistyped(words: tuple[str, ...], exit_code: int, about: str, message: str) -> None:
@@ -229,8 +236,8 @@ def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     code, lines = examined(USERS, "--store", "dynamodb://users?endpoint=http://127.0.0.1:1&deadline=0.5")
     assert code == 3
     assert lines["store"][0].startswith("✗ ")
-    assert lines["token key"][0].startswith("! There is none: page tokens end with each server")
-    assert lines["record key"][0].startswith("! There is none: record keys end with each server")
+    assert lines["token key"][0].startswith("! There is none: page tokens become invalid when a server stops")
+    assert lines["record key"][0].startswith("! There is none: record keys become invalid when a server stops")
     assert "table" not in lines
 
 
@@ -244,8 +251,8 @@ def test_settings_with_their_origin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "✓ SHARDQL_PORT = 8123 (environment)" in lines["settings"]
     assert "✓ SHARDQL_TOKEN_KEYS = 1 secret (environment)" in lines["settings"]
     assert "✓ SHARDQL_RECORD_KEY = 1 secret (environment)" in lines["settings"]
-    assert lines["token key"] == ["✓ Page tokens are sealed with 1 key of the settings."]
-    assert lines["record key"] == ["✓ Record keys are signed with the key of the settings."]
+    assert lines["token key"] == ["✓ Page tokens are sealed with 1 key from the settings."]
+    assert lines["record key"] == ["✓ Record keys are signed with the key from the settings."]
     shown = json.loads(run("doctor", USERS, "--json").stdout)
     origins = {setting["variable"]: setting["origin"] for setting in shown["settings"]}
     assert origins["SHARDQL_PORT"] == "environment"
@@ -261,9 +268,9 @@ def test_production_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 2
     wrong = [line for line in lines["settings"] if line.startswith("✗")]
     assert [line[:40] for line in wrong] == [
-        "✗ Production needs a key that page token",
-        "✗ Production needs a key that record key",
-        "✗ Production needs a store: give --store",
+        "✗ Production needs a key that seals page",
+        "✗ Production needs a key that signs reco",
+        "✗ Production needs a store: pass --store",
     ]
     assert not {"token key", "record key"} & {*lines}
 
@@ -277,7 +284,7 @@ def test_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {
         "about": "settings",
         "standing": "wrong",
-        "told": "SHARDQL_PORTT is no setting. Did you mean SHARDQL_PORT?",
+        "told": "SHARDQL_PORTT is not a setting. Did you mean SHARDQL_PORT?",
         "remedy": None,
     } in shown["checks"]
 
@@ -287,15 +294,15 @@ def test_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (None, 2, ["✗ SHARDQL_DOCUMENTS names trusted.json: No such file or directory."]),
         ("{", 2, ["✗ SHARDQL_DOCUMENTS names trusted.json, which is not JSON"]),
-        ('{"a": 1}', 2, ["✗ SHARDQL_DOCUMENTS names trusted.json, which is not an object of queries by their ids."]),
-        ('{"a": "{ __typename }"}', 0, ["✓ 1 in trusted.json, all of them fit the schema."]),
+        ('{"a": 1}', 2, ["✗ SHARDQL_DOCUMENTS names trusted.json, which is not a JSON object of queries by id."]),
+        ('{"a": "{ __typename }"}', 0, ["✓ 1 in trusted.json, all valid for the schema."]),
         (
             json.dumps({"good": "{ __typename }", "old": "{ gone }", "cut": "{", "deep": "{a" * 16 + "}" * 16}),
             1,
             [
                 "! old: line 1, column 3: Cannot query field 'gone' on type 'Query'.",
                 "! cut: line 1, column 2: Syntax Error",
-                "! deep: The operation is 16 levels deep, and at most 15 are allowed",
+                "! deep: The operation is 16 levels deep; the limit is 15",
             ],
         ),
     ],

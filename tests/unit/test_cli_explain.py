@@ -10,11 +10,11 @@ import pytest
 
 from graphql_api.codecs.record_key import RecordKeySeal
 from graphql_api.database import Database
-from graphql_api.examples.user_samples import people
+from graphql_api.examples.user_samples import generate_users
 from graphql_api.examples.users import Email, User, catalog
 from graphql_api.opening import open_catalog
 from graphql_api.query.execution.result_page import Page
-from graphql_api.server.development_keys import token_secrets
+from graphql_api.server.development_keys import resolve_secrets
 from graphql_api.server.settings import read_settings
 from tests.unit.shell import USERS, run
 
@@ -41,9 +41,9 @@ def searched(search: Callable[[Database], Any]) -> Page[Any]:
     """A page of the example, really read."""
 
     async def read() -> Page[Any]:
-        secrets, _ = token_secrets(read_settings(store=STORE))
+        secrets, _ = resolve_secrets(read_settings(store=STORE))
         async with open_catalog(catalog, STORE, secrets=secrets) as db:
-            await db.put_many([*people(200)])
+            await db.put_many([*generate_users(200)])
             page: Page[Any] = await search(db)
             return page
 
@@ -173,7 +173,7 @@ def test_people_read_the_plan() -> None:
 
 def test_a_query_without_searches() -> None:
     """A query that reads nothing is told to read nothing."""
-    assert run("explain", USERS, "{ __typename }").stdout == "The query asks for no records.\n"
+    assert run("explain", USERS, "{ __typename }").stdout == "The query reads no records.\n"
 
 
 # --- page tokens -----------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_token_of_the_store() -> None:
     assert plan["resumed"]
     refused = run("explain", USERS, query)
     assert refused.exit_code == 2
-    assert "No key is known: name the store that the token is from by --store, or set SHARDQL_TOKEN" in refused.stderr
+    assert "There is no token key: name the store of the token with --store, or set SHARDQL_TOKEN" in refused.stderr
 
 
 def test_a_token_that_the_key_does_not_open() -> None:
@@ -196,7 +196,7 @@ def test_a_token_that_the_key_does_not_open() -> None:
     refused = run("explain", USERS, JO.replace("prefix:", 'nextToken: "x", prefix:'), "--store", STORE)
     assert refused.exit_code == 2
     assert "nextToken is no token of this search service" in refused.stderr
-    assert "No key is known" not in refused.stderr
+    assert "There is no token key" not in refused.stderr
 
 
 # --- record keys -----------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_token_that_the_key_does_not_open() -> None:
 def test_an_id_of_the_store() -> None:
     """A sealed id is opened with the key of its store, and names one place to read; without a key, that is advised."""
     page = searched(lambda db: db.search(User.by_first_name, limit=1))
-    record_key = token_secrets(read_settings(store=STORE))[0].record
+    record_key = resolve_secrets(read_settings(store=STORE))[0].record
     key = page.items[0].key
     id = RecordKeySeal(record_key).seal(key)
     (plan,) = plans(f'{{ node(id: "{id}") {{ id }} }}', "--store", STORE)
@@ -214,7 +214,7 @@ def test_an_id_of_the_store() -> None:
     assert [place["rangeKey"] for place in plan["keys"]] == [f"userId#{key.ids[0]}"]
     refused = run("explain", USERS, f'{{ node(id: "{id}") {{ id }} }}')
     assert refused.exit_code == 2
-    assert "name their store by --store, or set SHARDQL_RECORD_KEY." in refused.stderr
+    assert "name their store with --store, or set SHARDQL_RECORD_KEY." in refused.stderr
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------
@@ -228,10 +228,10 @@ def test_an_id_of_the_store() -> None:
         (('{\n  userByPhone(eq: "1", prefix: "2") { nextToken } }',), "query: line 2, column 3: eq and prefix exclude"),
         (("query ($p: Int!) { users(limit: $p) { nextToken } }",), "query: line 1, column 8: Variable '$p'"),
         (("{ users(limit: 501) { nextToken } }",), "limit must be a whole number from 1 to 500"),
-        (("query A { users { nextToken } } query B { users { nextToken } }",), "say which to run by operationName"),
+        (("query A { users { nextToken } } query B { users { nextToken } }",), "Choose one by operationName"),
         (("{ users { nextToken } }", "--operation", "A"), "The document has no operation 'A'."),
-        (("{ users { nextToken } }", "--variables", "{"), "--variables is no JSON: "),
-        (("{ users { nextToken } }", "--variables", "[]"), "--variables is JSON, but no object"),
+        (("{ users { nextToken } }", "--variables", "{"), "--variables is not JSON: "),
+        (("{ users { nextToken } }", "--variables", "[]"), "--variables is not a JSON object"),
         (("{ users { nextToken } }", "--store", "sqlite:///x.db", "--operation", "A"), "The document has no operation"),
     ],
 )
@@ -268,7 +268,7 @@ def test_a_query_that_a_server_would_refuse(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("SHARDQL_MAX_COST", "10")
     result = run("explain", USERS, JO)
     assert result.exit_code == 2
-    assert "at most 10 are allowed" in result.stderr
+    assert "the limit is 10" in result.stderr
     assert result.stdout == ""
 
 

@@ -22,7 +22,7 @@ def begin(folder: Path) -> Path:
     words = [sys.executable, "-m", "graphql_api.cli", "new", "bookshop"]
     done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, check=True)  # noqa: S603 - our own words
     assert done.stdout == (
-        "Wrote catalog.py, README.md, .gitignore to bookshop. Now:\n\n"
+        "Wrote catalog.py, README.md, .gitignore to bookshop. Next:\n\n"
         "  cd bookshop\n  shardql serve catalog:catalog --sample 100\n"
     )
     assert done.stderr == ""
@@ -91,7 +91,7 @@ def test_nothing_is_written_over(taken: list[str], tmp_path: Path) -> None:
         (tmp_path / name).write_text("mine")
     result = run("new", str(tmp_path))
     assert result.exit_code == 2
-    assert result.stderr == f"shardql: {tmp_path} holds {' and '.join(taken)} already: name another directory.\n"
+    assert result.stderr == f"shardql: {tmp_path} already contains {' and '.join(taken)}: name another directory.\n"
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(taken, "mine")
 
 

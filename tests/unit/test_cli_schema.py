@@ -76,16 +76,16 @@ def grown(text: str) -> str:
 def added(text: str) -> str:
     """The schema when a field was not there yet."""
     before, head, fields = text.partition("type User implements Node {\n")
-    return before + head + fields.replace('  """First name, as the user writes it."""\n  firstName: String!\n', "", 1)
+    return before + head + fields.replace('  """First name, as entered by the user."""\n  firstName: String!\n', "", 1)
 
 
 @pytest.mark.parametrize(
     ("before", "line", "verdict"),
     [
-        (removed, "breaking  Field User.nickname was removed.", "Clients break"),
-        (narrowed, "breaking  Field User.phone changed type from String! to String.", "Clients break"),
-        (grown, "dangerous Enum value OnShardFailure.PARTIAL was added.", "If all this is meant"),
-        (added, "", "There is 1 safe change besides."),
+        (removed, "breaking  Field User.nickname was removed.", "Clients will break"),
+        (narrowed, "breaking  Field User.phone changed type from String! to String.", "Clients will break"),
+        (grown, "dangerous Enum value OnShardFailure.PARTIAL was added.", "To accept all changes"),
+        (added, "", "There is also 1 safe change."),
     ],
 )
 def test_check_tells_what_changes_do(before: Callable[[str], str], line: str, verdict: str) -> None:
@@ -121,7 +121,7 @@ def test_write_renews_the_file() -> None:
     Path("old.graphql").write_text(removed(now), "utf-8")
     result = run("schema", "check", USERS, "old.graphql", "--write")
     assert result.exit_code == 0
-    assert result.stdout == "breaking  Field User.nickname was removed.\nold.graphql is written anew.\n"
+    assert result.stdout == "breaking  Field User.nickname was removed.\nold.graphql is updated.\n"
     assert Path("old.graphql").read_text("utf-8") == now
     assert run("schema", "check", USERS, "old.graphql").exit_code == 0
     again = json.loads(run("schema", "check", USERS, "old.graphql", "--write", "--json").stdout)
@@ -182,7 +182,7 @@ def test_names_that_mean_two_things() -> None:
     result = run("schema", "print", one, other)
     assert result.exit_code == 4
     assert f"type Ware of {one} and of {other}" in result.stderr
-    assert "Give a catalog another namespace=" in result.stderr
+    assert "Set another namespace= on one catalog" in result.stderr
     apart = shop("shop_apart", "Ware", namespace="Two", optional=" | None = None")
     assert "type Two_Ware implements Node {" in printed(one, apart)
 
@@ -193,11 +193,15 @@ def test_names_that_mean_two_things() -> None:
 @pytest.mark.parametrize(
     ("words", "exit_code", "message"),
     [
-        (("check", USERS), 2, "There is no file schema.graphql. The option --write writes it anew."),
+        (("check", USERS), 2, "There is no file schema.graphql. The option --write writes a new one."),
         (("check", USERS, "schem.graphql"), 2, "There is no file schem.graphql. Did you mean 'scheme.graphql'?"),
-        (("check", USERS, "broken.graphql"), 2, "broken.graphql is no GraphQL schema: line 1, column 13: Syntax Error"),
-        (("check", USERS, "invalid.graphql"), 2, "invalid.graphql is no GraphQL schema: Unknown type"),
-        (("check", USERS, "binary.graphql"), 2, "binary.graphql is no text in UTF-8: invalid start byte at byte 0."),
+        (
+            ("check", USERS, "broken.graphql"),
+            2,
+            "broken.graphql is not a GraphQL schema: line 1, column 13: Syntax Error",
+        ),
+        (("check", USERS, "invalid.graphql"), 2, "invalid.graphql is not a GraphQL schema: Unknown type"),
+        (("check", USERS, "binary.graphql"), 2, "binary.graphql is not UTF-8 text: invalid start byte at byte 0."),
         (("check", "graphql_api.examples.users"), 4, "write MODULE:ATTRIBUTE"),
         (("print", "graphql_api.examples.user:catalog"), 4, "Did you mean 'graphql_api.examples.users'?"),
     ],

@@ -29,11 +29,11 @@ from graphql_api.errors import (
 from graphql_api.opening import open_catalog
 from graphql_api.ops.cloudformation import cloudformation_template
 from graphql_api.ops.record_capacity import entity_capacity
-from graphql_api.storage.engines import makes_tables, open_store
+from graphql_api.storage.engines import creates_tables, open_store
 from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
 from graphql_api.storage.item_sizes import record_size
 from graphql_api.storage.values import TableDefinition
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.item_keys import to_item
 from tests.dynamodb_local import CREDENTIALS, REGION, ROOT, NoServer, Server, moto, session
 
 T = TypeVar("T")
@@ -147,14 +147,14 @@ def test_from_nothing_to_more(url: str) -> None:
     result = table("create", "first", url)
     assert result.exit_code == 0
     assert result.stdout == (
-        "Made the table with 1 index: place.\nRecorded format 1 and the shard generations visit: 1, 4 since 100.\n"
+        "Created the table with 1 index: place.\nRecorded format 1 and the shard generations visit: 1, 4 since 100.\n"
     )
-    assert table("create", "first", url).stdout == "Nothing to do: the table has all that the catalog needs.\n"
+    assert table("create", "first", url).stdout == "Nothing to do: the table has everything that the catalog needs.\n"
     result = table("describe", "first", url)
     assert result.exit_code == 0
-    assert "place   visitPlaceHashKey   placeRangeKey   ALL       fits" in result.stdout
+    assert "place   visitPlaceHashKey   placeRangeKey   ALL          fits" in result.stdout
     assert "format 1\nshards of visit: 1, 4 since 100\nremoves records by expires\n" in result.stdout
-    assert result.stdout.endswith("The table has all that the catalog needs.\n")
+    assert result.stdout.endswith("The table has everything that the catalog needs.\n")
 
     result = table("describe", "more", url)
     assert result.exit_code == 1
@@ -224,7 +224,10 @@ def test_a_table_from_elsewhere_is_recorded(server: Server, url: str) -> None:
     in_store(url, lambda store: store.ensure_table(first.table_definition()))
     result = table("describe", "first", url)
     assert result.exit_code == 1
-    assert "! The table has no record of its format and shard generations: the first server writes it." in result.stdout
+    assert (
+        "! The table does not record its format and shard generations yet. The first server records them."
+        in result.stdout
+    )
     assert table("create", "first", url).stdout == (
         "Recorded format 1 and the shard generations visit: 1, 4 since 100.\n"
     )
@@ -243,7 +246,7 @@ def test_generations_are_compared(url: str) -> None:
     assert table("describe", "grown", url).exit_code == 0
     refused = table("create", "first", url)
     assert refused.exit_code == 3
-    assert "keep those that were applied" in refused.stderr
+    assert "keep the applied generations" in refused.stderr
     assert table("describe", "first", url).exit_code == 1
 
 
@@ -252,7 +255,7 @@ def test_expiry_is_compared(server: Server, url: str) -> None:
     without = TableDefinition(first.table_definition().indexes)
     in_store(url, lambda store: store.ensure_table(without))
     assert (
-        "! The table removes records by nothing, and the catalog needs expires."
+        "! The table expires records by nothing, and the catalog needs expires."
         in table("describe", "first", url).stdout
     )
     table("create", "first", url)
@@ -319,14 +322,14 @@ def test_units_are_those_that_the_engine_counts(dynamodb: Server, url: str) -> N
 
     async def consumed() -> list[dict[str, Any]]:
         async with client_of(dynamodb) as client:
-            return [await _put_and_remove(client, name_in(url), item_of(spec, one, None, "A" * 16)) for one in records]
+            return [await _put_and_remove(client, name_in(url), to_item(spec, one, None, "A" * 16)) for one in records]
 
     for record, report, told in zip(records, reports, asyncio.run(consumed()), strict=True):
         assert told["CapacityUnits"] == report.write_units.create
         assert {name: each["CapacityUnits"] for name, each in told["GlobalSecondaryIndexes"].items()} == {
             index.name: index.write_units for index in report.indexes
         }
-        assert told["Table"]["CapacityUnits"] == -(-record_size(item_of(spec, record, None, "A" * 16)) // 1024)
+        assert told["Table"]["CapacityUnits"] == -(-record_size(to_item(spec, record, None, "A" * 16)) // 1024)
     drawn = {tuple(index.write_units for index in report.indexes) for report in reports}
     assert len(drawn) >= 4, "records on both sides of a kilobyte, in different indexes"
 
@@ -348,7 +351,7 @@ def test_tables_in_a_file() -> None:
     """The commands serve SQLite as well, which removes no expired record and is not asked to."""
     store = "sqlite:///table.db"
     assert table("describe", "first", store).exit_code == 1
-    assert table("create", "first", store).stdout.startswith("Made the table with 1 index: place.")
+    assert table("create", "first", store).stdout.startswith("Created the table with 1 index: place.")
     assert table("describe", "first", store).exit_code == 0
     assert table("create", "more", store).stdout == "Added 3 indexes: created, expires, note.\n"
 
@@ -392,23 +395,23 @@ def test_template_command() -> None:
 @pytest.mark.parametrize(
     ("url", "error", "said"),
     [
-        ("dynamo://users", UnknownArgument, "names no store: write sqlite:///"),
+        ("dynamo://users", UnknownArgument, "is not a store URL. Use sqlite:///"),
         ("dynamo://users?region=a", UnknownArgument, "Did you mean 'dynamodb://users?region=a'?"),
         ("dynamodb:users", UnknownArgument, "Did you mean 'dynamodb://users'?"),
         ("sqlite:///", UnknownArgument, "or dynamodb://table."),
         ("sqlite://users.db", UnknownArgument, "Did you mean 'sqlite:///users.db'?"),
         ("sqlit:////srv/users.db", UnknownArgument, "Did you mean 'sqlite:////srv/users.db'?"),
-        ("dynamodb://", InvalidValue, "'' is no name of a table"),
-        ("dynamodb://ab", InvalidValue, "'ab' is no name of a table"),
-        ("dynamodb://users/more", InvalidValue, "'users/more' is no name of a table"),
-        ("dynamodb://users?region", InvalidValue, "'region' are no options"),
+        ("dynamodb://", InvalidValue, "'' is not a valid table name"),
+        ("dynamodb://ab", InvalidValue, "'ab' is not a valid table name"),
+        ("dynamodb://users/more", InvalidValue, "'users/more' is not a valid table name"),
+        ("dynamodb://users?region", InvalidValue, "The options 'region' are invalid"),
         ("dynamodb://users?regoin=eu-west-1", UnknownArgument, "Did you mean 'region'?"),
         ("dynamodb://users?dedline=1", UnknownArgument, "Did you mean 'deadline'?"),
-        ("dynamodb://users?region=a&region=b", ConflictingArguments, "region is given twice"),
+        ("dynamodb://users?region=a&region=b", ConflictingArguments, "The option region is set twice"),
         ("dynamodb://users?endpoint=localhost:8000", InvalidValue, "endpoint is 'localhost:8000'"),
-        ("dynamodb://users?deadline=soon", InvalidValue, "deadline is 'soon': give a number"),
-        ("dynamodb://users?deadline=nan", InvalidValue, "deadline is 'nan': give a number"),
-        ("dynamodb://users?attempts=2.5", InvalidValue, "attempts is '2.5': give a whole number"),
+        ("dynamodb://users?deadline=soon", InvalidValue, "deadline is 'soon'. Use a number"),
+        ("dynamodb://users?deadline=nan", InvalidValue, "deadline is 'nan'. Use a number"),
+        ("dynamodb://users?attempts=2.5", InvalidValue, "attempts is '2.5'. Use a whole number"),
         ("dynamodb://users?region=eu-west-1&attempts=0", StoreRefused, "attempts is 0"),
     ],
 )
@@ -425,7 +428,7 @@ async def test_settings_in_a_url() -> None:
     store = await open_store("dynamodb://users?region=eu-west-1&endpoint=http%3A//127.0.0.1:9&deadline=0.25&attempts=2")
     try:
         assert isinstance(store, DynamoStore)
-        settings, meta = store._calls.settings, store._calls._client.meta
+        settings, meta = store._api.settings, store._api._client.meta
         assert (settings.deadline, settings.attempts) == (0.25, 2)
         assert (type(settings.deadline), type(settings.attempts)) == (float, int)
         assert (meta.region_name, meta.endpoint_url) == ("eu-west-1", "http://127.0.0.1:9")
@@ -449,5 +452,5 @@ def test_settings_are_documented() -> None:
 
 def test_who_makes_tables() -> None:
     """SQLite makes tables by itself, DynamoDB does not."""
-    assert makes_tables("sqlite:///users.db")
-    assert not makes_tables("dynamodb://users?region=eu-west-1")
+    assert creates_tables("sqlite:///users.db")
+    assert not creates_tables("dynamodb://users?region=eu-west-1")

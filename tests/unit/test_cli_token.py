@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from graphql_api.server.auth.auth_configuration import identify_of
+from graphql_api.server.auth.auth_configuration import build_authenticator
 from graphql_api.server.auth.identity import Identity
-from graphql_api.server.development_keys import token_secrets
+from graphql_api.server.development_keys import resolve_secrets
 from graphql_api.server.settings import read_settings
 from tests.unit.shell import USERS, run
 
@@ -30,8 +30,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def who(token: str, **settings: Any) -> Identity:
     """For whom a server with these settings takes a token."""
     chosen = read_settings(**settings)
-    identify = identify_of(chosen, token_secrets(chosen)[0])
-    return asyncio.run(identify(Headers({"authorization": f"Bearer {token}"})))
+    authenticator = build_authenticator(chosen, resolve_secrets(chosen)[0])
+    return asyncio.run(authenticator.authenticate(Headers({"authorization": f"Bearer {token}"})))
 
 
 def test_a_token_for_somebody() -> None:
@@ -62,7 +62,7 @@ def test_a_token_of_a_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
     assert who(run("token", USERS, "--subject", "alice", "--tenant", "acme").stdout.strip()).tenant == "acme"
     lacking = run("token", USERS, "--subject", "alice")
     assert (lacking.exit_code, lacking.stdout) == (2, "")
-    assert "Give --tenant: SHARDQL_TENANT_CLAIM is set." in lacking.stderr
+    assert "Add --tenant: SHARDQL_TENANT_CLAIM is set." in lacking.stderr
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_times_that_are_none(text: str) -> None:
     """What is no time, or too long a one, is told with what it may be."""
     result = run("token", USERS, "--subject", "alice", "--expires", text)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "give a time such as 90s, 15m, 1h or 7d, at most 30d" in result.stderr
+    assert "use a duration such as 90s, 15m, 1h or 7d, at most 30d" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_names_that_are_none(words: tuple[str, ...]) -> None:
     """Subject, groups and tenant are texts that can be printed."""
     result = run("token", USERS, *words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is no text of 1 to 255 printable characters" in result.stderr
+    assert "is not a text of 1 to 255 printable characters" in result.stderr
 
 
 def test_no_tokens_for_production(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_no_tokens_for_production(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDQL_PRODUCTION", "1")
     result = run("token", USERS, "--subject", "alice")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "Production takes tokens of its issuer alone" in result.stderr
+    assert "Servers in production accept only tokens of their issuer" in result.stderr
     assert not [*Path().iterdir()]
 
 
@@ -107,7 +107,7 @@ def test_a_store_whose_servers_make_new_keys(monkeypatch: pytest.MonkeyPatch) ->
     """Over a store without a place for a key one must be set, for the server and for the command."""
     result = run("token", USERS, "--subject", "alice", "--store", "dynamodb://users")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "set SHARDQL_TOKEN_KEYS for it and here" in result.stderr
+    assert "set SHARDQL_TOKEN_KEYS for the server and here" in result.stderr
     monkeypatch.setenv("SHARDQL_TOKEN_KEYS", KEY)
     token = run("token", USERS, "--subject", "alice", "--store", "dynamodb://users").stdout.strip()
     assert who(token, store="dynamodb://users").subject == "alice"

@@ -34,7 +34,7 @@ from graphql_api import (
     signed_in,
 )
 from graphql_api.errors import InvalidCatalog, Violation
-from graphql_api.writes.record_builder import moment
+from graphql_api.writes.record_builder import current_time_value
 
 ONE: dict[str, Any] = {"thing_id": Id[str]}
 
@@ -118,7 +118,7 @@ def test_what_may_be_declared() -> None:
         assert [child.name for child in catalog.entity(parent).children] == ["thing"]
     assert [part.name for part in thing.counters] == ["num"]
     assert thing.properties["mail"].immutable
-    assert (thing.writers, thing.allow) == ((group("Editor"),), (anyone,))
+    assert (thing.write_rules, thing.allow) == ((group("Editor"),), (anyone,))
     assert thing.is_constrained
     assert not catalog.entity(Parent).is_constrained
 
@@ -126,8 +126,8 @@ def test_what_may_be_declared() -> None:
 @pytest.mark.parametrize(
     ("annotations", "attributes", "problem"),
     [
-        ({"tags": Unique[list[str]]}, {}, "tags: is unique by tags, which is no plain value."),
-        ({}, {"unique_x": UniqueTogether()}, "unique_x: is unique by nothing."),
+        ({"tags": Unique[list[str]]}, {}, "tags: is unique by tags, which is no scalar."),
+        ({}, {"unique_x": UniqueTogether()}, "unique_x: is unique by no property."),
         ({"a": str}, {"unique_x": UniqueTogether("a", "a")}, "unique_x: names a property twice."),
         (
             {"a": Unique[str], "b": Unique[str]},
@@ -137,66 +137,70 @@ def test_what_may_be_declared() -> None:
         (
             {"a": str},
             {"the_a": UniqueTogether("a"), "theA": UniqueTogether("a")},
-            "theA: is called 'theA' as another unique value is.",
+            "theA: has the name 'theA' of another unique constraint.",
         ),
-        ({"a": str}, {"ä": UniqueTogether("a")}, "ä: has a name that no record of it can have."),
-        ({"num": Updated[bool]}, {}, "num: is Updated and holds no moment."),
-        ({"at": Updated[int] | None}, {}, "at: is Updated, which every record has, and may be null."),
-        ({"at": Updated[Id[Timestamp]]}, {}, "at: is Updated, and part of the primary key, which never changes."),
-        ({"at": Updated[Created[Timestamp]]}, {}, "at: is Updated, and Created, which never changes."),
-        ({"at": Updated[Immutable[Timestamp]]}, {}, "at: is Updated, and Immutable."),
+        ({"a": str}, {"ä": UniqueTogether("a")}, "ä: has an invalid name."),
+        ({"num": Updated[bool]}, {}, "num: is Updated, and its type cannot hold a time."),
+        ({"at": Updated[int] | None}, {}, "at: is Updated and may be null."),
+        ({"at": Updated[Id[Timestamp]]}, {}, "at: is Updated and part of the primary key, which never changes."),
+        ({"at": Updated[Created[Timestamp]]}, {}, "at: is Updated and Created, which never changes."),
+        ({"at": Updated[Immutable[Timestamp]]}, {}, "at: is Updated and Immutable."),
         ({"at": Updated[Version[int]]}, {}, "at: is Version and Updated."),
         ({"at": Updated[int], "to": Updated[int]}, {}, "to: is a second Updated."),
-        ({"count": Version[str]}, {}, "count: is Version and counts nothing."),
+        ({"count": Version[str]}, {}, "count: is Version and no integer."),
         ({"count": Version[int], "more": Version[int]}, {}, "more: is a second Version."),
-        ({"count": Version[int]}, {"count": counter()}, "count: is Version, and a counter."),
-        ({"num": float}, {"num": counter()}, "num: is a counter and no whole number."),
+        ({"count": Version[int]}, {"count": counter()}, "count: is Version and a counter."),
+        ({"num": float}, {"num": counter()}, "num: is a counter and no integer."),
         ({"num": int | None}, {"num": counter()}, "num: is a counter and may be null."),
         (
             {"num": int, "tags": list[str]},
             {"num": counter("tags")},
-            "num: counts the records of one tags, which is no plain value.",
+            "num: counts records grouped by tags, which is no scalar.",
         ),
-        ({"num": int}, {"num": counter("num")}, "num: counts the records of one num, which is set later."),
+        ({"num": int}, {"num": counter("num")}, "num: counts records grouped by num, which the server sets."),
         (
             {"num": int, "at": Updated[int]},
             {"num": counter("at")},
-            "num: counts the records of one at, which is set later.",
+            "num: counts records grouped by at, which the server sets.",
         ),
         (
             {"name": str, "plain": Immutable[str]},
             {"plain": derived(canonical, "name")},
-            "plain: is derived, and changes with what it is derived from.",
+            "plain: is Immutable and derived, so it changes with its sources.",
         ),
         (
             {"p": str},
             {"of_p": ForeignKey("Parnt", by="p")},
-            "of_p: names a record of 'Parnt', which is no entity of this catalog.",
+            "of_p: references 'Parnt', which is no entity of this catalog.",
         ),
-        ({"p": str}, {"of_p": ForeignKey("Log", by="p")}, "of_p: names a record of Log, of which an id has several."),
+        (
+            {"p": str},
+            {"of_p": ForeignKey("Log", by="p")},
+            "of_p: references Log, which has several records for each id.",
+        ),
         (
             {"p": str},
             {"of_p": ForeignKey("Passing", by="p")},
-            "of_p: names a record of Passing, which expires by itself.",
+            "of_p: references Passing, whose records expire.",
         ),
-        ({"p": str}, {"of_p": ForeignKey("Only", by="p")}, "of_p: names a record of Only, of which there is only one."),
-        ({"p": str}, {"of_p": ForeignKey("Pair", by="p")}, "of_p: names a record of Pair by p."),
-        ({"p": str}, {"of_p": ForeignKey("Pair", by=())}, "of_p: names a record of Pair by nothing."),
+        ({"p": str}, {"of_p": ForeignKey("Only", by="p")}, "of_p: references Only, which has only one record."),
+        ({"p": str}, {"of_p": ForeignKey("Pair", by="p")}, "of_p: references Pair by p."),
+        ({"p": str}, {"of_p": ForeignKey("Pair", by=())}, "of_p: references Pair by no property."),
         (
             {"p": int},
             {"of_p": ForeignKey("Parent", by="p")},
-            "of_p: names Parent.parent_id, which is text, by p, which is int64.",
+            "of_p: references Parent.parent_id, which is text, by p, which is int64.",
         ),
         (
             {"p": list[str]},
             {"of_p": ForeignKey("Parent", by="p")},
-            "of_p: names a record by p, which is no plain value.",
+            "of_p: references a record by p, which is no scalar.",
         ),
-        ({"p": str}, {"ö": ForeignKey("Parent", by="p")}, "ö: has a name that no record of it can have."),
+        ({"p": str}, {"ö": ForeignKey("Parent", by="p")}, "ö: has an invalid name."),
         (
             {f"a{n}": Unique[int] for n in range(21)},
             {},
-            "None: has 21 unique values and foreign keys.",
+            "None: has 21 unique constraints and foreign keys.",
         ),
     ],
 )
@@ -216,8 +220,8 @@ def test_histories() -> None:
     """Beside current records there are neither versions nor counters, and without them an id is not unique."""
     entries = {"entry": SubId[str]}
     assert _problems({**entries, "num": int, "v": Version[int]}, head={"current": "~c"}, num=counter()) == [
-        "v: is Version, and the entries of the history have their sub ids.",
-        "num: is a counter, and entries are written by their sub ids.",
+        "v: is Version in a history with a current record.",
+        "num: is a counter in a history with a current record.",
     ]
     assert _problems({**entries, "num": int, "v": Version[int], "a": Unique[str]}, num=counter()) == []
     shared = "x: is unique by the id, which all entries of a history share."
@@ -230,8 +234,8 @@ def test_histories() -> None:
     ("attributes", "problem"),
     [
         ({"unique_x": UniqueTogether("nmae")}, "is unique by 'nmae', which is no property of Thing."),
-        ({"of_x": ForeignKey("Parent", by="nmae")}, "names another record by 'nmae', which is no property of Thing."),
-        ({"num": counter("nmae")}, "counts the records of one 'nmae', which is no property of Thing."),
+        ({"of_x": ForeignKey("Parent", by="nmae")}, "references a record by 'nmae', which is no property of Thing."),
+        ({"num": counter("nmae")}, "counts records grouped by 'nmae', which is no property of Thing."),
     ],
 )
 def test_mistyped_properties(attributes: dict[str, Any], problem: str) -> None:
@@ -253,14 +257,14 @@ def test_rules_of_writers() -> None:
     class Thing(Base, allow=anyone):
         """Inherits who writes it."""
 
-    assert Catalog(Thing).entity(Thing).writers == (signed_in, owner("name"))
+    assert Catalog(Thing).entity(Thing).write_rules == (signed_in, owner("name"))
     assert _problems({"name": str}, head={"write": owner("nmae")}) == [
-        "None: is for the owner that 'nmae' names, and Thing has no such property."
+        "None: names the owner property 'nmae', which Thing does not have."
     ]
     assert _problems({"name": str}, head={"write": allow(anyone)}) == [
-        "None: is for Allowed(rules=(Anyone(),)), which is no rule."
+        "None: has PropertyRules(rules=(Anyone(),)) instead of a rule."
     ]
-    assert _problems({"name": str}, head={"write": "nobody"}) == ["None: is for 'nobody', which is no rule."]
+    assert _problems({"name": str}, head={"write": "nobody"}) == ["None: has 'nobody' instead of a rule."]
 
 
 def test_inherited_constraints() -> None:
@@ -302,7 +306,7 @@ def test_moments_of_every_kind() -> None:
         small: Int32
 
     thing = Catalog(Thing).entity(Thing)
-    made = {name: moment(thing.properties[name], 1_800_000_000.25) for name in list(thing.properties)[1:]}
+    made = {name: current_time_value(thing.properties[name], 1_800_000_000.25) for name in list(thing.properties)[1:]}
     assert made == {
         "seconds": 1_800_000_000,
         "milliseconds": 1_800_000_000_250,

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl, Union, canonical, derived, stored
 from graphql_api.database import Database
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import RangeRead, ReadAnswer
+from graphql_api.storage.values import RangeRead, ReadResult
 from tests.stores import ReadByRead, Stingy, WrappedStore
 
 NOW = 1_000
@@ -61,7 +61,7 @@ class Noting(WrappedStore):
         super().__init__(inner)
         self.asked: dict[str | None, frozenset[str] | None] = {}
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         self.asked |= {read.index: read.attributes for read in reads}
         assert len({read.attributes for read in reads}) == 1
         return await super().read_ranges(reads, want)
@@ -97,7 +97,7 @@ async def test_only_what_tells_whether_a_record_counts_is_read(
     """Rows come with what the filter and the expiry need, and with the keys that they have in earlier indexes."""
     store = Noting(sqlite)
     catalog = PASSING if index.entity is Passing else LASTING
-    db = Database(catalog, store, Seal([b"s" * 32]), clock=lambda: NOW)
+    db = Database(catalog, store, TokenSeal([b"s" * 32]), clock=lambda: NOW)
     await db.count(index, **options)
     assert [*store.asked.values()] == [*map(frozenset, asked)]
 
@@ -105,7 +105,7 @@ async def test_only_what_tells_whether_a_record_counts_is_read(
 async def test_a_default_that_is_made_of_the_record_takes_all_of_it(sqlite: Store) -> None:
     """What is computed from properties that nobody can know beforehand needs all of them."""
     store = Noting(sqlite)
-    db = Database(LASTING, store, Seal([b"s" * 32]))
+    db = Database(LASTING, store, TokenSeal([b"s" * 32]))
     await db.count(Lasting.by_name, filter={"label": "a 1"})
     assert [*store.asked.values()] == [None]
 
@@ -113,7 +113,7 @@ async def test_a_default_that_is_made_of_the_record_takes_all_of_it(sqlite: Stor
 async def test_a_search_takes_all_that_its_index_carries(sqlite: Store) -> None:
     """A page shows whole records, and its reads name no attributes."""
     store = Noting(sqlite)
-    await Database(LASTING, store, Seal([b"s" * 32])).search(Lasting.by_name, select=[])
+    await Database(LASTING, store, TokenSeal([b"s" * 32])).search(Lasting.by_name, select=[])
     assert [*store.asked.values()] == [None]
 
 
@@ -134,7 +134,7 @@ async def test_every_count_is_that_of_the_records(passing: bool, sqlite: Store, 
     ]
     catalog = PASSING if passing else LASTING
     for store in (Stingy(sqlite), Stingy(ReadByRead(sqlite))):
-        db = Database(catalog, store, Seal([b"s" * 32]), clock=lambda: NOW)
+        db = Database(catalog, store, TokenSeal([b"s" * 32]), clock=lambda: NOW)
         await db.put_many(records)
         living = [one for one in records if not passing or one.until is None or one.until > NOW]
         for filter, holds in (

@@ -10,11 +10,11 @@ from graphql_api import Catalog, Entity, Id, Int32, counter, derived
 from graphql_api.codecs.hash_keys import parse_hash_key
 from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, Conflict, ImmutableChanged, InvalidValue, StoreError, StoreUnavailable
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.metered_store import MeteredStore
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Key, Put, TogetherWrite, Write
-from graphql_api.writes.constraints.counters import Counters, counter_key, counters_of, give_numbers
+from graphql_api.storage.values import Key, Put, TransactionWrite, Write
+from graphql_api.writes.constraints.counters import Counters, assign_numbers, counter_key, shared_counters
 from tests.stores import WrappedStore
 from tests.unit.conftest import Opened
 from tests.unit.engines import on_both_engines
@@ -46,19 +46,19 @@ class Watched(WrappedStore):
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.writes = 0
-        self.before: Callable[[Sequence[TogetherWrite]], Awaitable[None]] | None = None
+        self.before: Callable[[Sequence[TransactionWrite]], Awaitable[None]] | None = None
         self.after: Callable[[], None] | None = None
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
         async with self._watched(writes):
             return await super().write(writes)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         async with self._watched(writes):
             await super().write_together(writes, token)
 
     @asynccontextmanager
-    async def _watched(self, writes: Sequence[TogetherWrite]) -> AsyncIterator[None]:
+    async def _watched(self, writes: Sequence[TransactionWrite]) -> AsyncIterator[None]:
         self.writes += 1
         await asyncio.sleep(0)
         if self.before is not None:
@@ -81,16 +81,16 @@ def key_of(board: str, column: int | None, tenant: str | None = None) -> Key:
     return counter_key(TICKET, TICKET.properties["num"], Ticket(ticket_id="t", board=board, column=column), tenant)
 
 
-async def take(store: Store, key: Key = KEY) -> int:
+async def next_number(store: Store, key: Key = KEY) -> int:
     """The next number of a group."""
-    return await counters_of(store).take(store, key, "The counter")
+    return await shared_counters(store).next_number(store, key, "The counter")
 
 
 @on_both_engines
 async def test_each_group_counts_from_one(store: Watched) -> None:
     """A group's numbers begin with 1 and follow one another; other groups and other tenants have their own."""
     for key in (key_of("b", 1), key_of("b", 2), key_of("b", None), key_of("b", 1, "acme")):
-        assert [await take(store, key) for _ in range(3)] == [1, 2, 3]
+        assert [await next_number(store, key) for _ in range(3)] == [1, 2, 3]
 
 
 def test_no_two_groups_share_a_counter() -> None:
@@ -106,17 +106,17 @@ def test_no_two_groups_share_a_counter() -> None:
 
 async def test_takers_of_a_moment_share_a_write(store: Watched) -> None:
     """Fifty takers at once need two writes: one for the first of them, and one for all who came meanwhile."""
-    numbers = await asyncio.gather(*(take(store) for _ in range(50)))
+    numbers = await asyncio.gather(*(next_number(store) for _ in range(50)))
     assert numbers == [*range(1, 51)]
     assert store.writes == 2
-    assert await take(store) == 51
+    assert await next_number(store) == 51
 
 
 async def test_takers_through_meters(store: Watched) -> None:
     """Who takes through a store that is metered shares the write with the others all the same."""
     meters = [MeteredStore(MeteredStore(store, lambda _: None), lambda _: None) for _ in range(10)]
     ways: list[Store] = [store, *meters]
-    numbers = await asyncio.gather(*(take(one) for one in ways))
+    numbers = await asyncio.gather(*(next_number(one) for one in ways))
     assert sorted(numbers) == [*range(1, 12)]
     assert store.writes == 2
 
@@ -126,7 +126,7 @@ async def test_processes_that_take_at_once(store: Watched, opened: Opened) -> No
     """Several processes never take the same number, and none is left out while nothing fails."""
     ways: list[Store] = [store, *[await opened() for _ in range(3)]]
     counters = [(Counters(), one) for one in ways]
-    numbers = await asyncio.gather(*(mine.take(own, KEY, "The counter") for _ in range(25) for mine, own in counters))
+    numbers = await asyncio.gather(*(mine.next_number(own, KEY, "The counter") for _ in range(25) for mine, own in counters))
     assert sorted(numbers) == [*range(1, 101)]
 
 
@@ -134,9 +134,9 @@ async def test_processes_that_take_at_once(store: Watched, opened: Opened) -> No
 async def test_a_counter_that_another_process_has_raised(store: Watched) -> None:
     """What a process remembers of a counter is never believed: it goes on behind what stands there."""
     here, there = Counters(), Counters()
-    assert await here.take(store, KEY, "The counter") == 1
-    assert [await there.take(store, KEY, "The counter") for _ in range(3)] == [2, 3, 4]
-    assert await here.take(store, KEY, "The counter") == 5
+    assert await here.next_number(store, KEY, "The counter") == 1
+    assert [await there.next_number(store, KEY, "The counter") for _ in range(3)] == [2, 3, 4]
+    assert await here.next_number(store, KEY, "The counter") == 5
 
 
 @pytest.mark.parametrize("block", [1, 2])
@@ -144,7 +144,7 @@ async def test_the_one_who_takes_for_all_leaves(store: Watched, block: int) -> N
     """A taker who is cancelled while taking for others costs them nothing but time, and no number comes twice."""
     for steps in range(10):
         key, written = Key(f"{KEY.hash}{steps}", KEY.range), store.writes
-        takers = [asyncio.ensure_future(take(store, key)) for _ in range(5)]
+        takers = [asyncio.ensure_future(next_number(store, key)) for _ in range(5)]
         # The first one takes for itself, the second for all who wait by then.
         while store.writes < written + block:  # noqa: ASYNC110 - a few turns of the loop
             await asyncio.sleep(0)
@@ -155,12 +155,12 @@ async def test_the_one_who_takes_for_all_leaves(store: Watched, block: int) -> N
         assert isinstance(numbers.pop(block - 1), asyncio.CancelledError | int)
         assert len({*numbers}) == 4
         assert all(isinstance(number, int) for number in numbers)
-    assert not counters_of(store)._lines
+    assert not shared_counters(store)._queues
 
 
 async def test_one_who_waits_leaves(store: Watched) -> None:
     """A taker who is cancelled while another takes for all is forgotten, and the rest get their numbers."""
-    takers = [asyncio.ensure_future(take(store)) for _ in range(5)]
+    takers = [asyncio.ensure_future(next_number(store)) for _ in range(5)]
     await asyncio.sleep(0)
     takers[2].cancel()
     numbers = await asyncio.gather(*takers, return_exceptions=True)
@@ -178,8 +178,8 @@ async def test_answers_that_are_lost(store: Watched) -> None:
             raise StoreUnavailable("The answer is lost.")
 
     store.after = after
-    numbers = [await take(store) for _ in range(20)]
-    numbers += await asyncio.gather(*(take(store) for _ in range(20)))
+    numbers = [await next_number(store) for _ in range(20)]
+    numbers += await asyncio.gather(*(next_number(store) for _ in range(20)))
     assert numbers == [*range(1, 41)]
 
 
@@ -188,16 +188,16 @@ async def test_an_answer_that_is_lost_while_another_process_takes(store: Watched
     """A number that was taken without an answer is left out where somebody went on behind it, and nobody gets it."""
     theirs: list[int] = []
 
-    async def before(_: Sequence[TogetherWrite]) -> None:
+    async def before(_: Sequence[TransactionWrite]) -> None:
         if store.writes == 2:
-            theirs.append(await Counters().take(store.inner, KEY, "The counter"))
+            theirs.append(await Counters().next_number(store.inner, KEY, "The counter"))
 
     def after() -> None:
         if store.writes == 1:
             raise StoreUnavailable("The answer is lost.")
 
     store.before, store.after = before, after
-    assert await take(store) == 3
+    assert await next_number(store) == 3
     assert theirs == [2]
     assert store.writes == 3
 
@@ -208,60 +208,60 @@ async def test_a_store_that_does_not_answer(store: Watched) -> None:
     def refuse() -> None:
         raise StoreUnavailable("No answer.")
 
-    assert await take(store) == 1
+    assert await next_number(store) == 1
     store.after = refuse
-    results = await asyncio.gather(*(take(store) for _ in range(4)), return_exceptions=True)
+    results = await asyncio.gather(*(next_number(store) for _ in range(4)), return_exceptions=True)
     assert all(isinstance(result, StoreUnavailable) for result in results)
     assert len({*map(id, results)}) == 4
     store.after = None
-    assert await take(store) > 1
-    assert await take(store) > 2
+    assert await next_number(store) > 1
+    assert await next_number(store) > 2
 
 
 @on_both_engines
 async def test_raising_a_counter(store: Watched) -> None:
     """A counter is raised above a number that was given, never lowered, and writes nothing where it is high enough."""
-    mine = counters_of(store)
+    mine = shared_counters(store)
     await mine.raise_to(store, KEY, 41, "The counter")
-    assert await take(store) == 42
+    assert await next_number(store) == 42
     written = store.writes
     await mine.raise_to(store, KEY, 7, "The counter")
     await Counters().raise_to(store, KEY, 42, "The counter")
     assert store.writes == written
-    assert await take(store) == 43
+    assert await next_number(store) == 43
 
 
 @on_both_engines
 async def test_the_numbers_of_a_record(store: Watched) -> None:
     """A record gets the numbers that it lacks, with what is derived of them; those that it has are not handed out."""
     first, second, third = (Ticket(ticket_id=name) for name in "abc")
-    await give_numbers(store, TICKET, first, None)
+    await assign_numbers(store, TICKET, first, None)
     assert (first.num, first.serial, first.label) == (1, 1, "#1")
     second.num = 9
-    await give_numbers(store, TICKET, second, None)
+    await assign_numbers(store, TICKET, second, None)
     assert (second.num, second.serial, second.label) == (9, 2, "#9")
-    await give_numbers(store, TICKET, third, None)
+    await assign_numbers(store, TICKET, third, None)
     assert (third.num, third.serial) == (10, 3)
 
 
 @on_both_engines
 async def test_the_last_number_of_a_type(store: Watched) -> None:
     """Behind the greatest number that a property can hold there is none: an error that names the property."""
-    await counters_of(store).raise_to(store, key_of("b", None), 2**31 - 2, "The counter")
+    await shared_counters(store).raise_to(store, key_of("b", None), 2**31 - 2, "The counter")
     last = Ticket(ticket_id="a")
-    await give_numbers(store, TICKET, last, None)
+    await assign_numbers(store, TICKET, last, None)
     assert last.num == 2**31 - 1
-    with pytest.raises(InvalidValue, match=r"Ticket\.num: the numbers of this group have come to their end") as caught:
-        await give_numbers(store, TICKET, Ticket(ticket_id="b"), None)
+    with pytest.raises(InvalidValue, match=r"Ticket\.num: the counter of this group is at its maximum") as caught:
+        await assign_numbers(store, TICKET, Ticket(ticket_id="b"), None)
     assert caught.value.argument == "num"
 
 
 async def test_only_so_many_counters_are_remembered(store: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process remembers the counters that were used last, and takes from the others all the same."""
-    monkeypatch.setattr("graphql_api.writes.constraints.counters.MAX_KNOWN", 2)
+    monkeypatch.setattr("graphql_api.writes.constraints.counters.MAX_CACHED_COUNTERS", 2)
     keys = [key_of(board, None) for board in "abc"]
-    assert [await take(store, key) for key in keys * 2] == [1, 1, 1, 2, 2, 2]
-    assert len(counters_of(store)._known) == 2
+    assert [await next_number(store, key) for key in keys * 2] == [1, 1, 1, 2, 2, 2]
+    assert len(shared_counters(store)._cached_items) == 2
 
 
 # --- the numbers of records ------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ async def test_only_so_many_counters_are_remembered(store: Watched, monkeypatch:
 @pytest.fixture
 def db(store: Watched) -> Database:
     """Tickets on the store."""
-    return Database(CATALOG, store, Seal([b"a secret of thirty-two bytes only"]))
+    return Database(CATALOG, store, TokenSeal([b"a secret of thirty-two bytes only"]))
 
 
 async def stored(db: Database, ticket_id: str) -> Ticket:
@@ -292,7 +292,7 @@ async def test_many_creators(db: Database, store: Watched) -> None:
 
 async def test_a_number_is_not_given_but_taken(db: Database) -> None:
     """To create a record with a number of one's own is refused, and takes none."""
-    with pytest.raises(InvalidValue, match=r"Ticket\.num is counted by the server") as caught:
+    with pytest.raises(InvalidValue, match=r"Ticket\.num is assigned by a counter") as caught:
         await db.create(Ticket, ticket_id="a", num=7)
     assert caught.value.argument == "num"
     assert (await db.create(Ticket, ticket_id="a")).num == 1
@@ -371,7 +371,7 @@ async def test_a_number_is_taken_once_however_often_it_is_tried(db: Database, st
     assert await store.write([Put(item)]) == [None]
     left = {"new": 3, "old": 3, "put": 3}
 
-    async def before(writes: Sequence[TogetherWrite]) -> None:
+    async def before(writes: Sequence[TransactionWrite]) -> None:
         for ticket_id, times in left.items():
             if times and any(isinstance(one, Put) and one.item.get("ticketId") == ticket_id for one in writes):
                 left[ticket_id] -= 1
@@ -391,7 +391,7 @@ async def test_a_number_that_somebody_else_has_given(db: Database, store: Watche
     item = {"hashKey": "ticket!", "rangeKey": "ticketId#old", "ticketId": "old", "board": "b"}
     assert await store.write([Put(item)]) == [None]
 
-    async def before(writes: Sequence[TogetherWrite]) -> None:
+    async def before(writes: Sequence[TransactionWrite]) -> None:
         if any(isinstance(one, Put) and "ticketId" in one.item for one in writes):
             store.before = None
             await store.write([Put({**item, "num": 7, "serial": 8, "_w": "another"})])

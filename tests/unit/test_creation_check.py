@@ -6,11 +6,11 @@ from pathlib import Path
 from graphql_api import Catalog, Created, Entity, Id, Shards, SubId, Timestamp, Ttl
 from graphql_api.database import Database
 from graphql_api.errors import CreationChanged
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Key, Position, Put, RangeRead, ReadAnswer, RowPage
-from graphql_api.writes.item_keys import item_of
+from graphql_api.storage.values import Key, Position, Put, RangeRead, ReadResult, RowPage
+from graphql_api.writes.item_keys import to_item
 from tests.stores import WrappedStore
 
 
@@ -38,8 +38,8 @@ class EmptyFirst(WrappedStore):
         super().__init__(inner)
         self.started = set[str]()
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
-        answers: list[ReadAnswer] = []
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        answers: list[ReadResult] = []
         for read in reads:
             if read.hash_key in self.started:
                 answers += await self.inner.read_ranges([read], want)
@@ -55,8 +55,8 @@ async def test_an_empty_engine_page_hides_no_entry_from_the_creation_check(tmp_p
     inner = await open_sqlite(tmp_path / "x.db")
     catalog = Catalog(Log)
     await inner.ensure_table(catalog.table_definition())
-    await Database(catalog, inner, Seal([b"s" * 32])).put(Log(key="a", at=1, created=1))
-    db = Database(catalog, EmptyFirst(inner), Seal([b"s" * 32]))
+    await Database(catalog, inner, TokenSeal([b"s" * 32])).put(Log(key="a", at=1, created=1))
+    db = Database(catalog, EmptyFirst(inner), TokenSeal([b"s" * 32]))
     (problem,) = await db.put_many([Log(key="a", at=2, created=2_000)])
     assert isinstance(problem, CreationChanged)
     await inner.close()
@@ -67,9 +67,9 @@ async def test_a_stored_record_that_no_longer_fits_stops_no_write(tmp_path: Path
     store = await open_sqlite(tmp_path / "x.db")
     catalog = Catalog(Growing)
     await store.ensure_table(catalog.table_definition())
-    db = Database(catalog, store, Seal([b"s" * 32]))
+    db = Database(catalog, store, TokenSeal([b"s" * 32]))
     whole = Growing(key="a", created=1, note="n")
-    old = {name: value for name, value in item_of(catalog.entity(Growing), whole, None, "w").items() if name != "note"}
+    old = {name: value for name, value in to_item(catalog.entity(Growing), whole, None, "w").items() if name != "note"}
     assert await store.write([Put(old)]) == [None]
     assert await db.put_many([whole, Growing(key="b", created=2, note="m")]) == [None, None]
     assert await db.get(Growing, "a") == whole
@@ -81,7 +81,7 @@ async def test_an_expired_record_may_be_created_anew(tmp_path: Path) -> None:
     store = await open_sqlite(tmp_path / "x.db")
     catalog = Catalog(Growing)
     await store.ensure_table(catalog.table_definition())
-    db = Database(catalog, store, Seal([b"s" * 32]), clock=lambda: 500)
+    db = Database(catalog, store, TokenSeal([b"s" * 32]), clock=lambda: 500)
     await db.put(Growing(key="a", created=1, note="old", ends=400))
     new = Growing(key="a", created=2_000, note="new")
     await db.put(new)

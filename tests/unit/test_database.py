@@ -41,15 +41,15 @@ from graphql_api.model.markers import (
     stored,
 )
 from graphql_api.opening import Secrets, open_catalog
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.sharding.shard_space import blake2b_number
 from graphql_api.storage.engines import open_store
-from graphql_api.storage.engines.sqlite import Switches, open_sqlite
+from graphql_api.storage.engines.sqlite import EngineQuirks, open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, Put
 from tests.stores import CountingStore, Counts, WrappedStore
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 NEW_YEAR_2026 = 1_767_225_600
 
 
@@ -233,7 +233,7 @@ async def test_get_a_singleton(db: Database) -> None:
     [
         (Plain, "", {}, EmptyKey, "plain_id", "Plain.plain_id"),
         (Plain, 7, {}, InvalidValue, "id", "str"),
-        (Plain, None, {}, MissingArgument, "plain_id", "Plain is found by its plain_id"),
+        (Plain, None, {}, MissingArgument, "plain_id", "Plain is identified by its plain_id"),
         (Plain, "a", {"plain_id": "a"}, ConflictingArguments, "plain_id", "one of the two"),
         (Plain, None, {"plainid": "a"}, MissingArgument, "plain_id", "plain_id"),
         (Plain, "a", {"text": "t"}, UnknownArgument, "text", "not by 'text'"),
@@ -244,7 +244,7 @@ async def test_get_a_singleton(db: Database) -> None:
         (Component, None, {"environment": "prod"}, MissingArgument, "plugin", "plugin"),
         (Component, "/b", {}, EmptyKey, "id", "'/b' has an empty part"),
         (Component, None, {"environment": "", "plugin": "b"}, EmptyKey, "environment", "Component.environment"),
-        (Release, "prod:7", {"stage": Size.SMALL}, MissingArgument, "at", "Release is found by its at"),
+        (Release, "prod:7", {"stage": Size.SMALL}, MissingArgument, "at", "Release is identified by its at"),
         (Release, "prod:7", {"at": date(2026, 1, 1)}, MissingArgument, "stage", "stage"),
         (Release, "prod:x", {}, InvalidValue, "id", "int32"),
         (Release, "prod:7", {"stage": Size.SMALL, "at": "2026"}, InvalidValue, "at", "date"),
@@ -272,7 +272,7 @@ async def test_ids_that_name_nothing(
 async def test_deleting_needs_the_whole_key(db: Database) -> None:
     """Where an id has several entries, a deletion names one of them."""
     await db.put(Step(limit="x", prefix=1))
-    with pytest.raises(MissingArgument, match="several records an id: give prefix too") as problem:
+    with pytest.raises(MissingArgument, match="several records for each id: provide prefix too") as problem:
         await db.delete(Step, "x")
     assert problem.value.argument == "prefix"
     assert await db.get(Step, "x") is not None
@@ -306,7 +306,7 @@ async def test_reads_by_id_are_consistent_unless_asked_otherwise(tmp_path: Path)
 
 async def test_reads_by_id_see_a_write_at_once(tmp_path: Path) -> None:
     """While index entries lag behind, reads by id see every write, the creation check included."""
-    store = await open_sqlite(tmp_path / "table.db", switches=Switches(index_lag=100))
+    store = await open_sqlite(tmp_path / "table.db", quirks=EngineQuirks(index_lag=100))
     async with on(store) as db:
         await db.put(Plain(plain_id="a", text="old"))
         await db.put(Plain(plain_id="a", text="new"))
@@ -322,7 +322,7 @@ async def test_reads_by_id_see_a_write_at_once(tmp_path: Path) -> None:
             await db.put(Step(limit="x", prefix=2, created=200))
         await db.delete(Plain, "a")
         assert await db.get(Plain, "a") is None
-        await store.settle()
+        await store.catch_up_indexes()
         assert (await db.search(Plain.by_text)).items == []
 
 
@@ -535,7 +535,7 @@ async def test_records_are_there_after_opening_again(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("url", ["", "data.db", "sqlite://data.db", "sqlite:///", "mysql:///data.db", "sqlite:data.db"])
 async def test_addresses_of_no_store(url: str) -> None:
     """An address that names no store is refused, and the error shows how to write one."""
-    with pytest.raises(UnknownArgument, match="write sqlite:///relative") as problem:
+    with pytest.raises(UnknownArgument, match="Use sqlite:///relative") as problem:
         await open_store(url)
     assert problem.value.argument == "url"
 
@@ -585,7 +585,7 @@ async def test_putting_what_is_no_record_of_the_catalog(db: Database) -> None:
         await db.put(User.model_construct())
     found = await db.put_many([Plain(plain_id="a"), Numbered(number=1)])
     assert found[0] is None
-    assert str(found[1]) == "Plain was given a Numbered: pass an instance of Plain."
+    assert str(found[1]) == "A Numbered is no Plain: pass an instance of Plain."
     assert await db.get(Numbered, 1) is None
 
 

@@ -29,7 +29,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, **variables: str) -> tuple[int, li
 
 def test_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a setting everybody is let in as nobody, which is well."""
-    assert examined(monkeypatch) == (0, ["✓ Whom the server knows: anonymous; tokens of `shardql token`."])
+    assert examined(monkeypatch) == (0, ["✓ Accepted callers: anonymous; tokens of `shardql token`."])
 
 
 def test_an_issuer_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_an_issuer_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert issuer.asked == 1
     assert code == 0
     assert all(line.startswith("✓ ") for line in lines)
-    assert lines[-1].endswith("can be used: 1, for PS256, PS384, PS512, RS256, RS384, RS512.")
+    assert lines[-1].endswith(f"Usable keys of {issuer.address}: 1, for PS256, PS384, PS512, RS256, RS384, RS512.")
 
 
 def test_an_issuer_that_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,12 +48,15 @@ def test_an_issuer_that_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) ->
         code, lines = examined(monkeypatch, jwks=issuer.address)
     assert code == 1
     assert [line for line in lines if line.startswith("! ")] == [
-        "! Tokens of any issuer are taken whose key is in the set. Set SHARDQL_JWT_ISSUER.",
+        "! Tokens of any issuer are accepted if their key is in the key set. Set SHARDQL_JWT_ISSUER.",
         (
-            "! Tokens that the issuer made for any other service are taken here too. "
-            "Set SHARDQL_JWT_AUDIENCES to what its tokens for this service name."
+            "! Tokens that the issuer created for other services are accepted too. "
+            "Set SHARDQL_JWT_AUDIENCES to the audience of this service."
         ),
-        f"! {issuer.address} gives no keys: The answer has status 500. Until it does, no bearer token is accepted.",
+        (
+            f"! {issuer.address} is unavailable: The response has status 500. "
+            "Until it responds, no bearer token is accepted."
+        ),
     ]
 
 
@@ -65,9 +68,11 @@ def test_keys_of_other_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     named = {"jwks": "jwks.json", "jwt_issuer": "me", "jwt_audiences": "shop", "jwt_algorithms": "HS256,ES256"}
     code, lines = examined(monkeypatch, **named)
     assert code == 0
-    assert lines[1] == "✓ Keys of jwks.json that can be used: 1, for HS256. Of other kinds or too weak: 1."
-    assert lines[2] == "· No key serves ES256. Leave it out of SHARDQL_JWT_ALGORITHMS."
-    assert lines[3].startswith("· Whoever can check a token that is signed by a secret can make one. Keep the file")
+    assert lines[1] == "✓ Usable keys of jwks.json: 1, for HS256. Of other types or too weak: 1."
+    assert lines[2] == "· No key supports ES256. Remove it from SHARDQL_JWT_ALGORITHMS."
+    assert lines[3].startswith(
+        "· Anyone who can verify a token signed with a secret can also create one. Share the key file"
+    )
 
 
 def test_files_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +83,7 @@ def test_files_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [line for line in lines if line.startswith("✗ ")]
     assert wrong == [
         "✗ SHARDQL_JWKS names none.json: No such file or directory.",
-        "✗ SHARDQL_API_KEYS_FILE names keys.json: Entry 1 has no subject: give a text of printable characters.",
+        "✗ SHARDQL_API_KEYS_FILE names keys.json: Entry 1 has no subject: set a text of printable characters.",
     ]
 
 
@@ -88,12 +93,12 @@ def test_api_keys_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("keys.json").chmod(0o644)
     code, lines = examined(monkeypatch, api_keys_file="keys.json")
     assert code == 1
-    assert "! Every user of this machine may read keys.json. Run chmod 600 keys.json." in lines
+    assert "! Every user of this machine can read keys.json. Run chmod 600 keys.json." in lines
     Path("keys.json").chmod(0o600)
     code, lines = examined(monkeypatch, api_keys_file="keys.json")
     assert code == 0
     assert lines[1] == "✓ API keys in keys.json: 1."
-    assert lines[2].startswith("· API keys that can be read in the file: 1. Keep digests instead")
+    assert lines[2].startswith("· API keys stored in plain text: 1. Store digests instead")
     assert API_KEY not in "".join(lines)
 
 
@@ -103,8 +108,8 @@ def test_somebody_who_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch, production="1", token_keys=KEY, record_key=KEY, tenant_claim="org", explain_groups="Admin"
     )
     assert [line.split(",")[0] for line in lines] == [
-        "✓ Whom the server knows: nobody.",
-        "! SHARDQL_TENANT_CLAIM asks for a tenant",
+        "✓ Accepted callers: none.",
+        "! SHARDQL_TENANT_CLAIM requires a tenant",
         "! SHARDQL_EXPLAIN_GROUPS names groups",
     ]
 

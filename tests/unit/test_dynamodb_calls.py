@@ -113,7 +113,7 @@ async def test_deadline(script: Script) -> None:
     """A silent server costs a caller its deadline, not the half a minute after which it would answer."""
     script.tell("Query", SILENT)
     store = await script.open(deadline=0.3)
-    await store._table.standing(store._calls.deadline() + 5)
+    await store._table.description(store._api.new_deadline() + 5)
     began = time.monotonic()
     problem = await answer(store)
     assert isinstance(problem, StoreUnavailable)
@@ -135,7 +135,7 @@ async def test_waiting_counts(script: Script) -> None:
     answers = await asyncio.gather(*(store.read_ranges([READ], 10) for _ in range(4)))
     await store.close()
     problems = [found for (found,) in answers if isinstance(found, StoreUnavailable)]
-    assert any("no place" in problem.message for problem in problems)
+    assert any("no free slot" in problem.message for problem in problems)
     assert any(isinstance(found, RowPage) for (found,) in answers)
     assert script.most_in_flight == 1
 
@@ -220,7 +220,7 @@ async def test_wrong_openings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    with pytest.raises(StoreRefused, match="name of a table"):
+    with pytest.raises(StoreRefused, match="valid table name"):
         await open_dynamodb("no table", region="us-east-1")
     with pytest.raises(StoreRefused, match="endpoint"):
         await open_dynamodb("script", region="us-east-1", endpoint="no endpoint")

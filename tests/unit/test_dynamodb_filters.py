@@ -10,15 +10,15 @@ import pytest
 
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreError
-from graphql_api.runtime.capacity_meter import billed
+from graphql_api.runtime.capacity_meter import meter_capacity
 from graphql_api.storage.engines.dynamodb.filter_expressions import (
     MAX_CHARACTERS,
     MAX_IN,
     MAX_OPERATORS,
     MAX_VALUE_BYTES,
-    Extras,
-    extras_of,
-    extras_of_reads,
+    QueryExpressions,
+    build_expressions,
+    build_expressions_of_reads,
 )
 from graphql_api.storage.values import (
     AllOf,
@@ -45,9 +45,9 @@ def asks(attribute: str, operation: str = "eq", *values: Any, or_missing: bool =
     return AttributeTest(attribute, operation, values or ("v",), or_missing)
 
 
-def filtered(filter: StoreFilter, index: IndexDefinition = ALL) -> Extras:
+def filtered(filter: StoreFilter, index: IndexDefinition = ALL) -> QueryExpressions:
     """The expressions of a filter."""
-    return extras_of(TABLE, index, filter, None)
+    return build_expressions(TABLE, index, filter, None)
 
 
 A, B, C = asks("a"), asks("b"), asks("c")
@@ -130,7 +130,7 @@ LEFT_OUT: dict[str, StoreFilter] = {
 def test_what_cannot_be_asked_is_left_out(wrong: StoreFilter) -> None:
     """What the protocol would refuse is not asked: the rest is, and no alternative to it stands alone."""
     right = asks("size")
-    assert filtered(wrong, SOME) == Extras()
+    assert filtered(wrong, SOME) == QueryExpressions()
     whole = filtered(AllOf((wrong, right, AnyOf((right, wrong)))), SOME)
     assert (whole.filter, whole.names, whole.values) == ("#a2 = :a0", {"#a2": "size"}, {":a0": {"S": "v"}})
 
@@ -164,7 +164,7 @@ def test_reads_of_one_search_share_their_expressions() -> None:
     filter = AllOf((A, B))
     reads = [RangeRead("all", f"t!{shard}", shard, KeyRange(), 5, filter=filter) for shard in range(3)]
     reads += [replace(reads[0], filter=A), replace(reads[0], filter=None), replace(reads[0], attributes=frozenset("x"))]
-    extras = extras_of_reads(TABLE, ALL, reads)
+    extras = build_expressions_of_reads(TABLE, ALL, reads)
     assert extras[0] is extras[1] is extras[2]
     assert [each.filter for each in extras[3:]] == ["#a2 = :a0", None, extras[0].filter]
     assert [each.projection is None for each in extras] == [True] * 5 + [False]
@@ -183,7 +183,7 @@ PROJECTIONS: dict[str, tuple[IndexDefinition, frozenset[str], set[str] | None]] 
 @pytest.mark.parametrize(("index", "attributes", "answered"), PROJECTIONS.values(), ids=PROJECTIONS.keys())
 def test_projections(index: IndexDefinition, attributes: frozenset[str], answered: set[str] | None) -> None:
     """The keys always come back, each under one name, and of what is asked for that which the index carries."""
-    extras = extras_of(TABLE, index, asks("size", or_missing=True), attributes)
+    extras = build_expressions(TABLE, index, asks("size", or_missing=True), attributes)
     if answered is None:
         assert extras.projection is None
         return
@@ -277,10 +277,10 @@ async def test_the_price_is_asked_for_on_demand(script: Script) -> None:
     read = replace(NUMBER, filter=None)
     store = await script.open()
     await store.read_ranges([read], 5)
-    with billed() as bill:
+    with meter_capacity() as meter:
         await store.read_ranges([read, replace(read, hash_key="n!02", ordinal=8)], 5)
     await store.close()
-    assert (bill.units, bill.estimated) == (3.0, False)
+    assert (meter.units, meter.estimated) == (3.0, False)
     told = [request.get("ReturnConsumedCapacity") for request in script.requests("Query")]
     assert told == [None, "TOTAL", "TOTAL"]
 
@@ -295,10 +295,10 @@ async def test_every_answer_has_its_price(script: Script) -> None:
         Reply({"Responses": {"script": [KEY]}, "UnprocessedKeys": {}, "ConsumedCapacity": [{"CapacityUnits": 2.0}]}),
     )
     store = await script.open(attempts=3)
-    with billed() as bill:
+    with meter_capacity() as meter:
         await store.get_many([Key("h!", "r")], consistent=False)
     await store.close()
-    assert bill.units == 2.5
+    assert meter.units == 2.5
 
 
 @pytest.mark.parametrize("told", [{}, {"ConsumedCapacity": {}}])
@@ -306,8 +306,8 @@ async def test_an_engine_without_prices(script: Script, told: Mapping[str, Any])
     """Where the engine does not say what a read costs, the bill says that nobody knows; the read is none the worse."""
     script.tell("Query", Reply({"Items": [], "Count": 0, "ScannedCount": 0, **told}))
     store = await script.open()
-    with billed() as bill:
+    with meter_capacity() as meter:
         (answer,) = await store.read_ranges([NUMBER], 5)
     await store.close()
     assert not isinstance(answer, StoreError)
-    assert bill.units is None
+    assert meter.units is None

@@ -103,7 +103,7 @@ async def test_a_limit_that_stays(script: Script) -> None:
 async def test_patience(script: Script) -> None:
     """A table that does not get ready is an error in the end, and may be asked for again."""
     script.tell("DescribeTable", table(TableStatus="CREATING"))
-    with pytest.raises(StoreUnavailable, match="still being made"):
+    with pytest.raises(StoreUnavailable, match="still being created"):
         await ensured(script, table_seconds=0.2)
 
 

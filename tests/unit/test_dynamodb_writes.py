@@ -271,7 +271,7 @@ async def test_conflicts_have_a_patience_of_their_own(script: Script) -> None:
 @pytest.mark.parametrize("earlier", [DROPPED, Reply({}), error("TransactionInProgressException")])
 @pytest.mark.parametrize(
     ("reason", "kind", "words"),
-    [("TransactionConflict", Conflict, "met other writes"), ("ThrottlingError", Throttled, "were throttled")],
+    [("TransactionConflict", Conflict, "conflicted with other writes"), ("ThrottlingError", Throttled, "were throttled")],
 )
 async def test_an_attempt_without_an_answer(
     script: Script, earlier: Reply, reason: str, kind: type[StoreError], words: str
@@ -287,7 +287,7 @@ async def test_an_attempt_without_an_answer(
 async def test_an_attempt_without_an_answer_before_a_denial(script: Script) -> None:
     """That credentials have run out meanwhile says nothing of a write that may have been carried out before."""
     script.tell("TransactWriteItems", DROPPED, error("ExpiredTokenException"))
-    with pytest.raises(StoreUnavailable, match="were not allowed") as caught:
+    with pytest.raises(StoreUnavailable, match="were denied") as caught:
         await together(script)
     assert isinstance(caught.value.__cause__, StoreDenied)
     assert not caught.value.certain

@@ -16,17 +16,17 @@ from graphql_api.examples.issue_samples import (
     ACME,
     BRIDGE,
     DAILY_NEWS,
-    FIRST_ISSUES,
+    FIXED_ISSUES,
+    FIXED_RECORDS,
     GRID_VIEW,
-    WRITTEN_OUT,
-    backlog,
-    issue,
-    projects,
+    generate_issue,
+    generate_issues,
+    generate_projects,
 )
 from graphql_api.examples.issues import Issue, IssueState, Project, Tenant, catalog, sample
-from graphql_api.ops.design_advice import advice
+from graphql_api.ops.design_advice import find_advice
 from graphql_api.storage.values import AttributeValue
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.item_keys import to_item
 from tests.depth import depth
 from tests.unit.pinned import digest_of
 
@@ -42,7 +42,7 @@ def all_of(kind: type[E]) -> list[E]:
 
 def stored(record: Entity) -> Mapping[str, AttributeValue]:
     """A record as the table would hold it."""
-    return item_of(catalog.entity(type(record)), record, None, "a write")
+    return to_item(catalog.entity(type(record)), record, None, "a write")
 
 
 # --- the catalog -----------------------------------------------------------------------------------------------
@@ -91,13 +91,13 @@ def test_issues_sort_as_their_values() -> None:
 async def test_what_must_hold_of_issues(tmp_path: Path) -> None:
     """Numbers go on in their project, which exists as long as its issues; an issue keeps its project and its number."""
     async with open_catalog(catalog, f"sqlite:///{tmp_path}/issues.db") as db:
-        for record in WRITTEN_OUT:
+        for record in FIXED_RECORDS:
             await db.put(record)
         made = await db.create(Issue, name="Rivets are loose", project_id=BRIDGE.project_id)
         other = await db.create(Issue, name="Print the first page", project_id=DAILY_NEWS.project_id)
         assert (made.num, other.num, made.state) == (4, 3, IssueState.open)
         assert made.issue_id.version == 4
-        with pytest.raises(InvalidValue, match="num is counted by the server"):
+        with pytest.raises(InvalidValue, match="num is assigned by a counter"):
             await db.create(Issue, name="First", project_id=BRIDGE.project_id, num=1)
         with pytest.raises(NotUnique):
             await db.put(made.model_copy(update={"issue_id": uuid4()}))
@@ -110,7 +110,7 @@ async def test_what_must_hold_of_issues(tmp_path: Path) -> None:
             await db.delete(Project, BRIDGE.project_id)
         with pytest.raises(ForeignKeyBroken):
             await db.delete(Tenant, ACME.tenant_id)
-        for issue_id in [made.issue_id, *(one.issue_id for one in FIRST_ISSUES)]:
+        for issue_id in [made.issue_id, *(one.issue_id for one in FIXED_ISSUES)]:
             await db.delete(Issue, issue_id)
         await db.delete(Project, BRIDGE.project_id)
         await db.delete(Tenant, ACME.tenant_id)
@@ -122,7 +122,7 @@ def test_nothing_stands_out() -> None:
     records: dict[str, list[Entity]] = defaultdict(list)
     for record in RECORDS:
         records[catalog.entity(type(record)).name].append(record)
-    assert [str(one) for one in advice(catalog, records)] == []
+    assert [str(one) for one in find_advice(catalog, records)] == []
 
 
 # --- the sample ------------------------------------------------------------------------------------------------
@@ -138,14 +138,16 @@ def test_longer_sample_begins_with_the_shorter() -> None:
     shorter = [*sample(40)]
     assert RECORDS[: len(shorter)] == shorter
     assert len(RECORDS) == len(shorter) + 260
-    one, other = ({repr(record) for record in projects(40, seed) if isinstance(record, Issue)} for seed in (1, 2))
-    assert one & other == {repr(record) for record in WRITTEN_OUT if isinstance(record, Issue)}
+    one, other = (
+        {repr(record) for record in generate_projects(40, seed) if isinstance(record, Issue)} for seed in (1, 2)
+    )
+    assert one & other == {repr(record) for record in FIXED_RECORDS if isinstance(record, Issue)}
 
 
 def test_sample_begins_with_the_rows_of_the_document() -> None:
     """The document's rows stand first; nothing behind them belongs to their tenants and projects."""
-    assert RECORDS[: len(WRITTEN_OUT)] == [*WRITTEN_OUT]
-    written = [record for record in WRITTEN_OUT if isinstance(record, Issue)]
+    assert RECORDS[: len(FIXED_RECORDS)] == [*FIXED_RECORDS]
+    written = [record for record in FIXED_RECORDS if isinstance(record, Issue)]
     assert [
         (str(one.issue_id)[:4], one.name, str(one.project_id)[:4], one.num, one.state.value) for one in written
     ] == [
@@ -155,8 +157,8 @@ def test_sample_begins_with_the_rows_of_the_document() -> None:
         ("83a4", "Hire reporter for showbiz desk", "7b7e", 2, "open"),
         ("af34", "Girder needs replacing", "35e9", 3, "open"),
     ]
-    later = RECORDS[len(WRITTEN_OUT) :]
-    theirs = {record.tenant_id for record in WRITTEN_OUT if isinstance(record, Tenant)}
+    later = RECORDS[len(FIXED_RECORDS) :]
+    theirs = {record.tenant_id for record in FIXED_RECORDS if isinstance(record, Tenant)}
     assert not theirs & {record.tenant_id for record in later if isinstance(record, Project)}
     assert not {one.project_id for one in written} & {one.project_id for one in later if isinstance(one, Issue)}
 
@@ -192,7 +194,7 @@ def test_numbers_count_from_one() -> None:
 def test_a_hundred_thousand_issues() -> None:
     """A project can have a hundred thousand issues, whose ids sort as their numbers, and many of which tie by name."""
     count = depth(quick=5_000, deep=100_000)
-    issues = [*backlog(count)]
+    issues = [*generate_issues(count)]
     assert [one.num for one in issues] == [*range(1, count + 1)]
     assert all(str(one.issue_id) < str(other.issue_id) for one, other in pairwise(issues))
     assert {one.issue_id.version for one in issues} == {7}
@@ -205,10 +207,10 @@ def test_a_hundred_thousand_issues() -> None:
 
 def test_an_issue_is_drawn_by_itself() -> None:
     """The last of a hundred thousand issues is made without the others."""
-    last = issue(100_000)
+    last = generate_issue(100_000)
     assert (last.num, last.project_id) == (100_000, GRID_VIEW.project_id)
-    assert str(last.issue_id) > str(issue(99_999).issue_id)
-    assert issue(7) == [*backlog(7)][-1]
+    assert str(last.issue_id) > str(generate_issue(99_999).issue_id)
+    assert generate_issue(7) == [*generate_issues(7)][-1]
 
 
 PINNED_SAMPLE = "8e0518dc66892ddc"

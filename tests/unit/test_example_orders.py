@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from graphql_api import Entity
-from graphql_api.examples.order_samples import purchases
+from graphql_api.examples.order_samples import generate_orders
 from graphql_api.examples.orders import (
     Customer,
     Order,
@@ -22,7 +22,7 @@ from graphql_api.examples.orders import (
     catalog,
     sample,
 )
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.item_keys import to_item
 from tests.unit.pinned import digest_of
 
 E = TypeVar("E", bound=Entity)
@@ -84,7 +84,7 @@ def test_orders_lie_in_three_generations() -> None:
     spec = catalog.entity(Order)
     keys = defaultdict(set)
     for order in all_of(Order):
-        keys[order.order_id].add(item_of(spec, order, None, "a write")["hashKey"])
+        keys[order.order_id].add(to_item(spec, order, None, "a write")["hashKey"])
     assert {len(found) for found in keys.values()} == {1}
     by_month: dict[int, set[object]] = defaultdict(set)
     for order in all_of(Order):
@@ -109,7 +109,7 @@ def test_longer_sample_begins_with_the_shorter() -> None:
     assert RECORDS[: len(shorter)] == shorter
     assert RECORDS[-1] == OrderCount(orders=300)
     lives = [
-        [(order.order_id, order.placed_at) for order in purchases(40, seed) if isinstance(order, Order)]
+        [(order.order_id, order.placed_at) for order in generate_orders(40, seed) if isinstance(order, Order)]
         for seed in (1, 2)
     ]
     assert set(lives[0]) & set(lives[1]) == {("order-123", datetime(2024, 1, 15, 10, 30, tzinfo=UTC))}

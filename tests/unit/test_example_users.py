@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from graphql_api.codecs.key_ranges import decode_tuple
-from graphql_api.examples.seeded_random import Draw
-from graphql_api.examples.user_samples import emails_of, people
+from graphql_api.examples.seeded_random import SeededRandom
+from graphql_api.examples.user_samples import generate_emails, generate_users
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.model.entity import Entity
 from graphql_api.opening import open_catalog
 from graphql_api.storage.values import AttributeValue
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.item_keys import to_item
 from tests.unit.pinned import digest_of
 
 JASON = User(
@@ -32,7 +32,7 @@ NEW_YEAR_2026 = 1767225600
 
 def stored(record: Entity) -> Mapping[str, AttributeValue]:
     """A record as the table would hold it."""
-    return item_of(catalog.entity(type(record)), record, None, "a write")
+    return to_item(catalog.entity(type(record)), record, None, "a write")
 
 
 def test_eleven_indexes() -> None:
@@ -122,9 +122,9 @@ def test_an_address_has_the_keys_of_the_document() -> None:
 
 def test_growth_gives_shards() -> None:
     """Users who signed up since 2026 lie in one of sixteen shards, all others in the one without a name."""
-    hash_keys = {stored(user)["hashKey"] for user in people(400) if user.created >= NEW_YEAR_2026}
+    hash_keys = {stored(user)["hashKey"] for user in generate_users(400) if user.created >= NEW_YEAR_2026}
     assert hash_keys == {f"user!0{digit}" for digit in "0123456789abcdef"}
-    assert {stored(user)["hashKey"] for user in people(400) if user.created < NEW_YEAR_2026} == {"user!"}
+    assert {stored(user)["hashKey"] for user in generate_users(400) if user.created < NEW_YEAR_2026} == {"user!"}
 
 
 async def test_addresses_of_both_generations_are_found(tmp_path: Path) -> None:
@@ -150,8 +150,14 @@ def test_everything_is_described(name: str) -> None:
 
 def test_draw_is_pinned() -> None:
     """A seed draws the same choices on every platform and in every Python."""
-    draw = Draw("pinned")
-    drawn = [draw.below(1000), draw.small(1000), draw.late(0, 1000), draw.one_of("abc"), draw.text("01", 12)]
+    draw = SeededRandom("pinned")
+    drawn = [
+        draw.integer_below(1000),
+        draw.small_integer_below(1000),
+        draw.large_integer(0, 1000),
+        draw.choose("abc"),
+        draw.text("01", 12),
+    ]
     assert drawn == PINNED_DRAWS
 
 
@@ -162,13 +168,13 @@ def test_sample_is_pinned() -> None:
 
 def test_longer_sample_begins_with_the_shorter() -> None:
     """A longer sample has the people of the shorter one first, and another seed has other people."""
-    assert [*people(10)] == [*islice(people(500), 10)]
-    assert {user.user_id for user in people(50)}.isdisjoint(user.user_id for user in people(50, seed=2))
+    assert [*generate_users(10)] == [*islice(generate_users(500), 10)]
+    assert {user.user_id for user in generate_users(50)}.isdisjoint(user.user_id for user in generate_users(50, seed=2))
 
 
 def test_sample_has_what_searches_find_difficult() -> None:
     """Names repeat, carry accents and come in many scripts; phones share prefixes or are missing; years differ."""
-    users = [*people(2000)]
+    users = [*generate_users(2000)]
     names = Counter((user.first_name_canonical, user.last_name_canonical) for user in users)
     assert names.most_common(1)[0][1] > 10
     assert all(first and last for first, last in names)
@@ -188,15 +194,15 @@ def test_sample_has_what_searches_find_difficult() -> None:
 
 def test_few_beneficiaries_have_many_users() -> None:
     """All users support one of twelve beneficiaries, and one of them a quarter of all users."""
-    supported = Counter(user.beneficiary_id for user in people(2000))
+    supported = Counter(user.beneficiary_id for user in generate_users(2000))
     assert len(supported) == 12
     assert supported.most_common(1)[0][1] > 500
 
 
 def test_ids_are_unique() -> None:
     """Ids have the form of a nanoid, and neither they nor addresses occur twice."""
-    users = [*people(3000)]
-    addresses = [email.email for user in users for email in emails_of(user)]
+    users = [*generate_users(3000)]
+    addresses = [email.email for user in users for email in generate_emails(user)]
     assert len({user.user_id for user in users}) == len(users)
     assert len(set(addresses)) == len(addresses)
     assert all(len(user.user_id) == 21 and set(user.user_id) <= NANOID for user in users)
@@ -205,8 +211,8 @@ def test_ids_are_unique() -> None:
 def test_addresses_belong_to_their_user() -> None:
     """A user has one to three addresses, the first within a minute of signing up, each later than the one before."""
     counts = Counter[int]()
-    for user in people(500):
-        emails = [*emails_of(user)]
+    for user in generate_users(500):
+        emails = [*generate_emails(user)]
         counts[len(emails)] += 1
         moments = [email.created for email in emails]
         assert moments == sorted(set(moments))
@@ -217,7 +223,7 @@ def test_addresses_belong_to_their_user() -> None:
 
 def test_sample_goes_user_by_user() -> None:
     """The sample of the catalog gives each user followed by their addresses."""
-    expected = [record for user in people(20) for record in (user, *emails_of(user))]
+    expected = [record for user in generate_users(20) for record in (user, *generate_emails(user))]
     assert [*sample(20)] == expected
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from graphql_api import open_catalog
-from graphql_api.cli.sample_loading import fill_once, stored_samples
+from graphql_api.cli.sample_loading import stored_samples, write_samples_once
 from graphql_api.database import Database
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.model.entity import Entity
@@ -35,29 +35,29 @@ async def stand(db: Database, records: Iterator[Entity] | list[User | Email]) ->
 async def test_it_is_written_once(db: Database) -> None:
     """The first call writes everything, the second one nothing."""
     shown: list[int] = []
-    assert await fill_once(db, USERS, COUNT, shown.append) == len(RECORDS) == shown[-1]
-    assert await fill_once(db, USERS, COUNT, shown.append) == 0
+    assert await write_samples_once(db, USERS, COUNT, shown.append) == len(RECORDS) == shown[-1]
+    assert await write_samples_once(db, USERS, COUNT, shown.append) == 0
     assert all(await stand(db, RECORDS))
 
 
 async def test_a_larger_sample_is_completed(db: Database) -> None:
     """A larger sample adds what is missing: it begins with the smaller one."""
-    written = await fill_once(db, USERS, COUNT // 2, lambda _: None)
-    assert written + await fill_once(db, USERS, COUNT, lambda _: None) == len(RECORDS)
+    written = await write_samples_once(db, USERS, COUNT // 2, lambda _: None)
+    assert written + await write_samples_once(db, USERS, COUNT, lambda _: None) == len(RECORDS)
     assert all(await stand(db, RECORDS))
 
 
 async def test_what_was_changed_stays(db: Database) -> None:
     """Neither a later start nor the completion of a sample that was broken off undoes what somebody changed."""
-    await fill_once(db, USERS, COUNT, lambda _: None)
+    await write_samples_once(db, USERS, COUNT, lambda _: None)
     first, last = RECORDS[0], RECORDS[-1]
     assert isinstance(first, User)
     changed = first.model_copy(update={"phone": "123"})
     await db.put(changed)
-    assert await fill_once(db, USERS, COUNT, lambda _: None) == 0
+    assert await write_samples_once(db, USERS, COUNT, lambda _: None) == 0
     assert isinstance(last, Email)
     await db.delete(Email, last.email)
-    assert await fill_once(db, USERS, COUNT, lambda _: None) == 1
+    assert await write_samples_once(db, USERS, COUNT, lambda _: None) == 1
     assert await db.get(User, first.user_id) == changed
     assert await db.get(Email, last.email) == last
 

@@ -64,7 +64,7 @@ async def made(ask: Asked, kind: type[Entity], **values: Any) -> Any:
     spec = CATALOG.entity(kind)
     record = await ask.db.apply(Create(spec, values))
     assert record is not None
-    assert await ask.db.get(kind, **{part.name: getattr(record, part.name) for part in spec.primary}) == record
+    assert await ask.db.get(kind, **{part.name: getattr(record, part.name) for part in spec.primary_key}) == record
     return record
 
 
@@ -121,4 +121,4 @@ def test_what_cannot_be_generated(kind: Any) -> None:
     (violation,) = refused.value.violations
     assert (violation.entity, violation.property) == ("Thing", "code")
     assert violation.problem == "is generated, and is neither a str nor a UUID."
-    assert violation.remedy == "Make it one of these, or give a Field(default_factory=…) that makes its values."
+    assert violation.remedy == "Make it a str or UUID, or declare a Field(default_factory=…)."

@@ -65,7 +65,7 @@ async def test_ids_that_are_none(tmp_path: Path) -> None:
     """An id that lacks a part, has one too many or is empty is refused before anything is read."""
     async with opened(CATALOG, await open_sqlite(tmp_path / "x.db")) as db:
         ask = asking(db)
-        with pytest.raises(MissingArgument, match="several records an id: give number too"):
+        with pytest.raises(MissingArgument, match="several records for each id: provide number too"):
             await ask.db.get_many(Line, ["o/a%2Fb"])
         with pytest.raises(UnknownArgument, match="has a key of 1 parts, not of 2"):
             await ask.db.get_many(User, [("u1", "u2")])

@@ -1,4 +1,4 @@
-"""Tabs that write: what they create, change and remove is one record that was not there, whatever was declared."""
+"""Mutation tabs create, update and delete one new record, for any catalog."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -50,22 +50,22 @@ from graphql_api.examples.orders import catalog as orders
 from graphql_api.examples.orders import sample as sample_orders
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample as sample_users
-from graphql_api.playground.query_tabs import tabs_of
+from graphql_api.playground.query_tabs import sample_tabs
 from graphql_api.playground.tab_text import Tab
-from graphql_api.schema.execution.document_executor import Engine, Operation
+from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.request_context import Caller
 
 
 class Colour(Enum):
-    """Of a thing."""
+    """An enum property."""
 
     RED = "red"
     BLUE = "blue"
 
 
 class Place(BaseModel):
-    """Where something is."""
+    """A nested model."""
 
     street: str
     house_number: int
@@ -74,7 +74,7 @@ class Place(BaseModel):
 
 
 class Everything(Entity):
-    """Needs a value of every kind."""
+    """Has a required property of every type."""
 
     number: Id[int]
     code: Id[UUID4]
@@ -123,14 +123,14 @@ EVERYTHING = Everything(
 
 
 class Club(Entity):
-    """Of members."""
+    """The parent of members."""
 
     club_id: Id[UUID] = Field(default_factory=lambda: UUID(int=1))
     name: str
 
 
 class Member(Entity):
-    """Held by everything that can hold a record."""
+    """Has every kind of constraint and managed property."""
 
     member_id: Id[str] = generated()
     created: Created[Timestamp]
@@ -181,7 +181,7 @@ class State(Entity, current="~current"):
 
 
 class Particular(Entity):
-    """Takes ids of one form alone."""
+    """Its ids must match a pattern."""
 
     code: Id[Annotated[str, Field(pattern=r"^[a-z]*-?[A-Z]{2}[0-9]+$")]]
     size: Annotated[int, Field(ge=10)]
@@ -201,72 +201,72 @@ CASES: dict[str, Case] = {
 
 @pytest.fixture(params=[*CASES.values()], ids=[*CASES])
 def case(request: pytest.FixtureRequest) -> Case:
-    """A catalog, and records of it."""
-    found: Case = request.param
-    return found
+    """Return a catalog, and records of it."""
+    case: Case = request.param
+    return case
 
 
-def edits(catalog: Catalog | Graph, records: Sequence[Entity] = (), **how: Any) -> list[Tab]:
-    """The tabs that write."""
+def mutation_tabs(catalog: Catalog | Graph, records: Sequence[Entity] = (), **how: Any) -> list[Tab]:
+    """Return the mutation tabs."""
     graph = catalog if isinstance(catalog, Graph) else Graph(catalog)
-    return [tab for tab in tabs_of(graph, records, **how) if "\nmutation " in tab.query]
+    return [tab for tab in sample_tabs(graph, records, **how) if "\nmutation " in tab.query]
 
 
-def fields(catalog: Catalog, records: Sequence[Entity] = ()) -> list[str]:
-    """The mutations that they run."""
-    found = []
-    for tab in edits(catalog, records):
+def mutation_names(catalog: Catalog, records: Sequence[Entity] = ()) -> list[str]:
+    """Return the mutation fields of these tabs."""
+    names = []
+    for tab in mutation_tabs(catalog, records):
         (operation,) = parse(tab.query).definitions
         assert isinstance(operation, OperationDefinitionNode)
-        found += [field.name.value for field in operation.selection_set.selections if isinstance(field, FieldNode)]
-    return found
+        names += [field.name.value for field in operation.selection_set.selections if isinstance(field, FieldNode)]
+    return names
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A server without HTTP."""
+class InProcessServer:
+    """An executor and a database, without HTTP."""
 
-    engine: Engine
+    executor: DocumentExecutor
     database: Database
 
     async def run(self, query: str, caller: Caller | None = None) -> Any:
-        """The answer to an operation."""
-        return (await self.engine.run(Operation(query), self.database, caller or Caller("test"))).body
+        """Return the response to an operation."""
+        return (await self.executor.run(Operation(query), self.database, caller or Caller("test"))).body
 
     async def items(self) -> dict[Any, Any]:
-        """All that is stored, but for counters, which never go back."""
+        """Return all stored items except counters, which are never reset."""
         page = await self.database.store.scan(0, 1, None)
         assert page.after is None
-        kept = [item for item in page.items if not str(item["rangeKey"]).startswith("counter#")]
-        return {(item["hashKey"], item["rangeKey"]): item for item in kept}
+        items = [item for item in page.items if not str(item["rangeKey"]).startswith("counter#")]
+        return {(item["hashKey"], item["rangeKey"]): item for item in items}
 
 
 @asynccontextmanager
-async def site(catalog: Catalog, records: Sequence[Entity], folder: Path) -> AsyncIterator[Site]:
-    """A server that holds these records."""
+async def open_server(catalog: Catalog, records: Sequence[Entity], folder: Path) -> AsyncIterator[InProcessServer]:
+    """Open a database with these records."""
     async with open_catalog(catalog, f"sqlite:///{folder}/data.db") as database:
         for record in records:
             await database.put(record)
-        yield Site(Engine(Graph(catalog).schema, Limits()), database)
+        yield InProcessServer(DocumentExecutor(Graph(catalog).schema, Limits()), database)
 
 
-def code(body: Any) -> str:
-    """The code of the one error of an answer."""
+def error_code(body: Any) -> str:
+    """Return the code of the only error of a response."""
     (error,) = body["errors"]
     return str(error["extensions"]["code"])
 
 
-async def test_one_record_comes_changes_and_goes(case: Case, tmp_path: Path) -> None:
-    """Run as they are, the tabs write a record that was not there, change one thing of it, remove it, and no other."""
+async def test_tabs_create_update_and_delete_one_record(case: Case, tmp_path: Path) -> None:
+    """Run unchanged, the tabs create a new record, change one property, delete it, and touch no other record."""
     catalog, records = case
-    create, update, delete = edits(catalog, records)
-    async with site(catalog, records, tmp_path) as server:
+    create, update, delete = mutation_tabs(catalog, records)
+    async with open_server(catalog, records, tmp_path) as server:
         before = await server.items()
         made = await server.run(create.query)
         assert "errors" not in made, made
         held = await server.items()
         assert held.keys() > before.keys()
-        assert code(await server.run(create.query)) == "ALREADY_EXISTS"
+        assert error_code(await server.run(create.query)) == "ALREADY_EXISTS"
         assert await server.items() == held
         changed = await server.run(update.query)
         assert "errors" not in changed, changed
@@ -279,74 +279,74 @@ async def test_one_record_comes_changes_and_goes(case: Case, tmp_path: Path) -> 
         assert await server.items() == before
 
 
-async def test_out_of_turn_nothing_happens(case: Case, tmp_path: Path) -> None:
-    """Where nothing was created a change is refused, a removal finds nothing, and no record is touched."""
+async def test_update_and_delete_without_create_change_nothing(case: Case, tmp_path: Path) -> None:
+    """Without the created record, Update is an error, Delete has no effect, and no other record changes."""
     catalog, records = case
-    _, update, delete = edits(catalog, records)
-    async with site(catalog, records, tmp_path) as server:
+    _, update, delete = mutation_tabs(catalog, records)
+    async with open_server(catalog, records, tmp_path) as server:
         before = await server.items()
-        assert code(await server.run(update.query)) == "RECORD_NOT_FOUND"
+        assert error_code(await server.run(update.query)) == "RECORD_NOT_FOUND"
         (gone,) = (await server.run(delete.query))["data"].values()
         assert gone == {"deletedId": None}
         assert await server.items() == before
 
 
 @pytest.mark.parametrize("name", ["users", "orders", "issues", "everything", "history"])
-async def test_nothing_known(name: str, tmp_path: Path) -> None:
-    """With no record at hand values are made up by type, which the server takes."""
+async def test_tabs_without_stored_records(name: str, tmp_path: Path) -> None:
+    """Without stored records, values are generated by type, and the server accepts them."""
     catalog, _ = CASES[name]
-    async with site(catalog, [], tmp_path) as server:
-        for tab in edits(catalog):
+    async with open_server(catalog, [], tmp_path) as server:
+        for tab in mutation_tabs(catalog):
             body = await server.run(tab.query)
             assert "errors" not in body, (tab.query, body)
-            assert "Put a value" not in tab.query
+            assert "# Replace " not in tab.query
 
 
-async def test_created_record_is_found(tmp_path: Path) -> None:
-    """A created user stands in the search of the first tab, under the names that a known user has."""
+async def test_search_finds_the_created_record(tmp_path: Path) -> None:
+    """The search of the first tab finds the created user, under the names of a stored user."""
     records = [*sample_users(5)]
-    create, *_ = edits(users, records)
-    async with site(users, records, tmp_path) as server:
+    create, *_ = mutation_tabs(users, records)
+    async with open_server(users, records, tmp_path) as server:
         await server.run(create.query)
         found = (await server.run('{ userByFirstName(prefix: "Jason") { items { userId } } }'))["data"]
     assert {"userId": "example-user"} in found["userByFirstName"]["items"]
 
 
 def test_order() -> None:
-    """Tabs that write come last, in the order in which they are to be run."""
-    assert [tab.title for tab in tabs_of(Graph(users))][-3:] == ["Create", "Update", "Delete"]
-    assert fields(orders) == ["Plugin_createCustomer", "Plugin_updateCustomer", "Plugin_deleteCustomer"]
+    """Mutation tabs come last, in the order in which they are run."""
+    assert [tab.title for tab in sample_tabs(Graph(users))][-3:] == ["Create", "Update", "Delete"]
+    assert mutation_names(orders) == ["Plugin_createCustomer", "Plugin_updateCustomer", "Plugin_deleteCustomer"]
 
 
 def test_read_only() -> None:
-    """Where only reading is allowed there are the other tabs alone."""
+    """A read-only schema has only query tabs."""
     graph = Graph(users)
-    assert tabs_of(graph, read_only=True) == tabs_of(graph)[:-3]
+    assert sample_tabs(graph, read_only=True) == sample_tabs(graph)[:-3]
 
 
 class Vote(Entity, write=[]):
-    """Nobody writes it."""
+    """Not writable."""
 
     vote_id: Id[str]
     choice: str
 
 
 class Total(Entity):
-    """There is one, which is somebody's."""
+    """An entity with a single record."""
 
     count: int
 
 
 class Switch(Entity):
-    """Any of its ids may be in use."""
+    """Has so few ids that all may be taken."""
 
     colour: Id[Colour]
     words: str
 
 
-def test_what_is_left_alone() -> None:
-    """No tab writes what nobody may write, what there is one of, or what has so few ids that each may be somebody's."""
-    assert edits(Catalog(Vote, Total, Switch)) == []
+def test_entities_without_mutation_tabs() -> None:
+    """No tab writes an entity that is not writable, has a single record, or has so few ids that all may be taken."""
+    assert mutation_tabs(Catalog(Vote, Total, Switch)) == []
 
 
 class Paper(Entity, allow=group("Clerk")):
@@ -357,7 +357,7 @@ class Paper(Entity, allow=group("Clerk")):
 
 
 class Note(Entity, allow=owner("author")):
-    """For whoever wrote it."""
+    """Only for its author."""
 
     note_id: Id[str]
     author: str
@@ -365,31 +365,31 @@ class Note(Entity, allow=owner("author")):
 
 
 class Wish(Entity, allow=[], write=signed_in):
-    """Read by nobody."""
+    """Writable by authenticated callers, readable by no one."""
 
     wish_id: Id[str]
     text: str
 
 
 class Price(Entity):
-    """With something that only some may say."""
+    """Open to everyone, except for one required property."""
 
     price_id: Id[str]
     amount: Annotated[int, allow(signed_in)]
 
 
 class Open(Entity):
-    """For everybody."""
+    """Open to everyone."""
 
     open_id: Id[str]
     text: str
 
 
-def test_whom_they_are_for() -> None:
-    """What everybody may write comes before what only some may, wherever it is declared."""
-    assert fields(Catalog(Paper, Note, Price, Open)) == ["createOpen", "updateOpen", "deleteOpen"]
-    assert ["# Not for everybody: say" in tab.query for tab in edits(Catalog(Paper))] == [True, True, True]
-    assert ["# Not for everybody: say" in tab.query for tab in edits(Catalog(Price))] == [True, False]
+def test_open_entities_are_preferred() -> None:
+    """An entity that everyone may write is preferred, whatever the order of declaration."""
+    assert mutation_names(Catalog(Paper, Note, Price, Open)) == ["createOpen", "updateOpen", "deleteOpen"]
+    assert ["# Requires authorization: add" in tab.query for tab in mutation_tabs(Catalog(Paper))] == [True, True, True]
+    assert ["# Requires authorization: add" in tab.query for tab in mutation_tabs(Catalog(Price))] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -400,40 +400,40 @@ def test_whom_they_are_for() -> None:
         (Price, Caller("1", subject="eve")),
     ],
 )
-async def test_for_those_who_may(entity: type[Entity], caller: Caller, tmp_path: Path) -> None:
-    """Whoever may write runs them as they are, whether they may read or not; others are refused."""
+async def test_tabs_of_protected_entities(entity: type[Entity], caller: Caller, tmp_path: Path) -> None:
+    """Callers that may write run the tabs unchanged, even if they may not read. Others get FORBIDDEN."""
     catalog = Catalog(entity)
-    async with site(catalog, [], tmp_path) as server:
-        for tab in edits(catalog):
-            if "# Not for everybody" in tab.query:
-                assert code(await server.run(tab.query)) == "FORBIDDEN"
+    async with open_server(catalog, [], tmp_path) as server:
+        for tab in mutation_tabs(catalog):
+            if "# Requires authorization" in tab.query:
+                assert error_code(await server.run(tab.query)) == "FORBIDDEN"
             body = await server.run(tab.query, caller)
             assert "errors" not in body, (tab.query, body)
 
 
-def test_gaps() -> None:
-    """A comment names what only somebody else knows: whose record it is, and which record it belongs to."""
-    create, update, delete = edits(Catalog(Note))
-    assert "# Put a value that is in your data for author." in create.query
+def test_placeholders_are_named() -> None:
+    """A comment names properties with a placeholder: the owner, and the id of an unknown parent."""
+    create, update, delete = mutation_tabs(Catalog(Note))
+    assert "# Replace author with a value from your data." in create.query
     assert "text:" in update.query
     assert "author:" not in update.query
-    assert "Put a value" not in delete.query
+    assert "# Replace " not in delete.query
 
     class Child(Entity):
-        """Of a parent that is nowhere to be seen."""
+        """Its parent has no stored record."""
 
         child_id: Id[str]
         club_id: UUID
         of_club = ForeignKey("Club", by="club_id")
 
     closed = Catalog(type("Club", (Club,), {"__module__": __name__, "__doc__": "Of members."}, write=[]), Child)
-    create, *_ = edits(closed)
+    create, *_ = mutation_tabs(closed)
     assert "createChild(" in create.query
-    assert "# Put a value that is in your data for clubId." in create.query
+    assert "# Replace clubId with a value from your data." in create.query
 
 
 class Share(Entity, allow=[]):
-    """Who shares a folder."""
+    """The members of a folder."""
 
     folder_id: Id[str]
     holder: SubId[str]
@@ -442,8 +442,8 @@ class Share(Entity, allow=[]):
 SHARED = owner_through("Share", of="folder_id", owner="holder")
 
 
-def test_what_belongs_to_others() -> None:
-    """What decides who may write a record is for them to say, and stays; where it is the id, in each of the tabs."""
+def test_ownership_through_a_parent() -> None:
+    """The property that decides ownership is a placeholder. No tab changes it. If it is the id, all tabs name it."""
 
     class Sheet(Entity, allow=SHARED):
         sheet_id: Id[str]
@@ -455,25 +455,25 @@ def test_what_belongs_to_others() -> None:
         number: SubId[int]
         text: str = ""
 
-    create, update, delete = edits(Catalog(Share, Sheet))
-    assert "# Put a value that is in your data for folderId." in create.query
+    create, update, delete = mutation_tabs(Catalog(Share, Sheet))
+    assert "# Replace folderId with a value from your data." in create.query
     assert "text:" in update.query
-    assert not any("folderId:" in tab.query or "Put a value" in tab.query for tab in (update, delete))
-    create, update, delete = edits(Catalog(Share, Page))
-    assert "# Put a value that is in your data for folderId." in create.query
-    assert all("# Put a value that is in your data for id." in tab.query for tab in (update, delete))
-    assert fields(Catalog(Share, Page, Wish)) == ["createWish", "updateWish", "deleteWish"]
+    assert not any("folderId:" in tab.query or "# Replace " in tab.query for tab in (update, delete))
+    create, update, delete = mutation_tabs(Catalog(Share, Page))
+    assert "# Replace folderId with a value from your data." in create.query
+    assert all("# Replace id with a value from your data." in tab.query for tab in (update, delete))
+    assert mutation_names(Catalog(Share, Page, Wish)) == ["createWish", "updateWish", "deleteWish"]
 
 
 class Labelled(Entity):
-    """Its labels may be anything."""
+    """Has a map with arbitrary keys."""
 
     labelled_id: Id[str]
     labels: dict[str, str]
 
 
-def test_what_no_document_can_say() -> None:
-    """Keys that are no names of GraphQL cannot be written down, so another entity is taken, or none."""
+def test_values_without_a_graphql_literal() -> None:
+    """Map keys that are not GraphQL names have no literal, so another entity is used, or none."""
     odd = Labelled(labelled_id="l", labels={"not a name": "x"})
-    assert edits(Catalog(Labelled), [odd]) == []
-    assert fields(Catalog(Labelled, Open), [odd])[0] == "createOpen"
+    assert mutation_tabs(Catalog(Labelled), [odd]) == []
+    assert mutation_names(Catalog(Labelled, Open), [odd])[0] == "createOpen"

@@ -1,4 +1,4 @@
-"""The page for browsers and the files it is made of, without a browser."""
+"""The GraphiQL page and its assets, tested without a browser."""
 
 import json
 import re
@@ -14,7 +14,13 @@ from starlette.datastructures import Headers
 from starlette.routing import Mount, Route
 
 from graphql_api.playground import graphiql
-from graphql_api.playground.graphiql import FILES, HEADERS, POLICY, graphiql_page, graphiql_routes
+from graphql_api.playground.graphiql import (
+    ASSET_FILES,
+    CONTENT_SECURITY_POLICY,
+    DEFAULT_HEADERS,
+    graphiql_page,
+    graphiql_routes,
+)
 from graphql_api.playground.tab_text import Tab
 from graphql_api.server.app import WebOptions, build_app
 from graphql_api.server.csrf import check_not_cross_site
@@ -27,28 +33,28 @@ VENDOR = Path(graphiql.__file__).parent / "pages" / "vendor"
 
 
 def client(app: Starlette, root_path: str = "") -> AsyncClient:
-    """A client of an application."""
+    """Return a client of an application."""
     return AsyncClient(transport=ASGITransport(app, root_path=root_path), base_url="http://test")
 
 
 def site_at(path: str) -> AsyncClient:
-    """A client of an application with the page at this path."""
+    """Return a client of an application with the page at this path."""
     return client(Starlette(routes=[Route(path, graphiql_page(TITLE, [TAB])), *graphiql_routes(path)]))
 
 
 def links(html: str) -> list[str]:
-    """What the page loads."""
+    """Return the URLs that the page loads."""
     return re.findall(r'(?:src|href)="([^"]+)"', html)
 
 
 def data_of(html: str) -> Any:
-    """What the page tells its script."""
+    """Return the data for the script of the page."""
     (attribute,) = re.findall(r'data-page="([^"]*)"', html)
     return json.loads(unescape(attribute))
 
 
-async def test_page_holds_its_data_whatever_stands_in_it() -> None:
-    """Titles and tabs reach the script as they are, and nothing of them becomes markup."""
+async def test_page_escapes_its_data() -> None:
+    """Titles and tabs reach the script unchanged, and none of their text becomes markup."""
     html = (await site_at("/graphql").get("/graphql")).text
     data = data_of(html)
     assert (data["title"], data["tabs"]) == (
@@ -59,44 +65,44 @@ async def test_page_holds_its_data_whatever_stands_in_it() -> None:
     assert "alert(1)</script>" not in html
 
 
-async def test_page_has_no_script_or_style_of_its_own() -> None:
-    """All scripts and styles are files beside the page, so that the policy needs no exception."""
+async def test_page_has_no_inline_script_or_style() -> None:
+    """All scripts and styles are files, so that the content security policy needs no exception."""
     html = (await site_at("/graphql").get("/graphql")).text
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", html)
     assert all(re.search(r"\ssrc=", tag) for tag in re.findall(r"<script\b[^>]*>", html))
-    assert "unsafe" not in POLICY
-    assert set(re.findall(r"'[^']+'|\bdata:|https?:", POLICY)) == {"'none'", "'self'", "data:"}
+    assert "unsafe" not in CONTENT_SECURITY_POLICY
+    assert set(re.findall(r"'[^']+'|\bdata:|https?:", CONTENT_SECURITY_POLICY)) == {"'none'", "'self'", "data:"}
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_everything_that_the_page_loads_is_there(path: str) -> None:
-    """Each link leads to one of the files, at any path, and no two links to the same."""
+async def test_all_assets_are_served(path: str) -> None:
+    """Each link leads to a different asset, with the page at any path."""
     site = site_at(path)
     html = (await site.get(path)).text
-    found = [await site.get(urljoin(path, link)) for link in links(html)]
-    assert [reply.status_code for reply in found] == [200] * len(FILES)
-    assert [reply.content for reply in found] == [(VENDOR.parent / file).read_bytes() for file in FILES]
+    responses = [await site.get(urljoin(path, link)) for link in links(html)]
+    assert [response.status_code for response in responses] == [200] * len(ASSET_FILES)
+    assert [response.content for response in responses] == [(VENDOR.parent / file).read_bytes() for file in ASSET_FILES]
 
 
 @pytest.mark.parametrize("prefix", ["/api", "/a/b"])
-async def test_links_hold_behind_a_prefix(prefix: str) -> None:
-    """Mounted in another application, and behind a proxy that takes a prefix away, links lead to the files."""
+async def test_links_work_below_a_prefix(prefix: str) -> None:
+    """Links work in a mounted application, and with a proxy that strips a path prefix."""
     inner = Starlette(routes=[Route("/graphql", graphiql_page(TITLE, [])), *graphiql_routes("/graphql")])
     mounted = client(Starlette(routes=[Mount(prefix, inner)]))
     html = (await mounted.get(f"{prefix}/graphql")).text
     for link in links(html):
         assert (await mounted.get(urljoin(f"{prefix}/graphql", link))).status_code == 200
-    behind = client(inner, root_path=prefix)
-    assert links((await behind.get("/graphql")).text) == links(html)
+    proxied = client(inner, root_path=prefix)
+    assert links((await proxied.get("/graphql")).text) == links(html)
 
 
-async def test_files_are_kept_for_ever_and_the_page_is_not() -> None:
-    """Files have a name for each content and may be kept; the page is asked for again, and says what it depends on."""
+async def test_caching() -> None:
+    """Assets have a content hash in their names, and are cached forever. The page is revalidated."""
     site = site_at("/graphql")
     page = await site.get("/graphql")
     assert page.headers["cache-control"] == "no-cache"
     assert page.headers["vary"] == "accept"
-    assert page.headers["content-security-policy"] == POLICY
+    assert page.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
     types = set()
     for link in links(page.text):
         asset = await site.get(f"/{link}")
@@ -106,28 +112,28 @@ async def test_files_are_kept_for_ever_and_the_page_is_not() -> None:
     assert types == {"text/javascript; charset=utf-8", "text/css; charset=utf-8", "image/svg+xml"}
 
 
-async def test_files_are_zipped_for_clients_that_unzip() -> None:
-    """What travels is 0.8 MB at most where the client takes gzip, and the same content as without."""
+async def test_assets_are_compressed_for_clients_that_accept_gzip() -> None:
+    """Compressed assets have at most 0.8 MB in total, and the same content as uncompressed ones."""
     site = site_at("/graphql")
-    travelled = 0
+    total = 0
     for link in links((await site.get("/graphql")).text):
-        zipped = await site.get(f"/{link}", headers={"accept-encoding": "br, gzip"})
+        gzipped = await site.get(f"/{link}", headers={"accept-encoding": "br, gzip"})
         plain = await site.get(f"/{link}", headers={"accept-encoding": "identity"})
-        assert (zipped.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
-        assert zipped.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
-        assert zipped.content == plain.content
-        travelled += int(zipped.headers["content-length"])
-    assert travelled < 800_000
+        assert (gzipped.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
+        assert gzipped.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+        assert gzipped.content == plain.content
+        total += int(gzipped.headers["content-length"])
+    assert total < 800_000
 
 
 @pytest.mark.parametrize("name", ["", "graphiql.js", "graphiql-000000000000.js", "..%2fgraphiql.py", "vendor/NOTICES"])
-async def test_nothing_else_is_served(name: str) -> None:
-    """What is no file of the page is not there, whatever lies in its folder."""
+async def test_no_other_files_are_served(name: str) -> None:
+    """Other files, even those in the folder of the page, are not found."""
     assert (await site_at("/graphql").get(f"/graphql/assets/{name}")).status_code == 404
 
 
-async def test_new_tabs_of_a_catalog_are_told_from_old_ones() -> None:
-    """Tabs are known by what stands in them: the same ones by the same name, others by another."""
+async def test_tabs_id_depends_on_content() -> None:
+    """Equal tabs have the same id. Tabs with other content have another id."""
     ids = []
     for tab in (TAB, Tab(TAB.title, TAB.query, TAB.variables), Tab("Sly", TAB.query)):
         site = client(Starlette(routes=[Route("/", graphiql_page("T", [tab]))]))
@@ -136,14 +142,14 @@ async def test_new_tabs_of_a_catalog_are_told_from_old_ones() -> None:
     assert first == same != other
 
 
-def test_headers_of_the_page_satisfy_the_rule_against_forged_requests() -> None:
-    """With the headers that GraphiQL begins with even a GET from anywhere is let through."""
-    check_not_cross_site(Headers({**HEADERS, "sec-fetch-mode": "cors", "sec-fetch-site": "cross-site"}))
+def test_default_headers_satisfy_the_csrf_protection() -> None:
+    """With the default headers of GraphiQL, even a cross-site GET is accepted."""
+    check_not_cross_site(Headers({**DEFAULT_HEADERS, "sec-fetch-mode": "cors", "sec-fetch-site": "cross-site"}))
 
 
 @pytest.mark.parametrize("prefix", ["", "/api"])
-async def test_the_host_alone_leads_to_the_page(prefix: str) -> None:
-    """A browser that opens the host alone is sent to the page, below a proxy's prefix too."""
-    app = build_app(ScriptedEngine(), no_database(), WebOptions(), page=graphiql_page(TITLE, [TAB]))
+async def test_root_path_redirects_to_the_page(prefix: str) -> None:
+    """A browser that opens the root path is redirected to the page, with the path prefix of a proxy too."""
+    app = build_app(ScriptedEngine(), no_database(), WebOptions(), browser_page=graphiql_page(TITLE, [TAB]))
     answer = await client(app, prefix).get(f"{prefix}/")
     assert (answer.status_code, answer.headers["location"]) == (307, f"{prefix}/graphql")

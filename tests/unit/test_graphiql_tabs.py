@@ -1,4 +1,4 @@
-"""Tabs that are written from a catalog: valid whatever was declared, and with values wherever any are known."""
+"""Query tabs are valid for any catalog, and take values from stored records."""
 
 import json
 from collections.abc import Sequence
@@ -34,23 +34,23 @@ from graphql_api.examples.orders import catalog as orders
 from graphql_api.examples.orders import sample as sample_orders
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
-from graphql_api.playground.query_tabs import tabs_of, title_of
+from graphql_api.playground.query_tabs import catalog_title, sample_tabs
 from graphql_api.playground.tab_text import COMMENT_WIDTH, Tab
-from graphql_api.schema.execution.document_executor import Engine, Operation
+from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph, build_schema
 from graphql_api.schema.request_context import Caller
 
 
 class State(Enum):
-    """Where a thing stands."""
+    """An enum property."""
 
     OPEN = "open"
     DONE = "done"
 
 
 class Tracking(Entity):
-    """Every status that an order went through: nothing is found without knowing something."""
+    """A history of order states. Each search requires a value."""
 
     order_id: Id[str]
     changed_at: SubId[str]
@@ -61,7 +61,7 @@ class Tracking(Entity):
 
 
 class Thing(Entity):
-    """All kinds of values, and names that arguments and generated fields have too."""
+    """Has properties of all types, and property names that collide with arguments and generated fields."""
 
     number: Id[int]
     code: Id[UUID]
@@ -83,19 +83,19 @@ class Thing(Entity):
 
 
 class Counter(Entity):
-    """The only one of its kind."""
+    """An entity with a single record."""
 
     total: int = 0
 
 
 class Plain(Entity):
-    """Found by its number alone."""
+    """Has an id and no index."""
 
     number: Id[Int32]
 
 
 class Marked(Entity):
-    """Its order shows no range."""
+    """Sorted by a type without an example range."""
 
     key: Id[UUID]
     done: bool
@@ -132,17 +132,17 @@ NAMES = ["users", "orders", "tracking", "things", "counter", "plain", "marked"]
 
 @pytest.fixture(params=CASES, ids=NAMES)
 def case(request: pytest.FixtureRequest) -> tuple[Catalog, Sequence[Entity]]:
-    """A catalog, and records of it."""
-    found: tuple[Catalog, Sequence[Entity]] = request.param
-    return found
+    """Return a catalog, and records of it."""
+    case: tuple[Catalog, Sequence[Entity]] = request.param
+    return case
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_tabs_are_valid(case: tuple[Catalog, Sequence[Entity]], known: bool) -> None:
-    """Every tab is a valid operation of the catalog's schema under its own title, and titles do not repeat."""
+    """Each tab is a valid operation of the schema. Its operation name is its title, and titles are unique."""
     catalog, records = case
     schema = build_schema(catalog)._schema
-    tabs = tabs_of(Graph(catalog), records if known else ())
+    tabs = sample_tabs(Graph(catalog), records if known else ())
     assert tabs
     for tab in tabs:
         document = parse(tab.query)
@@ -156,64 +156,65 @@ def test_tabs_are_valid(case: tuple[Catalog, Sequence[Entity]], known: bool) -> 
     assert len({tab.title for tab in tabs}) == len(tabs)
 
 
-def test_comments_fit_beside_the_answer(case: tuple[Catalog, Sequence[Entity]]) -> None:
-    """Comments stand at the left, where GraphiQL takes no title out of them, and are no wider than the editor."""
+def test_comments_fit_into_the_editor(case: tuple[Catalog, Sequence[Entity]]) -> None:
+    """Comments are not indented, so that GraphiQL takes no title from them, and not wider than the editor."""
     catalog, records = case
-    for tab in tabs_of(Graph(catalog), records):
+    for tab in sample_tabs(Graph(catalog), records):
         comments = [line for line in tab.query.splitlines() if "#" in line and '"' not in line]
         assert comments
         assert all(line.startswith("#") and len(line) <= COMMENT_WIDTH for line in comments)
 
 
-async def answers(catalog: Catalog, records: Sequence[Entity], tabs: Sequence[Tab], file: Path) -> dict[str, Any]:
-    """What each tab gives, by its title."""
-    engine = Engine(build_schema(catalog), Limits())
+async def results(catalog: Catalog, records: Sequence[Entity], tabs: Sequence[Tab], file: Path) -> dict[str, Any]:
+    """Return the value of the root field of each tab, by title."""
+    executor = DocumentExecutor(build_schema(catalog), Limits())
     found = {}
     async with open_catalog(catalog, f"sqlite:///{file}") as database:
         for record in records:
             await database.put(record)
         for tab in tabs:
-            asked = Operation(tab.query, variables=json.loads(tab.variables or "{}"))
-            body = (await engine.run(asked, database, Caller("test"))).body
+            operation = Operation(tab.query, variables=json.loads(tab.variables or "{}"))
+            body = (await executor.run(operation, database, Caller("test"))).body
             assert "errors" not in body, (tab, body)
             (found[tab.title],) = body["data"].values()
     return found
 
 
-async def test_tabs_find_the_records_that_are_known(case: tuple[Catalog, Sequence[Entity]], tmp_path: Path) -> None:
-    """With records of the store at hand each tab gives some of them, as it is."""
+async def test_tabs_return_stored_records(case: tuple[Catalog, Sequence[Entity]], tmp_path: Path) -> None:
+    """With stored records, each tab returns some of them unchanged."""
     catalog, records = case
-    tabs = tabs_of(Graph(catalog), records, read_only=True)
-    found = await answers(catalog, records, tabs, tmp_path / "data.db")
+    tabs = sample_tabs(Graph(catalog), records, read_only=True)
+    found = await results(catalog, records, tabs, tmp_path / "data.db")
     assert [title for title, answer in found.items() if not answer.get("items", answer.get("edges", answer))] == []
-    assert not any("Put a value" in tab.query for tab in tabs)
+    assert not any("# Replace " in tab.query for tab in tabs)
 
 
-async def test_first_tab_shows_pages(tmp_path: Path) -> None:
-    """The first tab runs with nothing known, takes a search by names, and has a page behind its first one."""
+async def test_first_tab_has_several_pages(tmp_path: Path) -> None:
+    """The first tab needs no stored record, is a search by names, and has a second page."""
     records = [*sample(20)]
-    first, *others = tabs_of(Graph(users), read_only=True)
-    found = await answers(users, records, [first], tmp_path / "data.db")
+    first, *others = sample_tabs(Graph(users), read_only=True)
+    found = await results(users, records, [first], tmp_path / "data.db")
     assert first.title == "UserByFirstName"
     assert first.variables == '{\n  "nextToken": null\n}'
     assert found[first.title]["nextToken"]
     assert [tab.title for tab in others] == ["User", "Newest", "Range", "Users", "LastPage", "EmailByUser"]
 
 
-def test_gaps_are_named() -> None:
-    """Where nothing is known the comment says which arguments want a value, and no other tab says so."""
-    asked = {
-        tab.title: [line for line in tab.query.splitlines() if "Put a value" in line] for tab in tabs_of(Graph(users))
+def test_placeholders_are_named() -> None:
+    """Without stored records, a comment names the arguments with a placeholder. Other tabs have no such comment."""
+    comments = {
+        tab.title: [line for line in tab.query.splitlines() if "# Replace " in line]
+        for tab in sample_tabs(Graph(users))
     }
-    assert {title: lines for title, lines in asked.items() if lines} == {
-        "User": ["# Put a value that is in your data for id."],
-        "EmailByUser": ["# Put a value that is in your data for userId."],
+    assert {title: lines for title, lines in comments.items() if lines} == {
+        "User": ["# Replace id with a value from your data."],
+        "EmailByUser": ["# Replace userId with a value from your data."],
     }
 
 
-def test_a_record_shows_others() -> None:
-    """The tab of one record has its `id`, and one join of each kind, with the beginning of what it shows."""
-    tab = next(tab for tab in tabs_of(Graph(orders), [*sample_orders(3)]) if tab.title == "Plugin_Order")
+def test_record_tab_selects_joins() -> None:
+    """The tab of one record selects its `id`, and one join of each kind with the first fields of its records."""
+    tab = next(tab for tab in sample_tabs(Graph(orders), [*sample_orders(3)]) if tab.title == "Plugin_Order")
     selection = tab.query.partition('id: "order-123") {')[2].split()
     assert selection[0] == "id"
     assert " ".join(selection).endswith(
@@ -232,7 +233,7 @@ class Paper(Entity, allow=group("Clerk")):
 
 
 class Note(Entity):
-    """For everybody, but for its price and its paper; found by what is not for everybody, or by a day."""
+    """Open to everyone, except for its price, its paper, and the search by text."""
 
     note_id: Id[str]
     price: Annotated[int, allow(signed_in)]
@@ -246,21 +247,21 @@ class Note(Entity):
     by_paper = Index(hash="paper_id", sort="day")
 
 
-async def test_what_is_not_for_everybody(tmp_path: Path) -> None:
-    """Tabs ask for what everybody may see; where there is nothing such they say that somebody has to be known."""
+async def test_protected_properties_are_omitted(tmp_path: Path) -> None:
+    """Tabs select what everyone may read. If there is nothing open, a comment asks for credentials."""
     note = Note(note_id="n", price=1, paper_id="p", text="t", day=date(2024, 5, 1))
     catalog = Catalog(Paper, Note)
-    tabs = tabs_of(Graph(catalog), [Paper(paper_id="p", created=1, title="t"), note], read_only=True)
-    found = await answers(catalog, [note], tabs, tmp_path / "data.db")
+    tabs = sample_tabs(Graph(catalog), [Paper(paper_id="p", created=1, title="t"), note], read_only=True)
+    found = await results(catalog, [note], tabs, tmp_path / "data.db")
     assert [title for title in found if title.startswith("Paper")] == []
     assert found["Note"]["same"]["items"] == [{"noteId": "n", "paperId": "p", "text": "t"}]
     assert not any("price" in tab.query or "paper {" in tab.query for tab in tabs)
-    assert all("# Not for everybody" in tab.query for tab in tabs_of(Graph(Catalog(Paper))))
+    assert all("# Requires authorization" in tab.query for tab in sample_tabs(Graph(Catalog(Paper))))
 
 
 def test_titles_name_the_catalog() -> None:
-    """A catalog is called by its namespace, else by its entities, of which the first three are named."""
-    assert title_of(users) == "User, Email"
-    assert title_of(Catalog(Thing, namespace="Plugin")) == "Plugin"
-    assert title_of(Catalog(Counter, Plain, Marked)) == "Counter, Plain, Marked"
-    assert title_of(Catalog(Counter, Plain, Marked, Tracking)) == "Counter, Plain, Marked and 1 more"
+    """The title is the namespace of the catalog, or else the names of its first three entities."""
+    assert catalog_title(users) == "User, Email"
+    assert catalog_title(Catalog(Thing, namespace="Plugin")) == "Plugin"
+    assert catalog_title(Catalog(Counter, Plain, Marked)) == "Counter, Plain, Marked"
+    assert catalog_title(Catalog(Counter, Plain, Marked, Tracking)) == "Counter, Plain, Marked and 1 more"

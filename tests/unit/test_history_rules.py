@@ -39,7 +39,7 @@ ONE: dict[str, Any] = {"order_id": Id[str]}
 def test_a_history_that_may() -> None:
     """One sub id of text is all that it takes, whichever text the current record has there."""
     for current in (CURRENT, "current", "", None, "é", "0", "a|b#c!d/e", "\0"):
-        expected = ["version: is a text that is never empty, and current='' is none."] if current == "" else []
+        expected = ["version: needs a non-empty string, and current='' is none."] if current == "" else []
         assert _problems(current, {**ONE, "version": SubId[str]}) == expected
     assert _problems(CURRENT, {"tenant": Id[str], "number": Id[int], "version": SubId[str]}) == []
     assert _problems(CURRENT, {"version": SubId[str]}) == []
@@ -48,28 +48,28 @@ def test_a_history_that_may() -> None:
 @pytest.mark.parametrize(
     ("annotations", "problem"),
     [
-        (ONE, "None: has current='~current' and no history."),
+        (ONE, "None: has current='~current' and no SubId."),
         ({**ONE, "a": SubId[str], "b": SubId[str]}, "None: has current='~current' and several sub ids, a and b."),
-        ({**ONE, "version": SubId[int]}, "version: is no text, and the current record is to have '~current' there."),
+        ({**ONE, "version": SubId[int]}, "version: is no text, and the current record needs the value '~current'."),
         (
             {**ONE, "version": SubId[Version]},
-            "version: is no text, and the current record is to have '~current' there.",
+            "version: is no text, and the current record needs the value '~current'.",
         ),
         (
             {**ONE, "version": SubId[Created[str]]},
-            "version: is both Created and what the current record is told by.",
+            "version: is both Created and the SubId that the current record changes.",
         ),
         (
             {**ONE, "version": SubId[Annotated[str, Field(max_length=5)]]},
-            "version: does not admit current='~current': String should have at most 5 characters.",
+            "version: does not accept current='~current': String should have at most 5 characters.",
         ),
         (
             {**ONE, "version": SubId[Annotated[str, StringConstraints(pattern="^v")]]},
-            "version: does not admit current='~current': String should match pattern '^v'.",
+            "version: does not accept current='~current': String should match pattern '^v'.",
         ),
         (
             {**ONE, "version": SubId[Annotated[str, StringConstraints(to_upper=True)]]},
-            "version: does not admit current='~current': its type makes '~CURRENT' of it.",
+            "version: does not accept current='~current': its type changes it to '~CURRENT'.",
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_derived_sub_id() -> None:
     """What is computed anew at each write cannot be another text in the current record."""
     annotations = {**ONE, "name": str, "version": SubId[str]}
     (problem,) = _problems(CURRENT, annotations, version=derived(canonical, "name"))
-    assert problem == "version: is derived, and the current record is to have '~current' there."
+    assert problem == "version: is derived, and the current record needs the value '~current'."
 
 
 @pytest.mark.parametrize(

@@ -29,17 +29,17 @@ from graphql_api.errors import (
     VersionConflict,
 )
 from graphql_api.model.nested_values import MAX_NESTING
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Item, Key, Put, TogetherWrite
+from graphql_api.storage.values import Item, Key, Put, TransactionWrite
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.idempotency import KEPT_SECONDS, SWEEP_GRACE, digest_of, once
+from graphql_api.writes.idempotency import RESPONSE_SECONDS, SWEEP_GRACE_SECONDS, request_digest, idempotency_guard
 from tests.clocks import Clock
 from tests.stores import WrappedStore
 from tests.unit.conftest import Opened
 from tests.unit.engines import on_both_engines
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 KEY = "3c2ba3f0-8a32-4bb4-9d5d-6a1f6b6d3d6a"
 
 
@@ -94,7 +94,7 @@ class Spoiled(WrappedStore):
         self.before: Callable[[], Awaitable[None]] | None = None
         self.after: Callable[[], Awaitable[None]] | None = None
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         keeps = any("once!" in one.item["hashKey"] for one in writes if isinstance(one, Put))
         if keeps and self.before is not None:
             before, self.before = self.before, None
@@ -285,7 +285,7 @@ def test_what_tells_requests_apart() -> None:
         create(more={"b": [now], "a": 1}, size=Decimal("1.5000"), kind="loud"),
         create(more={"b": [now], "a": Decimal("1.0")}, size=Decimal("1.5"), kind=Kind.loud),
     ]
-    assert len({digest_of(command) for command in same}) == 1
+    assert len({request_digest(command) for command in same}) == 1
     digits = "12345678901234567890123456789012345678"
     values: list[Any] = [None, 0, 1, True, "1", "", [], [1], ["1"], [[1]], {}, {"1": 1}, {"1": "1"}, b"1", {1}, {"1"}]
     values += [["number", "1"], ["bytes", "31"], ["set"], Decimal(digits), Decimal(digits) - 1, Decimal("1E+100"), now]
@@ -298,13 +298,13 @@ def test_what_tells_requests_apart() -> None:
         Update(ORDER, ["a", "b"], {}),
         Update(NOTE, ["ab"], {}),
     ]
-    assert len({digest_of(command) for command in commands}) == len(commands)
+    assert len({request_digest(command) for command in commands}) == len(commands)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b", "a\n", "é", "\x7f", " ", "a\x00"])
 async def test_what_is_no_key(db: Database, key: str) -> None:
     """It is refused before anything is written."""
-    with pytest.raises(InvalidValue, match="is no idempotency key") as caught:
+    with pytest.raises(InvalidValue, match="is not a valid idempotency key") as caught:
         await db.apply(create(key=key))
     assert caught.value.argument == "idempotency_key"
     assert (await db.store.scan(0, 1, None)).items == []
@@ -417,7 +417,7 @@ class UnderWay(WrappedStore):
         found = await super().get_many(keys, consistent)
         return [item if self.met or "once!" not in key.hash else None for key, item in zip(keys, found, strict=True)]
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         if not self.met:
             self.met = True
             raise Conflict("Another transaction is under way, by order: try again.")
@@ -481,7 +481,7 @@ async def test_an_answer_that_nobody_hears(db: Database) -> None:
         async def get_many(self, keys: Any, consistent: bool) -> Any:
             raise StoreUnavailable("No answer.")
 
-        async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
             raise StoreUnavailable("No answer.")
 
     async def silence() -> None:
@@ -545,7 +545,7 @@ async def test_the_deepest_record(db: Database) -> None:
 async def test_answers_are_kept_for_a_day(db: Database, clock: Clock) -> None:
     """A second before the end of 24 hours it is the same request, then another one."""
     first = await made(db, create())
-    clock.now += KEPT_SECONDS - 1
+    clock.now += RESPONSE_SECONDS - 1
     assert await made(db, create()) == first
     clock.now += 1
     with pytest.raises(AlreadyExists):
@@ -560,11 +560,11 @@ async def test_when_the_engine_may_remove_it(db: Database) -> None:
     """An answer carries the second of its end under the table's attribute for that, where there is one."""
     await made(db, create())
     (kept,) = await items(db, "shardql~once")
-    assert kept["until"] == kept["_until"] == 1_800_000_000 + KEPT_SECONDS
-    without = once(db.store, create(), tenant=None, subject=None, now=0, ttl_attribute=None)
+    assert kept["until"] == kept["_until"] == 1_800_000_000 + RESPONSE_SECONDS
+    without = idempotency_guard(db.store, create(), tenant=None, subject=None, now=0, ttl_attribute=None)
     assert without is not None
-    await without.kept()
-    assert not without.put(None).item.keys() & {"until"}
+    await without.read_response()
+    assert not without.response_write(None).item.keys() & {"until"}
 
 
 async def test_expired_answers_go_by_themselves(db: Database, clock: Clock) -> None:
@@ -572,11 +572,11 @@ async def test_expired_answers_go_by_themselves(db: Database, clock: Clock) -> N
     for day in range(6):
         for number in range(100):
             await db.apply(Remove(PASSING, ["p"], None, f"key-{day}-{number}"))
-        clock.now += KEPT_SECONDS + SWEEP_GRACE
+        clock.now += RESPONSE_SECONDS + SWEEP_GRACE_SECONDS
     kept = await items(db, "shardql~once")
     assert len(kept) < 450
-    assert sum(item["_until"] > clock.now - KEPT_SECONDS - SWEEP_GRACE for item in kept) == 100
-    clock.now -= KEPT_SECONDS + SWEEP_GRACE
+    assert sum(item["_until"] > clock.now - RESPONSE_SECONDS - SWEEP_GRACE_SECONDS for item in kept) == 100
+    clock.now -= RESPONSE_SECONDS + SWEEP_GRACE_SECONDS
     for number in range(100):
         assert await db.apply(Remove(PASSING, ["p"], None, f"key-5-{number}")) is None
     assert len(await items(db, "shardql~once")) == len(kept)

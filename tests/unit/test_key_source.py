@@ -7,7 +7,7 @@ import pytest
 
 from graphql_api.errors import Unauthenticated
 from graphql_api.server.auth.jwks import KeySet, VerifyingKey
-from graphql_api.server.auth.jwks_source import KeySource, KeysUnavailable
+from graphql_api.server.auth.jwks_source import JwksCache, JwksUnavailable
 
 
 @dataclass(slots=True)
@@ -19,17 +19,17 @@ class Source:
     now: float = 1000.0
     asked: int = 0
     holds: asyncio.Event | None = None
-    keys: KeySource = field(init=False)
+    keys: JwksCache = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keys = KeySource(self.load, "the issuer", clock=lambda: self.now)
+        self.keys = JwksCache(self.load, "the issuer", clock=lambda: self.now)
 
     async def load(self) -> KeySet:
         self.asked += 1
         if self.holds is not None:
             await self.holds.wait()
         if self.ids is None:
-            raise KeysUnavailable("It is silent.")
+            raise JwksUnavailable("It is silent.")
         return KeySet(tuple(VerifyingKey(kid, frozenset(["RS256"]), kid) for kid in self.ids))
 
     async def has(self, kid: str) -> bool:
@@ -136,7 +136,7 @@ async def test_keys_stay_while_the_issuer_is_silent(caplog: pytest.LogCaptureFix
     assert await source.has("one")
     await source.settle()
     assert source.asked == asked + 1
-    assert caplog.messages[-1] == "Keys of the issuer: It is silent. The keys known so far stay."
+    assert caplog.messages[-1] == "Keys of the issuer: It is silent. The previous keys stay in use."
     source.ids, source.now = ("two",), source.now + 5
     assert await source.has("one")
     await source.settle()

@@ -31,17 +31,17 @@ from graphql_api import (
     open_catalog,
     record_key,
 )
+from graphql_api.codecs import EnumCodec
 from graphql_api.codecs.record_key import MAX_KEY_CHARACTERS, RecordKeySeal
-from graphql_api.codecs.text_codecs import EnumCodec
 from graphql_api.database import Database
 from graphql_api.errors import ConflictingArguments, InvalidRecordKey, InvalidValue, KeyTooLong, TokenAhead
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.depth import examples
 from tests.laws.strategies import DATETIMES, DECIMALS, DURATIONS, UUIDS, integers, texts
 from tests.stores import CountingStore
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 KEY_SEAL = RecordKeySeal(b"this secret never changes at all")
 
 
@@ -275,17 +275,17 @@ async def test_texts_open_where_they_were_made(db: Database) -> None:
     for other in elsewhere:
         with pytest.raises(InvalidRecordKey, match=r"^text is no record key"):
             other.open_key(text)
-    with pytest.raises(InvalidRecordKey, match="'user', and one of 'line' is asked for"):
+    with pytest.raises(InvalidRecordKey, match="'user', and one of 'line' is expected"):
         acme.open_key(text, Line)
 
 
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        (RecordKey.EMPTY, "of is the key of nothing"),
-        (RecordKey("person", ("u",)), "of is the key of a record of 'person', which is not to be found here"),
-        (RecordKey("user", ("u", "v")), r"user\(u, v\) does not name a record of User: give 1 id and 0 child ids"),
-        (RecordKey("line", ("o", 2026)), "give 2 ids and 2 child ids"),
+        (RecordKey.EMPTY, "of is an empty key"),
+        (RecordKey("person", ("u",)), "of is the key of a record of 'person', which the catalog does not declare"),
+        (RecordKey("user", ("u", "v")), r"user\(u, v\) is no key of a User: it needs 1 id and 0 child ids"),
+        (RecordKey("line", ("o", 2026)), "it needs 2 ids and 2 child ids"),
         (RecordKey("user", (5,)), "int given where text is declared"),
     ],
 )
@@ -298,7 +298,7 @@ async def test_keys_that_name_nothing_here(key: RecordKey, said: str, db: Databa
 async def test_keys_of_another_declaration(db: Database) -> None:
     """A text that was made when the entity was gone by another name, or had other ids, is refused and says so."""
     unknown = KEY_SEAL.seal(RecordKey("person", ("u",)))
-    with pytest.raises(InvalidRecordKey, match="'person', which is not to be found here"):
+    with pytest.raises(InvalidRecordKey, match="'person', which the catalog does not declare"):
         db.open_key(unknown)
     for key in (RecordKey("user", (5,)), RecordKey("user", ("u", "v")), RecordKey("user", ("u",), (1,))):
         with pytest.raises(InvalidRecordKey, match="declared with another id"):
@@ -354,7 +354,7 @@ async def test_a_key_in_place_of_an_id(db: Database) -> None:
     assert await db.get(Line, key) == lines[1]
     assert await db.get(Line, key, num=1, category="books", year=2026) == lines[1]
     assert list((await db.search(Line.by_id, id=key)).items) == lines
-    with pytest.raises(ConflictingArguments, match="num is another one than in the record key") as caught:
+    with pytest.raises(ConflictingArguments, match="num differs from the record key") as caught:
         await db.get(Line, key, num=2)
     assert caught.value.argument == "num"
     with pytest.raises(InvalidRecordKey, match="a record of 'line', and one of 'user'"):

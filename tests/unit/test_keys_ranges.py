@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from graphql_api.codecs import Boolean, Date, Int64, Text, Timestamp
 from graphql_api.codecs.hash_keys import hash_key, parse_hash_key
 from graphql_api.codecs.key_ranges import (
     Between,
@@ -15,11 +16,10 @@ from graphql_api.codecs.key_ranges import (
     Prefix,
     decode_tuple,
     encode_tuple,
-    range_of,
+    encoded_range,
     raw_range,
 )
-from graphql_api.codecs.key_segments import dec, enc, successor
-from graphql_api.codecs.text_codecs import Boolean, Date, Int64, Text, Timestamp
+from graphql_api.codecs.key_segments import escape_text, successor, unescape_text
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong
 
 LAST = Column("last", Text())
@@ -42,7 +42,7 @@ def test_no_columns_have_the_sentinel() -> None:
     """A singleton has no columns, and no key is empty."""
     assert encode_tuple((), ()) == "#"
     assert decode_tuple((), "#") == ()
-    assert range_of((), ()) == KeyRange()
+    assert encoded_range((), ()) == KeyRange()
 
 
 RANGES: list[tuple[list[Condition], KeyRange]] = [
@@ -80,7 +80,7 @@ RANGES: list[tuple[list[Condition], KeyRange]] = [
 @pytest.mark.parametrize(("conditions", "expected"), RANGES, ids=str)
 def test_conditions_become_one_range(conditions: list[Condition], expected: KeyRange) -> None:
     """Each condition is one range of key text, as docs/key-format.md lists them."""
-    assert range_of(COLUMNS, conditions) == expected
+    assert encoded_range(COLUMNS, conditions) == expected
 
 
 RAW: list[tuple[Any, Condition | None, KeyRange]] = [
@@ -105,10 +105,10 @@ def test_raw_conditions_become_ranges_of_stored_values(
 
 def test_a_prefix_is_for_text_only() -> None:
     """A prefix of anything but text is refused, with the property and what to use instead."""
-    with pytest.raises(InvalidValue, match=r"count: a prefix is asked of int64.*Use eq"):
-        range_of((COUNT, USER), [Prefix("1")])
+    with pytest.raises(InvalidValue, match=r"count: prefix requires text, and the type is int64.*Use eq"):
+        encoded_range((COUNT, USER), [Prefix("1")])
     for prefix in ("", "2026"):
-        with pytest.raises(InvalidValue, match="a prefix is asked of date"):
+        with pytest.raises(InvalidValue, match="prefix requires text, and the type is date"):
             raw_range(Date(), Prefix(prefix))
 
 
@@ -126,7 +126,7 @@ def test_wrong_values_name_their_column() -> None:
     with pytest.raises(InvalidValue, match=r"^count: str given where int64 is declared"):
         encode_tuple(COLUMNS, ("a", "0", "u"))
     with pytest.raises(InvalidValue, match=r"^last: .*lone surrogate"):
-        range_of(COLUMNS, [Prefix("\udfff")])
+        encoded_range(COLUMNS, [Prefix("\udfff")])
 
 
 def test_range_values_have_a_greatest_size() -> None:
@@ -140,11 +140,11 @@ def test_range_values_have_a_greatest_size() -> None:
 def test_bounds_have_a_greatest_size() -> None:
     """A bound of 1,024 bytes fits, one byte more is a typed error, on encoded and raw indexes."""
     room = 1024 - len("last#")
-    assert range_of(COLUMNS, [Prefix("a" * room)]).low == "last#" + "a" * room
+    assert encoded_range(COLUMNS, [Prefix("a" * room)]).low == "last#" + "a" * room
     with pytest.raises(KeyTooLong, match="last would have 1,025 bytes"):
-        range_of(COLUMNS, [Prefix("a" * (room + 1))])
+        encoded_range(COLUMNS, [Prefix("a" * (room + 1))])
     with pytest.raises(KeyTooLong, match="1,025"):
-        range_of(COLUMNS, [Prefix("a" * (room - 3) + "\uffff")])
+        encoded_range(COLUMNS, [Prefix("a" * (room - 3) + "\uffff")])
     assert raw_range(Text(), Eq("a" * 1024)).low == "a" * 1024
     with pytest.raises(KeyTooLong):
         raw_range(Text(), Eq("a" * 1025))
@@ -157,9 +157,9 @@ def test_mistakes_of_the_program_are_value_errors() -> None:
     with pytest.raises(ValueError, match="without its first column"):
         encode_tuple(COLUMNS, (None, 0, "u"))
     with pytest.raises(ValueError, match="only the last condition"):
-        range_of(COLUMNS, [Prefix("a"), Eq(0)])
+        encoded_range(COLUMNS, [Prefix("a"), Eq(0)])
     with pytest.raises(ValueError, match="4 conditions for 3 columns"):
-        range_of(COLUMNS, [Eq("a"), Eq(0), Eq("u"), Eq("v")])
+        encoded_range(COLUMNS, [Eq("a"), Eq(0), Eq("u"), Eq("v")])
     with pytest.raises(ValueError, match="no fixed width"):
         Column("a", Text(), descending=True)
 
@@ -203,13 +203,13 @@ def test_successor_skips_what_is_no_text() -> None:
 def test_dec_refuses_what_enc_never_makes(text: str) -> None:
     """A text that no value is encoded as is refused."""
     with pytest.raises(InvalidValue):
-        dec(text)
+        unescape_text(text)
 
 
 def test_enc_leaves_nearly_all_text_as_it_is() -> None:
     """Only three control characters are escaped."""
     text = "".join(map(chr, range(3, 0xD800)))
-    assert enc(text) == text
+    assert escape_text(text) == text
 
 
 # --- hash keys -------------------------------------------------------------------------------------------------

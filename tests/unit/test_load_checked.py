@@ -30,10 +30,10 @@ from graphql_api import (
 from graphql_api.cli import app
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError, StoreUnavailable
-from graphql_api.examples.issue_samples import BRIDGE, FIRST_ISSUES
+from graphql_api.examples.issue_samples import BRIDGE, FIXED_ISSUES
 from graphql_api.examples.issues import Issue, Project, Tenant
 from graphql_api.examples.issues import catalog as issues
-from graphql_api.ops.checked_loader import checked, in_turns, turns
+from graphql_api.ops.checked_loader import create_only_writer, conflict_free_writer, conflict_free_groups
 from graphql_api.ops.loader import load_lines
 from graphql_api.writes.commands import Command
 from tests.unit.payments import rejects_of
@@ -101,7 +101,7 @@ def person(person_id: str, **values: Any) -> Person:
 
 async def load(db: Database, *lines: dict[str, Any], plainly: bool = False) -> list[tuple[int, str]]:
     """Loads lines; the numbers and reasons of those that were rejected."""
-    put_many = in_turns(db.restore_many, PERSON) if plainly else checked(db.apply_each, PERSON)
+    put_many = conflict_free_writer(db.restore_many, PERSON) if plainly else create_only_writer(db.apply_each, PERSON)
     file = Path("people.jsonl")
     file.write_text("".join(json.dumps({"created": 1, **line}) + "\n" for line in lines), encoding="utf-8")
     file.with_name("people.jsonl.rejected").unlink(missing_ok=True)
@@ -176,7 +176,7 @@ async def test_a_line_whose_id_is_taken() -> None:
             {"personId": "a", "email": "a@example.com"},
         )
         assert [line for line, _ in rejected] == [1, 3]
-        assert "There is another Person a already: load without --checked" in rejected[0][1]
+        assert "A different Person a already exists. Load without --checked" in rejected[0][1]
         found = await db.get_many(Person, ["a", "b"])
         assert [one.email for one in found if one is not None] == ["a@example.com", "b@example.com"]
 
@@ -227,13 +227,13 @@ async def test_a_moment_of_creation_may_be_left_out() -> None:
         file = Path("people.jsonl")
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         before = int(time.time())
-        done = await load_lines(checked(db.apply_each, PERSON), PERSON, file, new=True)
+        done = await load_lines(create_only_writer(db.apply_each, PERSON), PERSON, file, new=True)
         assert (done.written, done.rejected) == (2, 0)
         made = await db.get(Person, "a")
         assert made is not None
         assert before <= made.created <= time.time()
         await db.restore_many([person("a", created=3, num=made.num)])
-        done = await load_lines(checked(db.apply_each, PERSON), PERSON, file, new=True)
+        done = await load_lines(create_only_writer(db.apply_each, PERSON), PERSON, file, new=True)
         assert (done.written, done.rejected) == (2, 0)
         found = await db.get_many(Person, ["a", "b"])
         assert [one.created for one in found if one is not None] == [3, 7]
@@ -249,7 +249,7 @@ async def test_what_fails_for_the_moment_is_tried_again() -> None:
 
         file = Path("people.jsonl")
         file.write_text(json.dumps({"personId": "a", "created": 1}))
-        done = await load_lines(checked(apply_each, PERSON), PERSON, file)
+        done = await load_lines(create_only_writer(apply_each, PERSON), PERSON, file)
         assert (done.written, done.rejected) == (1, 0)
         assert await db.get(Person, "a") is not None
 
@@ -269,7 +269,7 @@ async def test_nobody_overtakes_what_fails_for_the_moment(plainly: bool) -> None
         async def restore_many(records: Sequence[Entity]) -> Sequence[ShardQLError | None]:
             return spoiled([None]) if failures else await db.restore_many(records)
 
-        put_many = in_turns(restore_many, PERSON) if plainly else checked(apply_each, PERSON)
+        put_many = conflict_free_writer(restore_many, PERSON) if plainly else create_only_writer(apply_each, PERSON)
         file = Path("people.jsonl")
         lines = [
             {"personId": "a", "email": "x@example.com", "bossId": "a"},
@@ -299,14 +299,14 @@ def test_what_may_meet_takes_turns() -> None:
         person("g", nick="n", group="h"),
         person("h", nick="n"),
     ]
-    assert turns(PERSON, people) == [[0, 1, 6, 7], [2, 5, 8], [3, 4]]
+    assert conflict_free_groups(PERSON, people) == [[0, 1, 6, 7], [2, 5, 8], [3, 4]]
 
 
 def test_what_has_nothing_in_common_takes_one_turn() -> None:
     """Entries of one id are records of their own where no current record is kept; null is nothing in common."""
-    assert turns(NOTE, [Note(note_id="n", page=page) for page in range(5)]) == [[0, 1, 2, 3, 4]]
-    assert turns(PERSON, [person(f"p{at}") for at in range(5)]) == [[0, 1, 2, 3, 4]]
-    assert turns(PERSON, []) == []
+    assert conflict_free_groups(NOTE, [Note(note_id="n", page=page) for page in range(5)]) == [[0, 1, 2, 3, 4]]
+    assert conflict_free_groups(PERSON, [person(f"p{at}") for at in range(5)]) == [[0, 1, 2, 3, 4]]
+    assert conflict_free_groups(PERSON, []) == []
 
 
 def test_whole_histories_take_turns() -> None:
@@ -319,8 +319,8 @@ def test_whole_histories_take_turns() -> None:
         Member(member_id="d", since="1"),
         Member(member_id="a", since="3", email="x"),
     ]
-    assert turns(MEMBER, members, whole_histories=True) == [[0, 2, 4], [1, 3], [5]]
-    assert turns(MEMBER, members) == [[0, 4], [1, 2], [3, 5]]
+    assert conflict_free_groups(MEMBER, members, whole_histories=True) == [[0, 2, 4], [1, 3], [5]]
+    assert conflict_free_groups(MEMBER, members) == [[0, 4], [1, 2], [3, 5]]
 
 
 async def test_a_history_whose_value_is_taken() -> None:
@@ -339,7 +339,7 @@ async def test_a_history_whose_value_is_taken() -> None:
             for name, since in ((f"a{at}", "1"), (f"b{at}", "1"), (f"a{at}", "2"))
         ]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        await load_lines(in_turns(restore_many, MEMBER), MEMBER, file)
+        await load_lines(conflict_free_writer(restore_many, MEMBER), MEMBER, file)
         assert [kept["line"] for kept in rejects_of(file)] == [2, 5, 8]
         assert [len({name[1:] for name in names}) == len(names) for names in at_once] == [True] * len(at_once)
 
@@ -362,7 +362,7 @@ def test_sample_is_restored_with_its_numbers() -> None:
     for words in (("--checked",), ()):
         told = run("load", ISSUES, "--sample", "30", *URL, *words)
         assert told.exit_code == 0, told.output
-        assert in_store(*(one.issue_id for one in FIRST_ISSUES)) == [*FIRST_ISSUES]
+        assert in_store(*(one.issue_id for one in FIXED_ISSUES)) == [*FIXED_ISSUES]
 
     async def next_number() -> int:
         async with open_catalog(issues, STORE) as db:
@@ -400,5 +400,5 @@ def test_lines_are_told_by_number() -> None:
     assert [one["line"] for one in kept] == [2, 4, 6]
     assert all("project" in one["reason"].lower() for one in kept[:2])
     assert "num" in kept[2]["reason"]
-    bridge = [one for one in FIRST_ISSUES if one.project_id == BRIDGE.project_id]
+    bridge = [one for one in FIXED_ISSUES if one.project_id == BRIDGE.project_id]
     assert in_store(*(one.issue_id for one in bridge)) == bridge

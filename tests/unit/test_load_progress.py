@@ -211,7 +211,7 @@ async def test_two_loads_of_one_file(file: Path) -> None:
 
     done = await load_lines(put_many, PAYMENT, file, batch=4)
     assert (done.written, done.rejected, other.batches) == (8, 1, [])
-    assert "is just being loaded by another process. Wait for it, or load a copy" in refused[0]
+    assert "is being loaded by another process. Wait for it, or load a copy" in refused[0]
     assert [kept["record"] for kept in rejects_of(file)] == ["bad"]
     assert (await load_lines(other.put_many, PAYMENT, file)).written == 8
 
@@ -219,7 +219,7 @@ async def test_two_loads_of_one_file(file: Path) -> None:
 async def test_unforeseen_end_leaves_nothing_running(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ends a load while the store is writing ends the write, too."""
     file.write_text("\n".join(map(line, range(20))), encoding="utf-8")
-    reading = module._record
+    reading = module._parse_record
 
     def record(*arguments: Any, **more: Any) -> Entity:
         if f"{line(6)}\n".encode() in arguments:
@@ -230,7 +230,7 @@ async def test_unforeseen_end_leaves_nothing_running(file: Path, monkeypatch: py
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(module, "_record", record)
+    monkeypatch.setattr(module, "_parse_record", record)
     with pytest.raises(Stopped):
         await load_lines(put_many, PAYMENT, file, batch=4)
     assert asyncio.all_tasks() == {asyncio.current_task()}

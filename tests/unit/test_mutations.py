@@ -24,10 +24,10 @@ from graphql_api.model.catalog import Catalog
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import Created, Id, Index, Shards, SubId, Timestamp, canonical, derived, desc, stored
 from graphql_api.opening import open_catalog
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.sharding.shard_space import blake2b_number
 from graphql_api.storage.values import Item
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.item_keys import to_item
 from tests.depth import depth
 from tests.stores import all_items
 
@@ -90,7 +90,7 @@ CATALOG = Catalog(Account, Note, Line, Totals)
 
 def item(record: Entity, tenant: str | None = None) -> Item:
     """A record as it is stored."""
-    return item_of(CATALOG.entity(type(record)), record, tenant, "w")
+    return to_item(CATALOG.entity(type(record)), record, tenant, "w")
 
 
 def account(own_id: str = "a1", created: int = 1, **values: Any) -> Account:
@@ -231,8 +231,8 @@ def test_a_later_null_stands_first() -> None:
         (account(""), EmptyKey, "account_id", "Account.account_id"),
         (Line(order="", part=1, category="c", at=datetime.now(UTC), created=1), EmptyKey, "order", "Line.order"),
         (Line(order="o", part=1, category="", at=datetime.now(UTC), created=1), EmptyKey, "category", "Line.category"),
-        (account(phone=""), EmptyKey, "phone", "by_phone keeps it as a plain key"),
-        (account(code=""), EmptyKey, "code", "by_code keeps it as a plain key"),
+        (account(phone=""), EmptyKey, "phone", "by_phone stores it as a plain key"),
+        (account(code=""), EmptyKey, "code", "by_code stores it as a plain key"),
         (account(title="t" * 1_000), KeyTooLong, "title", "Account.by_title: .* 1,065 bytes"),
         (account("é" * 506), KeyTooLong, "account_id", "Account.by_id: .* 1,022 bytes"),
         (account(phone="1" * 1_021), KeyTooLong, "phone", "by_phone .* 1,020 fit"),
@@ -342,7 +342,7 @@ async def test_a_record_that_is_too_large_fails_alone(db: Database) -> None:
         body: str
 
     catalog = Catalog(Text)
-    texts = Database(catalog, db.store, Seal([Seal.new_secret()]))
+    texts = Database(catalog, db.store, TokenSeal([TokenSeal.new_secret()]))
     huge = Text(text_id="huge", body="x" * 500_000)
     found = await texts.put_many([Text(text_id="a", body=""), Text(text_id="huge", body="small"), huge])
     assert [type(each) for each in found] == [type(None), ItemTooLarge, ItemTooLarge]
@@ -495,7 +495,7 @@ def test_values_of_other_types_keep_their_stored_form() -> None:
     reading = Reading(
         sensor=UUID(int=1), at=datetime.fromisoformat("2026-01-01T02:00:00+02:00"), value=Decimal("-2.50")
     )
-    found = item_of(Catalog(Reading).entity(Reading), reading, None, "w")
+    found = to_item(Catalog(Reading).entity(Reading), reading, None, "w")
     assert (found["sensor"], found["at"]) == ("00000000-0000-0000-0000-000000000001", "2026-01-01T00:00:00.000000Z")
     assert found["value"] == Decimal("-2.5")
     assert found["rangeKey"] == f"sensor#{UUID(int=1)}{SEP}at#2026-01-01T00:00:00.000000Z"

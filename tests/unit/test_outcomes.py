@@ -15,10 +15,10 @@ from graphql_api.errors import (
     Throttled,
     VersionConflict,
 )
-from graphql_api.storage.values import Put, TogetherWrite
+from graphql_api.storage.values import Put, TransactionWrite
 from graphql_api.writes import transactions
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.transactions import MAX_ASKED
+from graphql_api.writes.transactions import MAX_SENDS
 from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, Author, Diary, Shelf
 from tests.unit.test_writes import Losing
@@ -27,7 +27,7 @@ AUTHOR, DIARY = CATALOG.entity(Author), CATALOG.entity(Diary)
 
 
 @pytest.mark.parametrize(
-    ("command", "may_repeat"),
+    ("command", "is_idempotent"),
     [
         (Create(AUTHOR, {"author_id": "b", "name": "Bea"}), False),
         (Create(AUTHOR, {"author_id": "b", "name": "Bea"}, "k"), True),
@@ -41,18 +41,18 @@ AUTHOR, DIARY = CATALOG.entity(Author), CATALOG.entity(Diary)
         (Remove(DIARY, ["d", 1], 1), True),
     ],
 )
-async def test_what_may_be_sent_again(on_file: Shelf, command: Command, may_repeat: bool) -> None:
+async def test_what_may_be_sent_again(on_file: Shelf, command: Command, is_idempotent: bool) -> None:
     """Where nobody knows, what comes to the same by being carried out twice may be sent again, and then succeeds."""
     await on_file.db.create(Author, author_id="a", name="Ada")
     await on_file.db.create(Diary, diary_id="d", at=1)
     was_done = command.idempotency_key is None  # Else the answer that is kept would tell.
-    store = Losing(on_file.store, [(StoreUnavailable("No answer."), was_done)] * MAX_ASKED)
-    with pytest.raises(StoreUnavailable, match="Nobody knows whether the write was carried out: No answer") as unknown:
+    store = Losing(on_file.store, [(StoreUnavailable("No answer."), was_done)] * MAX_SENDS)
+    with pytest.raises(StoreUnavailable, match="It is unknown whether the write was applied: No answer") as unknown:
         await on_file.through(store).apply(command)
     assert store.problems == []
-    assert type(unknown.value) is (StoreUnavailable if may_repeat else OutcomeUnknown)
-    assert unknown.value.retryable is may_repeat
-    if may_repeat:
+    assert type(unknown.value) is (StoreUnavailable if is_idempotent else OutcomeUnknown)
+    assert unknown.value.retryable is is_idempotent
+    if is_idempotent:
         await on_file.db.apply(command)
     else:
         with pytest.raises((AlreadyExists, NotUnique, VersionConflict)):  # It has not failed, and is told so.
@@ -94,7 +94,7 @@ async def test_a_row_behind_one_that_comes_again(on_file: Shelf) -> None:
     other = Create(AUTHOR, {"author_id": "b", "name": "Bob"}, "Bob")
 
     class Patient(WrappedStore):
-        async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
             if any(isinstance(one, Put) and one.item.get("name") == "Cleo" for one in writes):
                 raise Throttled("Not so fast.")
             await super().write_together(writes, token)
@@ -104,7 +104,7 @@ async def test_a_row_behind_one_that_comes_again(on_file: Shelf) -> None:
     late = answers[2]
     assert isinstance(late, Throttled)
     assert late.retryable
-    assert late.message.startswith("It is left for later")
+    assert late.message.startswith("Skipped, because an earlier write of the same record failed: ")
     again = await on_file.db.apply_each([*rows, other])
     assert [answer.name for answer in again if isinstance(answer, Author)] == ["Bea", "Cleo", "Dora", "Bob"]
     found = await on_file.db.get(Author, "a")
@@ -122,11 +122,11 @@ def without_trace() -> StoreUnavailable:
 @pytest.mark.parametrize("problem", [Throttled("Patience."), without_trace()])
 async def test_nothing_was_written(on_file: Shelf, problem: StoreError) -> None:
     """Where the store has certainly written nothing, everything may be sent again; one doubt is enough to say so."""
-    store = Losing(on_file.store, [(problem, False)] * MAX_ASKED)
+    store = Losing(on_file.store, [(problem, False)] * MAX_SENDS)
     with pytest.raises(type(problem), match=problem.message) as told:
         await on_file.through(store).create(Author, author_id="a", name="Ada")
     assert told.value.retryable
-    lost = [(StoreUnavailable("No answer."), False), *[(problem, False)] * (MAX_ASKED - 1)]
+    lost = [(StoreUnavailable("No answer."), False), *[(problem, False)] * (MAX_SENDS - 1)]
     with pytest.raises(OutcomeUnknown):
         await on_file.through(Losing(on_file.store, lost)).create(Author, author_id="a", name="Ada")
     assert await on_file.db.get(Author, "a") is None

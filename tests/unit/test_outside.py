@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.codecs.composite_ids import join_outside, split_outside, split_outside_prefix, split_outside_start
-from graphql_api.codecs.scalar_codec import shown
-from graphql_api.codecs.text_codecs import (
+from graphql_api.codecs import (
     Codec,
     Date,
     DateTime,
@@ -24,6 +22,13 @@ from graphql_api.codecs.text_codecs import (
     Text,
     Uuid,
 )
+from graphql_api.codecs.composite_ids import (
+    format_composite_id,
+    parse_composite_id,
+    parse_id_prefix,
+    parse_leading_id_parts,
+)
+from graphql_api.codecs.scalar_codec import short_repr
 from graphql_api.errors import EmptyKey, InvalidValue, ShardQLError
 from tests.laws.strategies import texts
 
@@ -62,29 +67,29 @@ nasty = st.text(alphabet="%25F/:a-", min_size=1, max_size=8)
 def test_ids_come_back(composite: tuple[list[Codec[Any]], list[Any]], separator: str) -> None:
     """An id written as one text is read as the values it was written from, with any separator."""
     codecs, parts = composite
-    assert split_outside(join_outside(parts, codecs, separator), codecs, separator) == parts
+    assert parse_composite_id(format_composite_id(parts, codecs, separator), codecs, separator) == parts
 
 
 @given(parts=st.lists(nasty, min_size=2, max_size=4), other=st.lists(nasty, min_size=2, max_size=4))
 def test_different_ids_have_different_texts(parts: list[str], other: list[str]) -> None:
     """Separators and escapes within the parts never make two ids look alike."""
     codecs: list[Codec[Any]] = [Text()] * len(parts)
-    written = join_outside(parts, codecs, "/")
-    assert split_outside(written, codecs, "/") == parts
-    assert (written == join_outside(other, [Text()] * len(other), "/")) == (parts == other)
+    written = format_composite_id(parts, codecs, "/")
+    assert parse_composite_id(written, codecs, "/") == parts
+    assert (written == format_composite_id(other, [Text()] * len(other), "/")) == (parts == other)
 
 
 def test_one_part_stays_as_it_is() -> None:
     """A single part is never escaped, whatever it holds."""
-    assert join_outside(["a/b%2F"], [Text()], "/") == "a/b%2F"
-    assert split_outside("a/b%2F", [Text()], "/") == ["a/b%2F"]
+    assert format_composite_id(["a/b%2F"], [Text()], "/") == "a/b%2F"
+    assert parse_composite_id("a/b%2F", [Text()], "/") == ["a/b%2F"]
 
 
 def test_escapes_are_percent_escapes() -> None:
     """Within several parts the separator and `%` are written as in URLs."""
-    assert join_outside(["a/b", "50%"], [Text(), Text()], "/") == "a%2Fb/50%25"
-    assert split_outside("a%2Fb/50%25", [Text(), Text()], "/") == ["a/b", "50%"]
-    assert join_outside(["a/b", "c:d"], [Text(), Text()], ":") == "a/b:c%3Ad"
+    assert format_composite_id(["a/b", "50%"], [Text(), Text()], "/") == "a%2Fb/50%25"
+    assert parse_composite_id("a%2Fb/50%25", [Text(), Text()], "/") == ["a/b", "50%"]
+    assert format_composite_id(["a/b", "c:d"], [Text(), Text()], ":") == "a/b:c%3Ad"
 
 
 @pytest.mark.parametrize(
@@ -101,31 +106,31 @@ def test_escapes_are_percent_escapes() -> None:
 )
 def test_one_part_may_be_a_value(given_value: Any, codec: Codec[Any], value: Any) -> None:
     """An id of one part is taken as the value it is, or as the text of that value."""
-    assert split_outside(given_value, [codec], "/") == [value]
+    assert parse_composite_id(given_value, [codec], "/") == [value]
 
 
 @pytest.mark.parametrize(
     ("given_value", "error", "words"),
     [
-        ("", EmptyKey, "give a text"),
-        ("a", InvalidValue, "has 1 of 2 parts: write them all"),
+        ("", EmptyKey, "give a non-empty string"),
+        ("a", InvalidValue, "has 1 of 2 parts: write all of them, separated by '/'"),
         ("a/", EmptyKey, "has an empty part"),
         ("/5", EmptyKey, "has an empty part"),
         ("a/5/6", InvalidValue, "has 3 parts, and the id has 2: write a '/' within a part as '%2F'"),
         ("a/b", InvalidValue, "'b' is no int64. Write it like 42"),
-        (5, InvalidValue, "5 is given for an id of 2 parts: give one text with '/' between"),
-        (10**5000, InvalidValue, "give one text with '/' between"),
-        (["a", 5], InvalidValue, "give one text with '/' between"),
+        (5, InvalidValue, "5 is no string: write the 2 parts of the id as one string, separated by '/'"),
+        (10**5000, InvalidValue, "as one string, separated by '/'"),
+        (["a", 5], InvalidValue, "as one string, separated by '/'"),
         ("\ud800/5", InvalidValue, "lone surrogate"),
         ("x" * 5000, InvalidValue, "has 1 of 2 parts"),
     ],
-    ids=shown,
+    ids=short_repr,
 )
 def test_wrong_ids_are_refused(given_value: Any, error: type[ShardQLError], words: str) -> None:
     """An id with too few, too many, empty or unreadable parts is refused with what to write instead."""
     codecs: list[Codec[Any]] = [Text(), Text() if given_value == "a/" else Int64()]
     with pytest.raises(error) as caught:
-        split_outside(given_value, codecs, "/")
+        parse_composite_id(given_value, codecs, "/")
     assert words in caught.value.message
     assert len(caught.value.message) < 300
 
@@ -133,23 +138,23 @@ def test_wrong_ids_are_refused(given_value: Any, error: type[ShardQLError], word
 def test_starts_are_as_many_parts_as_written() -> None:
     """The beginning of an id has the parts that are written, the last one whole."""
     codecs: list[Codec[Any]] = [Text(), Int64(), Text()]
-    assert split_outside_start("a", codecs, "/") == ["a"]
-    assert split_outside_start("a/5", codecs, "/") == ["a", 5]
-    assert split_outside_start("a/5/b%2Fc", codecs, "/") == ["a", 5, "b/c"]
+    assert parse_leading_id_parts("a", codecs, "/") == ["a"]
+    assert parse_leading_id_parts("a/5", codecs, "/") == ["a", 5]
+    assert parse_leading_id_parts("a/5/b%2Fc", codecs, "/") == ["a", 5, "b/c"]
     with pytest.raises(InvalidValue, match="has 4 parts, and the id has 3"):
-        split_outside_start("a/5/b/c", codecs, "/")
+        parse_leading_id_parts("a/5/b/c", codecs, "/")
 
 
 def test_prefixes_are_whole_parts_and_the_beginning_of_one() -> None:
     """A prefix that ends in the separator is exactly the parts before it; else the last part is a beginning."""
     codecs: list[Codec[Any]] = [Text(), Text(), Int64()]
-    assert split_outside_prefix("", codecs, "/") == ([], "")
-    assert split_outside_prefix("elec", codecs, "/") == ([], "elec")
-    assert split_outside_prefix("electronics/", codecs, "/") == (["electronics"], "")
-    assert split_outside_prefix("electronics/ph", codecs, "/") == (["electronics"], "ph")
-    assert split_outside_prefix("a/b/", codecs, "/") == (["a", "b"], "")
-    with pytest.raises(InvalidValue, match="only texts have beginnings"):
-        split_outside_prefix("a/b/5", codecs, "/")
+    assert parse_id_prefix("", codecs, "/") == ([], "")
+    assert parse_id_prefix("elec", codecs, "/") == ([], "elec")
+    assert parse_id_prefix("electronics/", codecs, "/") == (["electronics"], "")
+    assert parse_id_prefix("electronics/ph", codecs, "/") == (["electronics"], "ph")
+    assert parse_id_prefix("a/b/", codecs, "/") == (["a", "b"], "")
+    with pytest.raises(InvalidValue, match="only text supports prefixes"):
+        parse_id_prefix("a/b/5", codecs, "/")
 
 
 @given(
@@ -158,7 +163,7 @@ def test_prefixes_are_whole_parts_and_the_beginning_of_one() -> None:
 def test_junk_is_read_or_refused(junk: Any, data: st.DataObject) -> None:
     """Whatever is given as an id is read as one or refused as one, and nothing else happens."""
     codecs = data.draw(st.lists(st.sampled_from([*VALUES]), min_size=1, max_size=3))
-    for read in (split_outside, split_outside_start, split_outside_prefix):
+    for read in (parse_composite_id, parse_leading_id_parts, parse_id_prefix):
         try:
             read(junk, codecs, "/")
         except ShardQLError as problem:

@@ -10,7 +10,7 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Shards
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import RangeRead
@@ -53,7 +53,7 @@ class Faults:
 async def _filled(store: Store, keys: list[str]) -> tuple[Database, Faults, list[str]]:
     """A database whose reads bring one row each, its faults, and the shard of each key."""
     faults = Faults()
-    db = Database(Catalog(Thing), FailingStore(ReadByRead(store, 1), faults), Seal([b"s" * 32]))
+    db = Database(Catalog(Thing), FailingStore(ReadByRead(store, 1), faults), TokenSeal([b"s" * 32]))
     assert await db.put_many([Thing(key=key) for key in keys]) == [None] * len(keys)
     shard_of = {item["key"]: str(item["hashKey"]) for item in await all_items(store) if "key" in item}
     return db, faults, [shard_of[key] for key in keys]
@@ -70,7 +70,7 @@ async def test_a_page_whose_shards_failed_at_too_many_places_is_an_error_and_its
     shards = [*dict.fromkeys(shard_of)]
     first = await _partial(db, 3)
     faults.set(dict.fromkeys(shards[:9], 1))
-    with pytest.raises(StoreUnavailable, match="more than 8 places") as raised:
+    with pytest.raises(StoreUnavailable, match="more than 8 different positions") as raised:
         await _partial(db, 150, first.next_token)
     assert raised.value.retryable
     faults.set(dict.fromkeys(shards[:8], 1))
@@ -91,7 +91,7 @@ async def test_the_cursor_of_a_record_may_owe_more_than_its_page(store: Store) -
     first = await _partial(db, 100)
     faults.set({silent: 0})
     page = await _partial(db, 100, first.next_token)
-    with pytest.raises(StoreUnavailable, match="more than 8 places"):
+    with pytest.raises(StoreUnavailable, match="more than 8 different positions"):
         _ = page.cursors
     arguments = "limit: 100, nextToken: $from, onShardFailure: PARTIAL"
     asked = f"query ($from: String) {{ page: thingById({arguments}) {{ nextToken edges {{ cursor }} }} }}"

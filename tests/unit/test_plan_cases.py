@@ -11,10 +11,10 @@ from graphql_api.errors import ShardQLError
 from graphql_api.examples.users import catalog
 from graphql_api.query.planner import plan_search
 from graphql_api.query.search_request import SearchRequest
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 
 FOLDER = Path(__file__).parent.parent / "plan_cases"
-SEAL = Seal([b"s" * 32])
+SEAL = TokenSeal([b"s" * 32])
 NOW = 1_800_000_000
 
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.codecs.scalar_codec import shown
+from graphql_api.codecs.scalar_codec import short_repr
 from graphql_api.errors import ConflictingArguments, InvalidLimit, InvalidValue
-from graphql_api.query.search_request import DEFAULT_LIMIT, MAX_LIMIT, Paging, SearchRequest, read_paging
+from graphql_api.query.search_request import DEFAULT_LIMIT, MAX_LIMIT, Paging, SearchRequest, parse_paging
 
 VALUES: dict[str, Any] = {"limit": 7, "next_token": "t", "first": 7, "after": "t", "last": 7, "before": "t"}
 ALLOWED = [{"limit", "next_token"}, {"first", "after"}, {"last", "before"}]
 
 
 def _read(**arguments: Any) -> Paging:
-    return read_paging(SearchRequest("user", "by_created", **arguments))
+    return parse_paging(SearchRequest("user", "by_created", **arguments))
 
 
 def test_nothing_given_is_a_first_page() -> None:
@@ -66,7 +66,7 @@ def test_sizes_within_bounds(argument: str, size: int) -> None:
 @pytest.mark.parametrize(
     "size",
     [0, -1, 501, 10**5000, -(10**5000), "5", "", 2.5, 2.0, float("nan"), True, False, [5], {}],
-    ids=shown,
+    ids=short_repr,
 )
 @pytest.mark.parametrize("argument", ["limit", "first", "last"])
 def test_sizes_out_of_bounds(argument: str, size: Any) -> None:
@@ -77,7 +77,7 @@ def test_sizes_out_of_bounds(argument: str, size: Any) -> None:
     assert len(caught.value.message) < 200
 
 
-@pytest.mark.parametrize("reverse", ["true", "", 1, 0, [True], 2.0, 10**5000], ids=shown)
+@pytest.mark.parametrize("reverse", ["true", "", 1, 0, [True], 2.0, 10**5000], ids=short_repr)
 def test_reverse_is_a_boolean(reverse: Any) -> None:
     """What is neither true nor false is refused instead of being taken for one of them."""
     with pytest.raises(InvalidValue, match="reverse must be True or False") as caught:

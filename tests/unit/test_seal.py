@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.codecs.base64url import from_text, to_text
+from graphql_api.codecs.base64url import base64url_decode, base64url_encode
 from graphql_api.errors import InvalidToken
-from graphql_api.query.token_seal import MAX_TOKEN_CHARACTERS, VERSION, Seal
+from graphql_api.query.token_seal import MAX_TOKEN_CHARACTERS, VERSION, TokenSeal
 from tests.depth import examples
 
 OLD, NEW = b"the secret of yesterday, 32 bytes.", b"the secret of today is long enough"
-SEAL = Seal([OLD])
+SEAL = TokenSeal([OLD])
 PAYLOAD = b"somewhere in the answer, behind wf5y"
 TOKEN = SEAL.seal(PAYLOAD, "acme", "ann")
 OTHER = SEAL.seal(b"somewhere else in the answer, at ba4x", "acme", "ann")
@@ -22,7 +22,7 @@ URL_ALPHABET = string.ascii_letters + string.digits + "-_"
 
 
 def _refusal(
-    token: object, *, seal: Seal = SEAL, tenant: str | None = "acme", principal: str | None = "ann"
+    token: object, *, seal: TokenSeal = SEAL, tenant: str | None = "acme", principal: str | None = "ann"
 ) -> tuple[str, str, str | None]:
     with pytest.raises(InvalidToken) as caught:
         seal.open(token, tenant, principal, "after")  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ ODD = {
     "NUL": "\x00" * 40,
     "only the head": TOKEN[:2],
     "nothing but zeros": "A" * len(TOKEN),
-    "another version": to_text(bytes((VERSION + 1,)) + (from_text(TOKEN, 8192) or b"")[1:]),
+    "another version": base64url_encode(bytes((VERSION + 1,)) + (base64url_decode(TOKEN, 8192) or b"")[1:]),
     "longer than is looked at": "A" * (MAX_TOKEN_CHARACTERS + 1),
     "very long": "A" * 1_000_000,
     "True": True,
@@ -122,7 +122,7 @@ def test_odd_tokens_are_refused(odd: object) -> None:
 
 
 @examples(300)
-@given(junk=st.one_of(st.text(), st.text(URL_ALPHABET), st.binary().map(to_text), st.none(), st.integers()))
+@given(junk=st.one_of(st.text(), st.text(URL_ALPHABET), st.binary().map(base64url_encode), st.none(), st.integers()))
 def test_junk_is_refused(junk: object) -> None:
     """No text that was not sealed opens, whatever it is."""
     assert _refusal(junk) == THE_REFUSAL
@@ -183,41 +183,41 @@ def test_refusal_says_what_to_do() -> None:
 
 def test_old_secret_still_opens() -> None:
     """While a secret is rotated out, what it sealed still opens, and new tokens are sealed by the new one."""
-    both = Seal([NEW, OLD])
+    both = TokenSeal([NEW, OLD])
     assert both.open(TOKEN, "acme", "ann", "after") == PAYLOAD
     fresh = both.seal(PAYLOAD, "acme", "ann")
-    assert fresh == Seal([NEW]).seal(PAYLOAD, "acme", "ann") != TOKEN
+    assert fresh == TokenSeal([NEW]).seal(PAYLOAD, "acme", "ann") != TOKEN
     assert both.open(fresh, "acme", "ann", "after") == PAYLOAD
 
 
 def test_removed_secret_opens_nothing() -> None:
     """Once a secret is gone, its tokens are told what forged ones are told."""
-    assert _refusal(TOKEN, seal=Seal([NEW])) == THE_REFUSAL
+    assert _refusal(TOKEN, seal=TokenSeal([NEW])) == THE_REFUSAL
 
 
 def test_secrets_with_one_key_id_do_not_get_into_each_others_way() -> None:
     """The key id is one octet; with secrets that share it, each token still opens by its own."""
     by_id: dict[bytes, list[bytes]] = {}
     for secret in (b"secret number %020d" % number for number in range(80)):
-        octets = from_text(Seal([secret]).seal(b"x", None, None), MAX_TOKEN_CHARACTERS)
+        octets = base64url_decode(TokenSeal([secret]).seal(b"x", None, None), MAX_TOKEN_CHARACTERS)
         assert octets is not None
         by_id.setdefault(octets[:2], []).append(secret)
     twins = next(twins for twins in by_id.values() if len(twins) > 1)
     for order in (twins, twins[::-1]):
         for secret in twins:
-            assert Seal(order).open(Seal([secret]).seal(PAYLOAD, None, None), None, None, "after") == PAYLOAD
+            assert TokenSeal(order).open(TokenSeal([secret]).seal(PAYLOAD, None, None), None, None, "after") == PAYLOAD
 
 
 @pytest.mark.parametrize("secrets", [[], [b""], [b"short"], [NEW, b"x" * 31]])
 def test_weak_secrets_are_refused(secrets: list[bytes]) -> None:
     """A seal without a secret, or with one that is shorter than 32 octets, is not made."""
     with pytest.raises(ValueError, match="at least 32 random bytes"):
-        Seal(secrets)
+        TokenSeal(secrets)
 
 
 def test_new_secrets_are_long_and_new() -> None:
     """A generated secret is long enough, and no other one."""
-    one, other = Seal.new_secret(), Seal.new_secret()
+    one, other = TokenSeal.new_secret(), TokenSeal.new_secret()
     assert len(one) == len(other) == 32
     assert one != other
 
@@ -242,8 +242,8 @@ def test_lengths_tell_nothing_but_the_payloads_length() -> None:
 @given(octets=st.binary())
 def test_url_text_has_one_form(octets: bytes) -> None:
     """Octets as URL text come back, and no other text stands for them."""
-    text = to_text(octets)
-    assert from_text(text, len(text)) == octets
-    assert from_text(text, len(text) - 1) is None
+    text = base64url_encode(octets)
+    assert base64url_decode(text, len(text)) == octets
+    assert base64url_decode(text, len(text) - 1) is None
     for other in (text + "=", text + "\n", " " + text, text + "+", text + "A" * (1 + len(text) % 4 % 2)):
-        assert from_text(other, 10_000) != octets
+        assert base64url_decode(other, 10_000) != octets

@@ -11,7 +11,7 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Index, Shards
 from graphql_api.database import Database
 from graphql_api.model.markers import IndexRef
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.sharding.shard_space import Generation, ShardSpace
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
@@ -75,7 +75,7 @@ async def _fill(path: Path, shards: int, spread: Spread, records: int, random: R
     catalog, thing = _catalog(shards)
     store = await open_sqlite(path)
     await store.ensure_table(catalog.table_definition())
-    db = Database(catalog, store, Seal([b"s" * 32]))
+    db = Database(catalog, store, TokenSeal([b"s" * 32]))
     space = ShardSpace((Generation(None, shards),))
     numbers = iter(range(100 * records * shards))
     waiting: dict[int, list[str]] = {}

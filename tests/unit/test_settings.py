@@ -10,14 +10,14 @@ import pytest
 
 from graphql_api.errors import InvalidSettings
 from graphql_api.schema.execution.document_limits import Limits
-from graphql_api.server.auth.auth_configuration import Issuer, identify_of, issuer_of
-from graphql_api.server.auth.bearer_tokens import IssuedTokens
+from graphql_api.server.auth.auth_configuration import Issuer, build_authenticator, configured_issuer
+from graphql_api.server.auth.bearer_tokens import IssuerTokenVerifier
 from graphql_api.server.auth.token_claims import ClaimRules
-from graphql_api.server.development_keys import token_secrets
+from graphql_api.server.development_keys import resolve_secrets
 from graphql_api.server.observability.health import HEALTH, READY
 from graphql_api.server.observability.metrics_endpoint import METRICS_PATH
-from graphql_api.server.settings import Settings, read_secret, read_settings
-from graphql_api.server.settings_checks import unfit
+from graphql_api.server.settings import Settings, parse_secret, read_settings
+from graphql_api.server.settings_checks import settings_problems
 
 SECRET = bytes(range(32))
 OTHER = bytes(range(32, 72))
@@ -50,7 +50,7 @@ def test_an_argument_counts_more_than_a_variable(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SHARDQL_PORT", "1234")
     monkeypatch.setenv("SHARDQL_HOST", "0.0.0.0")  # noqa: S104 - only read
     settings = read_settings(port=0, workers=None)
-    listed = {one.name: (one.value, one.origin) for one in settings.listing()}
+    listed = {one.name: (one.value, one.origin) for one in settings.list_values()}
     assert (listed["port"], listed["host"], listed["workers"]) == (
         ("0", "argument"),
         ("0.0.0.0", "environment"),  # noqa: S104 - only read
@@ -88,7 +88,7 @@ def test_settings_go_to_other_processes() -> None:
     """Another process gets the same settings, with their origins."""
     settings = read_settings(port=0, token_keys=(SECRET,))
     copy = pickle.loads(pickle.dumps(settings))  # noqa: S301 - our own
-    assert (copy, copy.listing()) == (settings, settings.listing())
+    assert (copy, copy.list_values()) == (settings, settings.list_values())
 
 
 def test_lists_have_commas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,10 +114,10 @@ def test_lists_have_commas(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SHARDQL_DEADLINE_SECONDS", "nan", "SHARDQL_DEADLINE_SECONDS is 'nan'"),
         ("SHARDQL_TOKEN_KEYS", "c2hvcnQ=", "a token key of 5 bytes is too short, at least 32"),
         ("SHARDQL_TOKEN_KEYS", "not a key!", "neither base64 nor hex"),
-        ("SHARDQL_PRODUCTON", "1", "SHARDQL_PRODUCTON is no setting. Did you mean SHARDQL_PRODUCTION?"),
+        ("SHARDQL_PRODUCTON", "1", "SHARDQL_PRODUCTON is not a setting. Did you mean SHARDQL_PRODUCTION?"),
         ("SHARDQL_RECORD_KEY", "c2hvcnQ=", "a record key of 5 bytes is too short, at least 32"),
-        ("SHARDQL_RECORD_KEYS", "x", "SHARDQL_RECORD_KEYS is no setting. Did you mean SHARDQL_RECORD_KEY?"),
-        ("shardql_token_key", "x", "shardql_token_key is no setting. Did you mean SHARDQL_TOKEN_KEYS?"),
+        ("SHARDQL_RECORD_KEYS", "x", "SHARDQL_RECORD_KEYS is not a setting. Did you mean SHARDQL_RECORD_KEY?"),
+        ("shardql_token_key", "x", "shardql_token_key is not a setting. Did you mean SHARDQL_TOKEN_KEYS?"),
     ],
 )
 def test_wrong_variables(name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,44 +164,44 @@ def test_foreign_variables_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_forms_of_a_key(text: str) -> None:
     """A token key is hex or base64, of either alphabet, with or without padding."""
-    assert read_secret(text) == OTHER
+    assert parse_secret(text) == OTHER
 
 
 def test_alphabets_of_a_key() -> None:
     """The characters in which the two alphabets of base64 differ mean the same."""
     secret = b"\xfb\xff" * 16
-    assert read_secret(base64.urlsafe_b64encode(secret).decode()) == secret
-    assert read_secret(base64.b64encode(secret).decode()) == secret
+    assert parse_secret(base64.urlsafe_b64encode(secret).decode()) == secret
+    assert parse_secret(base64.b64encode(secret).decode()) == secret
 
 
 def test_keys_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The keys keep their order, since the first one seals."""
     monkeypatch.setenv("SHARDQL_TOKEN_KEYS", f"{OTHER.hex()}, {base64.b64encode(SECRET).decode()}")
-    assert read_settings().secrets() == (OTHER, SECRET)
+    assert read_settings().read_token_keys() == (OTHER, SECRET)
 
 
 def test_keys_from_a_file() -> None:
     """A file holds one key a line."""
     KEYS.write_text(f"{OTHER.hex()}\n{base64.b64encode(SECRET).decode()}\n")
-    assert read_settings(token_keys_file=KEYS).secrets() == (OTHER, SECRET)
+    assert read_settings(token_keys_file=KEYS).read_token_keys() == (OTHER, SECRET)
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(None, "No such file"), ("", "holds no key"), ("abc\n", "too short"), ("ü", "ascii")]
+    ("content", "why"), [(None, "No such file"), ("", "contains no key"), ("abc\n", "too short"), ("ü", "ascii")]
 )
 def test_bad_key_files(content: str | None, why: str) -> None:
     """A file without a usable key is told with its name."""
     if content is not None:
         KEYS.write_text(content, encoding="utf-8")
     with pytest.raises(InvalidSettings, match=f"SHARDQL_TOKEN_KEYS_FILE names keys.*{why}"):
-        read_settings(token_keys_file=KEYS).secrets()
+        read_settings(token_keys_file=KEYS).read_token_keys()
 
 
 def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the listing nor the text of settings nor an error shows a key."""
     monkeypatch.setenv("SHARDQL_TOKEN_KEYS", SECRET.hex())
     settings = read_settings()
-    shown = f"{settings!r} {settings} {settings.listing()}"
+    shown = f"{settings!r} {settings} {settings.list_values()}"
     assert SECRET.hex() not in shown
     assert repr(SECRET) not in shown
     assert "1 secret" in shown
@@ -212,9 +212,9 @@ def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_development_keeps_a_key() -> None:
     """In development keys are made once beside the SQLite file, for its owner alone, and found there later."""
     settings = read_settings(store="sqlite:///users.db")
-    first, said = token_secrets(settings)
-    second, _ = token_secrets(settings)
-    other, _ = token_secrets(read_settings(store="sqlite:///other.db"))
+    first, said = resolve_secrets(settings)
+    second, _ = resolve_secrets(settings)
+    other, _ = resolve_secrets(read_settings(store="sqlite:///other.db"))
     assert first == second != other
     assert said == "sealed with the key in users.db.token-key"
     assert stat.S_IMODE(Path("users.db.token-key").stat().st_mode) == 0o600
@@ -227,11 +227,11 @@ def test_development_keeps_a_key() -> None:
 def test_development_without_a_file() -> None:
     """Where there is no file to keep keys beside, each start makes new ones, and says what that means."""
     settings = read_settings(store="dynamodb://users")
-    first, said = token_secrets(settings)
-    other, _ = token_secrets(settings)
+    first, said = resolve_secrets(settings)
+    other, _ = resolve_secrets(settings)
     assert first.tokens != other.tokens
     assert first.record != other.record
-    assert "they end with this server" in said
+    assert "they become invalid when this server stops" in said
     assert not [*Path().iterdir()]
 
 
@@ -241,7 +241,7 @@ def test_damaged_key_file(kind: str, setting: str) -> None:
     kept = Path(f"users.db.{kind}-key")
     kept.write_text("damaged\n")
     with pytest.raises(InvalidSettings, match=rf"The {kind} key in {kept} cannot be used.*set {setting}\."):
-        token_secrets(read_settings(store="sqlite:///users.db"))
+        resolve_secrets(read_settings(store="sqlite:///users.db"))
     assert kept.read_text() == "damaged\n"
 
 
@@ -253,9 +253,9 @@ def test_the_record_key_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDQL_RECORD_KEY", OTHER.hex())
     KEYS.write_text(f"{base64.b64encode(SECRET).decode()}\n")
     store = {"store": "sqlite:///users.db", "token_keys": (SECRET,)}
-    assert token_secrets(read_settings(**store))[0].record == OTHER
-    assert token_secrets(read_settings(**store, record_key=SECRET))[0].record == SECRET
-    assert token_secrets(read_settings(**store, record_key_file=KEYS))[0].record == SECRET
+    assert resolve_secrets(read_settings(**store))[0].record == OTHER
+    assert resolve_secrets(read_settings(**store, record_key=SECRET))[0].record == SECRET
+    assert resolve_secrets(read_settings(**store, record_key_file=KEYS))[0].record == SECRET
     assert [path.name for path in Path().iterdir()] == ["keys"]
 
 
@@ -267,16 +267,16 @@ def test_bad_files_of_the_record_key(content: str | None, why: str) -> None:
     if content is not None:
         KEYS.write_text(content)
     with pytest.raises(InvalidSettings, match=f"SHARDQL_RECORD_KEY_FILE names keys.*{why}"):
-        token_secrets(read_settings(record_key_file=KEYS))
+        resolve_secrets(read_settings(record_key_file=KEYS))
 
 
 def test_the_record_key_is_never_shown() -> None:
     """Neither the listing nor the text of settings nor an error shows the record key."""
     settings = read_settings(record_key=SECRET)
-    shown = f"{settings!r} {settings} {settings.listing()}"
+    shown = f"{settings!r} {settings} {settings.list_values()}"
     assert SECRET.hex() not in shown
     assert repr(SECRET) not in shown
-    assert {one.name: one.value for one in settings.listing()}["record_key"] == "1 secret"
+    assert {one.name: one.value for one in settings.list_values()}["record_key"] == "1 secret"
     assert "secretsecret" not in str(refused(record_key="secretsecret"))
 
 
@@ -293,9 +293,9 @@ def test_a_user_pool_of_cognito() -> None:
     """The id of a user pool says where its keys are, who the issuer is, and where groups stand."""
     settings = read_settings(cognito_user_pool="eu-west-1_Abc123")
     issuer = "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_Abc123"
-    assert issuer_of(settings) == Issuer(f"{issuer}/.well-known/jwks.json", issuer)
+    assert configured_issuer(settings) == Issuer(f"{issuer}/.well-known/jwks.json", issuer)
     assert settings.groups_claim == "cognito:groups"
-    china = issuer_of(read_settings(cognito_user_pool="cn-north-1_Abc123"))
+    china = configured_issuer(read_settings(cognito_user_pool="cn-north-1_Abc123"))
     assert china is not None
     assert china.name == "https://cognito-idp.cn-north-1.amazonaws.com.cn/cn-north-1_Abc123"
     assert read_settings().groups_claim == "groups"
@@ -316,14 +316,14 @@ def test_settings_reach_the_issuer() -> None:
         groups_claim="roles",
         tenant_claim="org",
     )
-    identify = identify_of(settings)
-    (issued,) = identify.bearers
-    assert isinstance(issued, IssuedTokens)
+    authenticator = build_authenticator(settings)
+    (issued,) = authenticator.token_verifiers
+    assert isinstance(issued, IssuerTokenVerifier)
     assert issued.rules == ClaimRules("me", frozenset({"a", "b"}), 5, "roles", "org")
-    assert (issued.algorithms, issued.keys.where, issued.keys.fresh) == ({"ES256"}, JWKS, 7)
-    assert identify.needs_tenant
-    (by_default,) = identify_of(read_settings(jwks=JWKS)).bearers
-    assert isinstance(by_default, IssuedTokens)
+    assert (issued.algorithms, issued.keys.location, issued.keys.max_age) == ({"ES256"}, JWKS, 7)
+    assert authenticator.needs_tenant
+    (by_default,) = build_authenticator(read_settings(jwks=JWKS)).token_verifiers
+    assert isinstance(by_default, IssuerTokenVerifier)
     assert not {name for name in by_default.algorithms if name.startswith("HS") or name.lower() == "none"}
 
 
@@ -335,11 +335,11 @@ def test_settings_reach_the_issuer() -> None:
     [
         (
             {"production": True, "store": "sqlite:///x.db", "record_key": OTHER},
-            ["Production needs a key that page tokens"],
+            ["Production needs a key that seals page tokens"],
         ),
         (
             {"production": True, "store": "sqlite:///x.db", "token_keys": (SECRET,)},
-            ["Production needs a key that record keys"],
+            ["Production needs a key that signs record keys"],
         ),
         ({"production": True, **KEYED}, ["Production needs a store"]),
         ({"production": True}, ["Production needs a key", "Production needs a key", "Production needs a store"]),
@@ -347,25 +347,28 @@ def test_settings_reach_the_issuer() -> None:
         ({"token_keys": (SECRET,), "token_keys_file": "keys"}, ["SHARDQL_TOKEN_KEYS and SHARDQL_TOKEN_KEYS_FILE"]),
         (
             {"production": True, "store": "sqlite:///x.db", **KEYED, "explain": True},
-            ["Production does not explain to everybody who may ask"],
+            ["Production limits explain output to named groups"],
         ),
         ({"production": True, "store": "sqlite:///x.db", **KEYED, "explain_groups": ("Admin",)}, []),
         (
             {"explain": False, "explain_groups": ("Admin",)},
-            ["SHARDQL_EXPLAIN_GROUPS names groups, and SHARDQL_EXPLAIN"],
+            ["SHARDQL_EXPLAIN_GROUPS names groups, but SHARDQL_EXPLAIN"],
         ),
-        ({"jwt_issuer": "x"}, ["SHARDQL_JWT_ISSUER is about bearer tokens, and there is no key"]),
+        ({"jwt_issuer": "x"}, ["SHARDQL_JWT_ISSUER applies to bearer tokens, but no keys"]),
         (
             {"jwt_audiences": ("x",), "jwt_algorithms": ("RS256",), "jwks_plain_http": True},
-            ["SHARDQL_JWT_AUDIENCES is", "SHARDQL_JWT_ALGORITHMS is", "SHARDQL_JWKS_PLAIN_HTTP is"],
+            ["SHARDQL_JWT_AUDIENCES applies", "SHARDQL_JWT_ALGORITHMS applies", "SHARDQL_JWKS_PLAIN_HTTP applies"],
         ),
-        ({"cognito_user_pool": POOL, "jwt_issuer": "x"}, ["SHARDQL_COGNITO_USER_POOL says who the issuer is"]),
+        ({"cognito_user_pool": POOL, "jwt_issuer": "x"}, ["SHARDQL_COGNITO_USER_POOL determines the issuer"]),
         ({"cognito_user_pool": POOL, "jwks": "jwks.json"}, []),
         (
             {"jwks": JWKS, "jwt_algorithms": ("RS257",)},
-            ["SHARDQL_JWT_ALGORITHMS names 'RS257', which is none. Did you"],
+            ["SHARDQL_JWT_ALGORITHMS names 'RS257', which is not a supported algorithm. Did you"],
         ),
-        ({"jwks": JWKS, "jwt_algorithms": ("none",)}, ["SHARDQL_JWT_ALGORITHMS names 'none', which is none."]),
+        (
+            {"jwks": JWKS, "jwt_algorithms": ("none",)},
+            ["SHARDQL_JWT_ALGORITHMS names 'none', which is not a supported algorithm."],
+        ),
         ({"jwks": JWKS, "jwt_algorithms": ("HS256",)}, ["SHARDQL_JWT_ALGORITHMS names HS256, whose key is a secret"]),
         ({"cognito_user_pool": POOL, "jwt_algorithms": ("HS256",)}, ["SHARDQL_JWT_ALGORITHMS names HS256, whose key"]),
         ({"jwks": "jwks.json", "jwt_algorithms": ("HS256",)}, []),
@@ -374,13 +377,13 @@ def test_settings_reach_the_issuer() -> None:
         *(({"jwks": f"http://{host}:8080/jwks"}, []) for host in ("127.0.0.1", "localhost", "[::1]")),
         *(({"jwks": url}, [f"SHARDQL_JWKS is {url}: keys come from"]) for url in ("file:///jwks.json", "ftp://a/b")),
         *(
-            ({"jwks": url}, [f"SHARDQL_JWKS is {url}: an address of keys has a host"])
+            ({"jwks": url}, [f"SHARDQL_JWKS is {url}: the URL of a JWKS must have a host"])
             for url in ("https://", "https://user:secret@issuer.example/jwks", "https://issuer.example/#keys")
         ),
-        ({"jwks": "https://issuer.example:x/jwks"}, ["SHARDQL_JWKS is https://issuer.example:x/jwks: it is no URL"]),
-        *(({"path": path}, [f"SHARDQL_PATH is {path}, which answers"]) for path in (HEALTH, READY, METRICS_PATH)),
-        ({"only_documents": True}, ["SHARDQL_ONLY_DOCUMENTS leaves nothing to ask"]),
-        ({"read_only": True, "create_table": True}, ["A server that only reads makes no table"]),
+        ({"jwks": "https://issuer.example:x/jwks"}, ["SHARDQL_JWKS is https://issuer.example:x/jwks: it is not a URL"]),
+        *(({"path": path}, [f"SHARDQL_PATH is {path}, which is reserved"]) for path in (HEALTH, READY, METRICS_PATH)),
+        ({"only_documents": True}, ["SHARDQL_ONLY_DOCUMENTS is on, but there are no trusted"]),
+        ({"read_only": True, "create_table": True}, ["A read-only server creates no table"]),
         ({"production": True, "store": "sqlite:///x.db", **KEYED}, []),
         ({"read_only": True, "only_documents": True, "documents": "queries.json"}, []),
         ({}, []),
@@ -388,5 +391,5 @@ def test_settings_reach_the_issuer() -> None:
 )
 def test_what_does_not_go_together(arguments: dict[str, object], said: list[str]) -> None:
     """Settings that are right one by one may still keep a server from starting, and each reason is told."""
-    problems = [*unfit(read_settings(**arguments))]
+    problems = [*settings_problems(read_settings(**arguments))]
     assert [problem[: len(start)] for problem, start in zip(problems, said, strict=True)] == said

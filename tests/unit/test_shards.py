@@ -10,11 +10,11 @@ from graphql_api.model.entity import Entity
 from graphql_api.model.markers import Created, Id, Index, Shards, SubId, Timestamp, desc
 from graphql_api.query.planner import plan_search
 from graphql_api.query.search_request import SearchRequest
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.sharding.shard_space import ONE_SHARD, Generation, ShardSpace, blake2b_number, string_hash
 from tests.depth import depth
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 
 
 # --- shard functions -------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_a_million_ids_spread_evenly(random: Random) -> None:
 def test_shard_texts_are_base_36_of_one_width() -> None:
     """A shard's text is its number in base 36, padded; the only shard of a generation of one has none."""
     space = ShardSpace((Generation(None, 1), Generation(10, 1296)))
-    assert [space.text(ordinal) for ordinal in (0, 1, 2, 10, 11, 36, 37, 1296)] == [
+    assert [space.shard_text(ordinal) for ordinal in (0, 1, 2, 10, 11, 36, 37, 1296)] == [
         *("", "00", "01", "09", "0a", "0z", "10", "zz")
     ]
     assert (ONE_SHARD.ordinal("anything", 0), list(ONE_SHARD.ordinals(0))) == (0, [0])
@@ -100,7 +100,7 @@ def test_shard_texts_are_base_36_of_one_width() -> None:
 def test_text_order_is_ordinal_order(width: int) -> None:
     """Texts sort as ordinals do, all of them are distinct, and the number can be read back."""
     space = ShardSpace((Generation(None, 36**width),), width)
-    texts = [space.text(ordinal) for ordinal in range(36**width + 1)]
+    texts = [space.shard_text(ordinal) for ordinal in range(36**width + 1)]
     assert texts == sorted(set(texts))
     assert [int(text, 36) + 1 for text in texts[1:]] == list(range(1, 36**width + 1))
 
@@ -151,7 +151,7 @@ CATALOG = Catalog(Author, Post, Step)
 def visited(entity: str, index: str, **arguments: object) -> list[str]:
     """The hash keys that a search asks."""
     plan = plan_search(CATALOG, SearchRequest(entity, index, arguments), 0, SEAL)
-    return [read.hash_key for read in plan.reads]
+    return [read.hash_key for read in plan.first_reads]
 
 
 def shards(*texts: str, head: str = "author", rest: str = "") -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.storage.engines.sqlite.key_bytes import number_bytes, read_range, tie_of
+from graphql_api.storage.engines.sqlite.key_bytes import encode_number, decode_range_value, tie_breaker
 from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
-from graphql_api.storage.item_rules import same
+from graphql_api.storage.item_rules import values_equal
 from graphql_api.storage.item_sizes import record_size
 from tests.store_contract.samples import NUMBERS
 
@@ -96,16 +96,16 @@ def test_text_is_long_enough(value: Any) -> None:
 )
 def test_same(one: Any, other: Any, equal: bool) -> None:
     """Values are equal by what they are, never because Python takes a bool for a number."""
-    assert same(one, other) is equal
-    assert same(other, one) is equal
+    assert values_equal(one, other) is equal
+    assert values_equal(other, one) is equal
 
 
 @given(NUMBERS, NUMBERS)
 def test_numbers_as_bytes(one: Any, other: Any) -> None:
     """Numeric keys order as bytes as they do as numbers, and come back equal, whole ones as int."""
-    first, second = number_bytes(one, "here"), number_bytes(other, "here")
+    first, second = encode_number(one, "here"), encode_number(other, "here")
     assert (first < second, first == second) == (one < other, one == other)
-    back = read_range(first, "N")
+    back = decode_range_value(first, "N")
     assert back == one
     assert isinstance(back, int) == (one == int(one))
 
@@ -114,7 +114,7 @@ def test_numbers_as_bytes(one: Any, other: Any) -> None:
 def test_ties_differ(parts: tuple[bytes, bytes, bytes, bytes]) -> None:
     """Two records never tie in the order by key, which is that of their keys."""
     one, other = parts[:2], parts[2:]
-    first, second = tie_of(*one, "key"), tie_of(*other, "key")
+    first, second = tie_breaker(*one, "key"), tie_breaker(*other, "key")
     assert (first < second, first == second) == (one < other, one == other)
-    assert (tie_of(*one, "hashed") == tie_of(*other, "hashed")) == (one == other)
-    assert len(tie_of(*one, "hashed")) == 16
+    assert (tie_breaker(*one, "hashed") == tie_breaker(*other, "hashed")) == (one == other)
+    assert len(tie_breaker(*one, "hashed")) == 16

@@ -285,7 +285,7 @@ async def test_what_a_failure_says(store: SqliteStore, statement: str, certain: 
     assert caught.value.certain is certain
 
 
-@pytest.mark.parametrize("place", ["write_transaction.Transaction.put_all", "writer_jobs.prepare"])
+@pytest.mark.parametrize("place", ["write_transaction.WriteTransaction.put_all", "writer_jobs.prepare_write"])
 async def test_a_mistake_of_ours_is_told_to_its_caller(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

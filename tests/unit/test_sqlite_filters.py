@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graphql_api.codecs.key_ranges import KeyRange
-from graphql_api.runtime.capacity_meter import billed
-from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.runtime.capacity_meter import meter_capacity
+from graphql_api.storage.engines.sqlite import SqliteStore, EngineQuirks, open_sqlite
 from graphql_api.storage.values import AttributeTest, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
 
 TABLE = TableDefinition(
@@ -80,10 +80,10 @@ async def test_reads_are_estimated(store: SqliteStore) -> None:
     """Each hash key costs what DynamoDB would charge for the entries looked at there, half a unit at least."""
     costs = []
     for reads, want in ((reads_of(), 8), (reads_of("keys"), 8), (reads_of(filter=EVEN), 8), (reads_of(), 1)):
-        with billed() as bill:
+        with meter_capacity() as meter:
             await pages(store, reads, want)
-        assert bill.estimated
-        costs.append(bill.units)
+        assert meter.estimated
+        costs.append(meter.units)
     assert costs == [4 * 1.5, 4 * 0.5, 4 * 1.5, 1.0 + 3 * 0.5]
 
 
@@ -92,10 +92,10 @@ async def test_records_by_key_are_estimated(store: SqliteStore) -> None:
     keys = [Key("t!00", "00"), Key("t!00", "nothing"), Key("t!00", "00")]
     costs = []
     for consistent in (False, True):
-        with billed() as bill:
+        with meter_capacity() as meter:
             await store.get_many(keys, consistent)
-        assert bill.estimated
-        costs.append(bill.units)
+        assert meter.estimated
+        costs.append(meter.units)
     assert costs == [1.5, 3.0]
 
 
@@ -103,10 +103,10 @@ async def test_what_is_refused_costs_nothing(tmp_path: Path) -> None:
     """A read that is throttled is on no bill."""
     refused = iter([True, False, False, False])
     store = await open_sqlite(
-        tmp_path / "throttled.db", switches=Switches(throttle=lambda name: name == "read_ranges" and next(refused))
+        tmp_path / "throttled.db", quirks=EngineQuirks(throttle=lambda name: name == "read_ranges" and next(refused))
     )
     await store.ensure_table(TABLE)
-    with billed() as bill:
+    with meter_capacity() as meter:
         await store.read_ranges(reads_of(), 5)
     await store.close()
-    assert bill.units == 3 * 0.5
+    assert meter.units == 3 * 0.5

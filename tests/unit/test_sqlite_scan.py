@@ -11,7 +11,7 @@ import pytest
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreRefused
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
-from graphql_api.storage.engines.sqlite.ordered_scan import BREATH_AFTER, ENTRIES_ONLY, WITH_RECORDS
+from graphql_api.storage.engines.sqlite.ordered_scan import YIELD_AFTER_ROWS, ENTRIES_ONLY, WITH_RECORDS
 from graphql_api.storage.values import IndexDefinition, Put, RangeRead, RowPage, StartKey, TableDefinition
 
 TABLE = TableDefinition((IndexDefinition("byText", "textHash", "text"), IndexDefinition("byNumber", "nHash", "n", "N")))
@@ -118,10 +118,10 @@ async def test_jumps_over_ties(store: SqliteStore) -> None:
 
 async def test_breaths(store: SqliteStore) -> None:
     """A long search for the rows of one shard lets others run in between, and finds them all."""
-    await store.write([row(place % 100, place, f"{place:06}") for place in range(4 * BREATH_AFTER)])
+    await store.write([row(place % 100, place, f"{place:06}") for place in range(4 * YIELD_AFTER_ROWS)])
     (found,) = await pages(store, reads_of([99]), 1000)
-    assert [row.value for row in found.rows] == [f"{place:06}" for place in range(99, 4 * BREATH_AFTER, 100)]
-    assert found.records_read == 4 * BREATH_AFTER
+    assert [row.value for row in found.rows] == [f"{place:06}" for place in range(99, 4 * YIELD_AFTER_ROWS, 100)]
+    assert found.records_read == 4 * YIELD_AFTER_ROWS
 
 
 async def test_records_read(store: SqliteStore) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import Throttled, WrongTable
-from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
-from graphql_api.storage.engines.sqlite.test_switches import PRODUCTION
+from graphql_api.storage.engines.sqlite import SqliteStore, EngineQuirks, open_sqlite
+from graphql_api.storage.engines.sqlite.test_switches import NO_QUIRKS
 from graphql_api.storage.values import Delete, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
 
 TABLE = TableDefinition((IndexDefinition("byText", "textHash", "text"),))
@@ -19,9 +19,9 @@ def put(place: int, text: str) -> Put:
     return Put({"hashKey": "h!", "rangeKey": f"{place:03}", "textHash": "t!", "text": text})
 
 
-async def opened(path: Path, switches: Switches) -> SqliteStore:
+async def opened(path: Path, quirks: EngineQuirks) -> SqliteStore:
     """A store with a table."""
-    store = await open_sqlite(path / "store.db", switches=switches)
+    store = await open_sqlite(path / "store.db", quirks=quirks)
     await store.ensure_table(TABLE)
     return store
 
@@ -37,8 +37,8 @@ async def seen(store: SqliteStore, *, descending: bool = False) -> list[tuple[st
 def test_switches_are_documented() -> None:
     """The table of switches in the documents lists each of them, and its default."""
     page = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
-    for field in fields(Switches):
-        default = getattr(PRODUCTION, field.name)
+    for field in fields(EngineQuirks):
+        default = getattr(NO_QUIRKS, field.name)
         assert f"| `{field.name}` | `{default!r}` |".replace("'", '"') in page
 
 
@@ -48,8 +48,8 @@ async def test_tie_orders(tmp_path: Path) -> None:
     for order in ("key", "hashed"):
         folder = tmp_path / order
         folder.mkdir()
-        switches = Switches(tie_order="key" if order == "key" else "hashed")
-        store = await opened(folder, switches)
+        quirks = EngineQuirks(tie_order="key" if order == "key" else "hashed")
+        store = await opened(folder, quirks)
         await store.write([put(place, "same") for place in range(30)])
         orders[order] = await seen(store)
         assert await seen(store, descending=True) == orders[order][::-1]
@@ -63,7 +63,7 @@ async def test_tie_orders(tmp_path: Path) -> None:
 
 async def test_index_lag(tmp_path: Path) -> None:
     """Entries trail the last writes with the records of their time, while reads by key and of the table do not."""
-    store = await opened(tmp_path, Switches(index_lag=2))
+    store = await opened(tmp_path, EngineQuirks(index_lag=2))
     await store.write([put(1, "a")])
     await store.write([put(2, "b")])
     assert await seen(store) == []
@@ -78,7 +78,7 @@ async def test_index_lag(tmp_path: Path) -> None:
     assert [row.key.range for row in page.rows] == ["002"]
     await store.write_together([put(1, "d")], "token")
     assert await seen(store) == [("002", "b"), ("001", "c")]
-    await store.settle()
+    await store.catch_up_indexes()
     assert await seen(store) == [("002", "b"), ("001", "d")]
     assert store._sql.execute("SELECT count(*) FROM records").fetchone() == (2,)
     await store.close()
@@ -86,19 +86,19 @@ async def test_index_lag(tmp_path: Path) -> None:
 
 async def test_lag_ends_with_the_switch(tmp_path: Path) -> None:
     """A file that was left lagging is brought up to date when it is opened without the switch."""
-    store = await opened(tmp_path, Switches(index_lag=100))
+    store = await opened(tmp_path, EngineQuirks(index_lag=100))
     await store.write([put(place, "a") for place in range(5)])
     await store.write([put(0, "b")])
     assert await seen(store) == []
     await store.close()
-    store = await opened(tmp_path, Switches())
+    store = await opened(tmp_path, EngineQuirks())
     assert [text for _, text in await seen(store)] == ["a", "a", "a", "a", "b"]
     await store.close()
 
 
 async def test_page_bytes(tmp_path: Path) -> None:
     """A page ends behind the record that passes its size, that record included."""
-    store = await opened(tmp_path, Switches(page_bytes=1))
+    store = await opened(tmp_path, EngineQuirks(page_bytes=1))
     await store.write([put(place, f"{place}") for place in range(3)])
     read = RangeRead("byText", "t!", 0, KeyRange(), 10)
     (page,) = await store.read_ranges([read], 10)
@@ -110,7 +110,7 @@ async def test_page_bytes(tmp_path: Path) -> None:
 
 async def test_a_megabyte_by_default(tmp_path: Path) -> None:
     """Without the switch a page ends once it holds more than 1 MB."""
-    store = await opened(tmp_path, Switches())
+    store = await opened(tmp_path, EngineQuirks())
     await store.write([Put({**put(place, f"{place}").item, "much": "x" * 300_000}) for place in range(6)])
     (page,) = await store.read_ranges([RangeRead("byText", "t!", 0, KeyRange(), 10)], 10)
     assert isinstance(page, RowPage)
@@ -127,7 +127,7 @@ async def test_throttled_calls(tmp_path: Path) -> None:
         asked.append(operation)
         return operation in refused
 
-    store = await opened(tmp_path, Switches(throttle=throttle))
+    store = await opened(tmp_path, EngineQuirks(throttle=throttle))
     refused |= {"write", "write_together", "get_many", "scan", "ensure_table"}
     with pytest.raises(Throttled) as caught:
         await store.write([put(0, "a")])
@@ -149,7 +149,7 @@ async def test_throttled_calls(tmp_path: Path) -> None:
 async def test_throttled_reads(tmp_path: Path) -> None:
     """A throttled read answers for itself alone: the others get their rows."""
     turns = iter([False, True, False])
-    store = await opened(tmp_path, Switches(throttle=lambda operation: operation == "read_ranges" and next(turns)))
+    store = await opened(tmp_path, EngineQuirks(throttle=lambda operation: operation == "read_ranges" and next(turns)))
     await store.write(
         [
             Put({"hashKey": "h!", "rangeKey": f"{shard}", "textHash": f"t!{shard}", "text": f"{shard}"})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.storage.filter_evaluation import filter_matches, ordered_together, weakened
+from graphql_api.storage.filter_evaluation import filter_matches, are_comparable, pushdown_filter
 from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, StoreFilter
 from tests.depth import examples
 from tests.store_contract.filter_samples import ATTRIBUTES, EVERY_TYPE, filters, passes
@@ -36,7 +36,7 @@ def test_what_is_left_of_a_filter_holds_wherever_it_does(
     filter: StoreFilter, item: dict[str, Any], testable: set[str]
 ) -> None:
     """A record that passes a filter passes what is left of it, whatever tests cannot be made."""
-    left = weakened(filter, lambda test: test.attribute in testable)
+    left = pushdown_filter(filter, lambda test: test.attribute in testable)
     assert left is None or filter_matches(left, item) or not filter_matches(filter, item)
 
 
@@ -58,7 +58,7 @@ LEFT: dict[str, tuple[StoreFilter, StoreFilter | None]] = {
 @pytest.mark.parametrize(("filter", "left"), LEFT.values(), ids=LEFT.keys())
 def test_what_is_left_of_a_filter(filter: StoreFilter, left: StoreFilter | None) -> None:
     """Of what must all hold the rest stays; alternatives stay together or go together."""
-    assert weakened(filter, lambda test: test.attribute != "x") == left
+    assert pushdown_filter(filter, lambda test: test.attribute != "x") == left
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_is_left_of_a_filter(filter: StoreFilter, left: StoreFilter | None)
 )
 def test_values_that_have_an_order(values: tuple[Any, ...], ordered: bool) -> None:
     """Texts, numbers and octets have an order among themselves; true and false have none."""
-    assert ordered_together(*values) == ordered
+    assert are_comparable(*values) == ordered
 
 
 def test_an_unknown_comparison() -> None:

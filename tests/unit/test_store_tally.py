@@ -9,12 +9,12 @@ import pytest
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.database import Database
 from graphql_api.errors import StoreError, StoreUnavailable, Throttled
-from graphql_api.evolution.table_record import admit_table
-from graphql_api.examples.user_samples import people
+from graphql_api.evolution.table_record import prepare_table
+from graphql_api.examples.user_samples import generate_users
 from graphql_api.examples.users import User, catalog
 from graphql_api.query.planner import plan_search
 from graphql_api.query.search_request import SearchRequest
-from graphql_api.runtime.request_statistics import Tally, count_retry, tallied, tally_so_far
+from graphql_api.runtime.request_statistics import RequestStatistics, count_retry, collect_statistics, current_statistics
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.metered_store import CANCELLED, UNFORESEEN, MeteredStore, StoreCall
 from graphql_api.storage.values import Delete, Item, Key, RangeRead, Write
@@ -42,7 +42,7 @@ class Troubled(WrappedStore):
 async def counting(tmp_path: Path) -> AsyncIterator[CountingStore]:
     """A table of users, which counts by itself."""
     store = CountingStore(await open_sqlite(tmp_path / "users.db"))
-    await admit_table(store, catalog, 0.0)
+    await prepare_table(store, catalog, 0.0)
     yield store
     await store.close()
 
@@ -51,18 +51,18 @@ async def test_a_request_is_counted(counting: CountingStore) -> None:
     """Searches and reads by id add up to what the store itself has seen, and to what they gave back."""
     told: list[StoreCall] = []
     db = Database(catalog, MeteredStore(counting, told.append), SEAL)
-    users = [*people(80)]
+    users = [*generate_users(80)]
     await db.put_many(users)
     told.clear()
     before = counting.counts.without_lists()
-    with tallied() as tally:
+    with collect_statistics() as statistics:
         first = await db.search(User.by_created, limit=10)
         second = await db.search(User.by_created, limit=7, next_token=first.next_token)
         assert await db.get(User, users[3].user_id) == users[3]
         assert await db.get(User, "nobody") is None
     after = counting.counts.without_lists()
     reads = after["records_read"] - before["records_read"]
-    assert tally == Tally(
+    assert statistics == RequestStatistics(
         store_calls=len(told),
         records_read=reads + 1,
         retries=0,
@@ -72,22 +72,22 @@ async def test_a_request_is_counted(counting: CountingStore) -> None:
     )
     assert sum(call.parts for call in told if call.name == "get_many") == after["gets"] - before["gets"] > 0
     assert [call.name for call in told].count("read_ranges") == after["rounds"] - before["rounds"]
-    assert sum(call.records_read for call in told) == tally.records_read
+    assert sum(call.records_read for call in told) == statistics.records_read
     assert all(call.failure is None and call.seconds > 0 for call in told)
 
 
 async def test_tasks_of_a_request_count_for_it() -> None:
     """What tasks of a request do is counted for it, and not for another request at the same time."""
 
-    async def request(retries: int) -> Tally:
+    async def request(retries: int) -> RequestStatistics:
         async def retry() -> None:
             await asyncio.sleep(0)
             count_retry()
 
-        with tallied() as tally:
+        with collect_statistics() as statistics:
             await asyncio.gather(*(retry() for _ in range(retries)))
-            assert tally_so_far() is tally
-            return tally
+            assert current_statistics() is statistics
+            return statistics
 
     first, second = await asyncio.gather(request(2), request(5))
     assert (first.retries, second.retries) == (2, 5)
@@ -95,10 +95,10 @@ async def test_tasks_of_a_request_count_for_it() -> None:
 
 def test_nothing_is_counted_outside_of_a_request() -> None:
     """Outside of a request, and after it, counting does nothing."""
-    with tallied() as tally:
+    with collect_statistics() as statistics:
         pass
     count_retry()
-    assert tally == tally_so_far() == Tally()
+    assert statistics == current_statistics() == RequestStatistics()
 
 
 async def test_failures_are_told(counting: CountingStore) -> None:
@@ -120,7 +120,7 @@ async def test_failures_within_an_answer_are_told(counting: CountingStore) -> No
     """Where only a part of a call fails, the call is told with the code of the first part that did."""
     told: list[StoreCall] = []
     failing = MeteredStore(FailingStore(Troubled(counting), lambda read: read.hash_key == "user!03"), told.append)
-    plan = plan_search(catalog, SearchRequest("user", "by_created", {}), 0.0, SEAL).reads
+    plan = plan_search(catalog, SearchRequest("user", "by_created", {}), 0.0, SEAL).first_reads
     answers = await failing.read_ranges(plan, 5)
     outcomes = await failing.write([Delete(Key("a!", "b")), Delete(Key("a!", "c"))])
     assert sum(isinstance(answer, StoreError) for answer in answers) == 1
@@ -166,9 +166,9 @@ async def test_retries_of_dynamodb_are_counted() -> None:
             Reply({"Responses": {"script": [key]}, "UnprocessedKeys": {}}),
         )
         store = await script.open(attempts=3)
-        with tallied() as searching:
+        with collect_statistics() as searching:
             (answer,) = await store.read_ranges([RangeRead("byText", "h!", 0, KeyRange(), 5)], 5)
-        with tallied() as getting:
+        with collect_statistics() as getting:
             found = await store.get_many([Key("h!", "r")], consistent=False)
         await store.close()
     assert isinstance(answer, StoreError)

@@ -12,14 +12,14 @@ import pytest
 
 from graphql_api.database import Database
 from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
-from graphql_api.evolution.table_record import META_KEY, TABLE_FORMAT, admit_table, entries_of
+from graphql_api.evolution.table_record import TABLE_RECORD_KEY, TABLE_FORMAT, prepare_table, index_entry_formats
 from graphql_api.model.catalog import Catalog
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import Created, Id, Index, Role, Shards, SubId, Timestamp, TimestampMs
 from graphql_api.opening import Secrets, open_catalog
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Item, Put, TableDefinition, TogetherWrite
+from graphql_api.storage.values import Item, Put, TableDefinition, TransactionWrite
 from tests.stores import WrappedStore, all_items
 
 NOW = 1_000
@@ -71,7 +71,7 @@ async def meta_of(folder: Path) -> Item | None:
     """What the table says about itself."""
     store = await open_sqlite(folder / "table.db")
     try:
-        (meta,) = await store.get_many([META_KEY], consistent=True)
+        (meta,) = await store.get_many([TABLE_RECORD_KEY], consistent=True)
         return meta
     finally:
         await store.close()
@@ -121,7 +121,7 @@ async def test_a_new_table_takes_all_generations(tmp_path: Path) -> None:
             },
             "email": {"width": 2, "function": "blake2b", "generations": [{"size": 1}]},
         },
-        "indexes": {entity.name: entries_of(entity) for entity in catalog.entities.values()},
+        "indexes": {entity.name: index_entry_formats(entity) for entity in catalog.entities.values()},
         "_w": meta["_w"],
     }
 
@@ -134,7 +134,7 @@ async def test_an_index_whose_entries_were_made_otherwise_is_refused(tmp_path: P
         return Catalog(type("User", (User,), {"__module__": __name__, "by_name": by_name}))
 
     await opened(tmp_path, ordered_by("name"))
-    changed = "by_name were made as hashKey: user; nameRangeKey: name text, userId text, and the catalog says .*created"
+    changed = "by_name are stored as hashKey: user; nameRangeKey: name text, userId text, and the catalog declares .*created"
     await refused(tmp_path, ordered_by("name", "created"), WrongTable, changed)
     await opened(tmp_path, ordered_by("name", "created", name="nameCreated"))
     meta = await meta_of(tmp_path)
@@ -167,7 +167,7 @@ async def test_another_format_is_refused(tmp_path: Path, format_number: Any) -> 
     """A table of another format is refused before anything of it is touched."""
     store = await open_sqlite(tmp_path / "table.db")
     await store.ensure_table(TableDefinition())
-    await store.write([Put({"hashKey": META_KEY.hash, "rangeKey": META_KEY.range, "format": format_number})])
+    await store.write([Put({"hashKey": TABLE_RECORD_KEY.hash, "rangeKey": TABLE_RECORD_KEY.range, "format": format_number})])
     await store.close()
     await refused(tmp_path, users(Shards(1)), WrongTable, f"format {format_number!r}.*format 1")
     store = await open_sqlite(tmp_path / "table.db")
@@ -231,7 +231,7 @@ async def test_a_generation_begins_after_every_stored_record(tmp_path: Path, ten
     ahead = [model(user_id=f"u{number}", created=created) for number, created in enumerate([5, 1_700, 1_600])]
     await put(tmp_path, old, *ahead, tenant=tenant)
     for since in (NOW + 1, 1_700):
-        wanted = f"since {since}, and there is a record in its shards created at 1700"
+        wanted = f"since {since}, and a record in its shards was created at 1700"
         await refused(tmp_path, users(Shards(1).then(4, since=since)), GenerationTooEarly, wanted)
     await opened(tmp_path, users(Shards(1).then(4, since=1_701)))
     assert len((await recorded(tmp_path))["user"]) == 2
@@ -288,9 +288,9 @@ APPLIED = Shards(1).then(4, since=2_000).then(16, since=3_000)
 @pytest.mark.parametrize(
     ("shards", "match"),
     [
-        (Shards(1).then(4, since=2_000), "1, 4 since 2000, 16 since 3000, and the catalog says 1, 4 since 2000: keep"),
-        (Shards(1), "and the catalog says 1: keep"),
-        (Shards(2).then(4, since=2_000).then(16, since=3_000), "and the catalog says 2, 4"),
+        (Shards(1).then(4, since=2_000), "1, 4 since 2000, 16 since 3000, and the catalog declares 1, 4 since 2000: keep"),
+        (Shards(1), "and the catalog declares 1: keep"),
+        (Shards(2).then(4, since=2_000).then(16, since=3_000), "and the catalog declares 2, 4"),
         (Shards(1).then(5, since=2_000).then(16, since=3_000), "5 since 2000"),
         (Shards(1).then(4, since=2_001).then(16, since=3_000), "4 since 2001"),
         (Shards(1).then(2, since=1_500).then(4, since=2_000).then(16, since=3_000), "2 since 1500"),
@@ -313,7 +313,7 @@ async def test_another_kind_of_creation_value_is_refused(tmp_path: Path) -> None
         created: Created[TimestampMs]
 
     await refused(
-        tmp_path, Catalog(Other), WrongTable, "4 since 1767225600, and the catalog says 1, 4 since 1767225600000"
+        tmp_path, Catalog(Other), WrongTable, "4 since 1767225600, and the catalog declares 1, 4 since 1767225600000"
     )
 
 
@@ -338,7 +338,7 @@ class Overtaken(WrappedStore):
         super().__init__(inner)
         self.others = list(others)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         """Writes after the next of the others."""
         if self.others:
             await self.others.pop(0)()
@@ -348,7 +348,7 @@ class Overtaken(WrappedStore):
 class AlwaysOvertaken(WrappedStore):
     """Finds the record changed every time."""
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         """Fails as it does when the record is another one than expected."""
         raise ConditionFailed("changed meanwhile", position=0, old=None)
 
@@ -359,7 +359,7 @@ GROWN = Shards(1).then(4, since=2_000)
 async def test_overtaken_by_the_same_catalog(tmp_path: Path) -> None:
     """A process that is overtaken by another one with the same catalog goes on with what that one recorded."""
     store = Overtaken(await open_sqlite(tmp_path / "table.db"), lambda: opened(tmp_path, users(GROWN)))
-    await admit_table(store, users(GROWN), NOW)
+    await prepare_table(store, users(GROWN), NOW)
     await store.close()
     assert store.others == []
     assert await recorded(tmp_path) == {"user": [{"size": 1}, {"size": 4, "since": "2000"}]}
@@ -369,7 +369,7 @@ async def test_overtaken_by_another_entity(tmp_path: Path) -> None:
     """Two catalogs that each add an entity at once are both recorded, none in place of the other."""
     await opened(tmp_path, users(Shards(1)))
     store = Overtaken(await open_sqlite(tmp_path / "table.db"), lambda: opened(tmp_path, users(Shards(1), Email)))
-    await admit_table(store, users(GROWN), NOW)
+    await prepare_table(store, users(GROWN), NOW)
     await store.close()
     assert {name: len(each) for name, each in (await recorded(tmp_path)).items()} == {"user": 2, "email": 1}
 
@@ -379,8 +379,8 @@ async def test_overtaken_by_another_growth(tmp_path: Path) -> None:
     await opened(tmp_path, users(Shards(1)))
     other = Shards(1).then(8, since=3_000)
     store = Overtaken(await open_sqlite(tmp_path / "table.db"), lambda: opened(tmp_path, users(other)))
-    with pytest.raises(WrongTable, match="8 since 3000, and the catalog says 1, 4 since 2000"):
-        await admit_table(store, users(GROWN), NOW)
+    with pytest.raises(WrongTable, match="8 since 3000, and the catalog declares 1, 4 since 2000"):
+        await prepare_table(store, users(GROWN), NOW)
     await store.close()
     assert await recorded(tmp_path) == {"user": [{"size": 1}, {"size": 8, "since": "3000"}]}
 
@@ -388,8 +388,8 @@ async def test_overtaken_by_another_growth(tmp_path: Path) -> None:
 async def test_always_overtaken(tmp_path: Path) -> None:
     """A process that never gets through gives up with an error that says to try again."""
     store = AlwaysOvertaken(await open_sqlite(tmp_path / "table.db"))
-    with pytest.raises(StoreUnavailable, match="try again") as problem:
-        await admit_table(store, users(GROWN), NOW)
+    with pytest.raises(StoreUnavailable, match="keep changing the record of the table: retry") as problem:
+        await prepare_table(store, users(GROWN), NOW)
     await store.close()
     assert problem.value.retryable
     assert await meta_of(tmp_path) is None

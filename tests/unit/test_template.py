@@ -12,8 +12,8 @@ from cfnlint.decode import cfn_yaml
 
 from graphql_api import Catalog, Entity, Id, Index, Timestamp, Ttl
 from graphql_api.examples.users import catalog as users
-from graphql_api.ops.cloudformation import as_yaml, cloudformation_template, create_table_arguments
-from graphql_api.storage.engines.dynamodb.table_lifecycle import table_request
+from graphql_api.ops.cloudformation import to_yaml, cloudformation_template, create_table_arguments
+from graphql_api.storage.engines.dynamodb.table_lifecycle import create_table_request
 from graphql_api.storage.values import TableDefinition
 
 ADAPTER = Path(__file__).parents[2] / "graphql_api" / "storage" / "engines" / "dynamodb"
@@ -44,13 +44,13 @@ def resources(template: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
 def test_the_template_is_valid(definition: TableDefinition) -> None:
     """AWS's schemas and rules find nothing wrong with a template, with a name for the table or without."""
-    assert lint(as_yaml(cloudformation_template(definition, "sessions"))) == []
+    assert lint(to_yaml(cloudformation_template(definition, "sessions"))) == []
     assert lint(json.dumps(cloudformation_template(definition))) == []
 
 
 def test_the_validator_finds_mistakes() -> None:
     """A template with a misspelt property and a wrong key type is found out."""
-    text = as_yaml(cloudformation_template(SESSIONS))
+    text = to_yaml(cloudformation_template(SESSIONS))
     assert {found.rule.id for found in lint(text.replace("ManagedPolicyArns", "Policys"))} >= {"E3002"}
     assert lint(text.replace("KeyType: RANGE", "KeyType: ORDER", 1))
 
@@ -112,7 +112,7 @@ def test_a_table_without_more() -> None:
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
 def test_the_adapter_makes_the_same_table(definition: TableDefinition) -> None:
     """What the adapter asks of CreateTable is what the template says, to the last attribute."""
-    assert table_request("one", definition) == {"TableName": "one", **create_table_arguments(definition)}
+    assert create_table_request("one", definition) == {"TableName": "one", **create_table_arguments(definition)}
 
 
 # --- rights ----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_roles_have_one_policy_each() -> None:
 def test_yaml_says_what_json_says(definition: TableDefinition) -> None:
     """Read back, the YAML of a template is the template."""
     template = cloudformation_template(definition, "sessions")
-    assert json.loads(json.dumps(cfn_yaml.loads(as_yaml(template)))) == json.loads(json.dumps(template))
+    assert json.loads(json.dumps(cfn_yaml.loads(to_yaml(template)))) == json.loads(json.dumps(template))
 
 
 def test_yaml_quotes_what_it_would_mistake() -> None:
@@ -194,4 +194,4 @@ def test_yaml_quotes_what_it_would_mistake() -> None:
         "1": {"no": "x"},
         "deep": [[["a"]], {"b": ["c"]}],
     }
-    assert json.loads(json.dumps(cfn_yaml.loads(as_yaml(value)))) == value
+    assert json.loads(json.dumps(cfn_yaml.loads(to_yaml(value)))) == value

@@ -26,10 +26,10 @@ from graphql_api.errors import (
 )
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Check, Delete, Expect, Item, Key, Put, TableDefinition, TogetherWrite, Write
+from graphql_api.storage.values import Check, Delete, Expect, Item, Key, Put, TableDefinition, TransactionWrite, Write
 from graphql_api.writes.commands import Create
-from graphql_api.writes.transactions import commit
-from graphql_api.writes.write_coalescer import Together
+from graphql_api.writes.transactions import commit_transaction
+from graphql_api.writes.write_coalescer import WriteCoalescer
 from tests.depth import depth
 from tests.stores import WrappedStore
 
@@ -65,16 +65,16 @@ class Watched(WrappedStore):
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.read: list[Sequence[Key]] = []
-        self.sent: list[tuple[Sequence[TogetherWrite], str]] = []
+        self.sent: list[tuple[Sequence[TransactionWrite], str]] = []
         self.alone = 0
         """writes that are no transactions"""
-        self.trouble: Callable[[Sequence[TogetherWrite]], Trouble | None] = lambda _: None
+        self.trouble: Callable[[Sequence[TransactionWrite]], Trouble | None] = lambda _: None
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         self.read.append(keys)
         return await super().get_many(keys, consistent)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         self.sent.append((writes, token))
         trouble = self.trouble(writes)
         if trouble is None or trouble.is_applied:
@@ -109,10 +109,10 @@ async def store(tmp_path: Path) -> AsyncIterator[Watched]:
 Outcome = BaseException | None
 
 
-async def together(store: Watched, *transactions: Sequence[TogetherWrite]) -> list[Outcome]:
+async def together(store: Watched, *transactions: Sequence[TransactionWrite]) -> list[Outcome]:
     """What becomes of transactions that are asked for at one moment."""
-    async with Together(store) as many:
-        return await asyncio.gather(*(commit(many, writes) for writes in transactions), return_exceptions=True)
+    async with WriteCoalescer(store) as many:
+        return await asyncio.gather(*(commit_transaction(many, writes) for writes in transactions), return_exceptions=True)
 
 
 async def written(store: Store, *names: object) -> list[Any]:
@@ -127,7 +127,7 @@ async def written(store: Store, *names: object) -> list[Any]:
 async def test_reads_at_one_moment_are_one_call(store: Watched) -> None:
     """What several ask for is read once, each key once, and each gets its own in its order."""
     await together(store, [new("a", 1)], [new("b", 2)])
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         asked = (many.get_many([key(name) for name in names], consistent=True) for names in ("ab", "ca", "b"))
         found = await asyncio.gather(*asked)
     assert [[one and one["by"] for one in each] for each in found] == [["1", "2"], [None, "1"], ["2"]]
@@ -136,14 +136,14 @@ async def test_reads_at_one_moment_are_one_call(store: Watched) -> None:
 
 async def test_a_read_that_need_not_be_consistent_goes_its_own_way(store: Watched) -> None:
     """Only reads that see everything are put together."""
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         await asyncio.gather(*(many.get_many([key("a")], consistent=False) for _ in range(2)))
     assert len(store.read) == 2
 
 
 async def test_a_key_that_no_engine_takes_is_the_trouble_of_whoever_asks_for_it(store: Watched) -> None:
     """A read that is refused takes no other with it."""
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         asked = (many.get_many([one], consistent=True) for one in (key("a"), Key("", ""), key("b")))
         found = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(one) for one in found] == [list, StoreRefused, list]
@@ -151,10 +151,10 @@ async def test_a_key_that_no_engine_takes_is_the_trouble_of_whoever_asks_for_it(
 
 async def test_transactions_at_one_moment_are_one(store: Watched) -> None:
     """Transactions go as one, and what several of them check is checked once."""
-    await commit(store, [new("parent")])
+    await commit_transaction(store, [new("parent")])
     checked = Check(key("parent"), Expect(without=("closing",)))
     store.sent.clear()
-    transactions: list[list[TogetherWrite]] = [[new(name, name), checked] for name in "abc"]
+    transactions: list[list[TransactionWrite]] = [[new(name, name), checked] for name in "abc"]
     outcomes = await together(store, *transactions)
     assert outcomes == [None, None, None]
     assert store.sizes == [4]
@@ -163,7 +163,7 @@ async def test_transactions_at_one_moment_are_one(store: Watched) -> None:
 
 async def test_one_that_is_alone_is_sent_as_it_is(store: Watched) -> None:
     """Where nobody else asks, nothing is changed, not even the token."""
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         await many.write_together([new("a")], "token")
     assert store.sent == [([new("a")], "token")]
 
@@ -179,12 +179,12 @@ async def test_who_comes_a_little_later_is_waited_for(store: Watched) -> None:
     """Those who wait for one another, and so come one after the other, are still one transaction."""
     lock = asyncio.Lock()
 
-    async def go(many: Together, name: str) -> None:
+    async def go(many: WriteCoalescer, name: str) -> None:
         async with lock:
             pass
         await many.write_together([new(name)], name)
 
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         await lock.acquire()
         asking = [asyncio.create_task(go(many, name)) for name in "abcdefgh"]
         await asyncio.sleep(0)
@@ -198,7 +198,7 @@ async def test_who_comes_a_little_later_is_waited_for(store: Watched) -> None:
 
 async def test_whose_condition_fails_is_told_so_alone(store: Watched) -> None:
     """The others are carried out, by one more transaction; who failed learns what stands at which of its writes."""
-    await commit(store, [new("b", "before")])
+    await commit_transaction(store, [new("b", "before")])
     store.sent.clear()
     outcomes = await together(store, [new("a", 1)], [new("x", 2), new("b", 2)], [new("c", 3)], [new("d", 4)])
     failed = outcomes.pop(1)
@@ -219,7 +219,7 @@ async def test_those_who_want_the_same_place_are_sent_apart(store: Watched) -> N
 
 async def test_what_one_removes_another_may_not_count_on(store: Watched) -> None:
     """A transaction that checks what another one removes is sent apart from it."""
-    await commit(store, [new("a")])
+    await commit_transaction(store, [new("a")])
     outcomes = await together(store, [Delete(key("a"))], [Check(key("a"), Expect()), new("b")])
     assert outcomes[0] is None
     assert (outcomes[1] is None) == (await written(store, "b") == [""])
@@ -227,7 +227,7 @@ async def test_what_one_removes_another_may_not_count_on(store: Watched) -> None
 
 async def test_of_two_that_remove_the_same_one_does(store: Watched) -> None:
     """What two transactions do alike is not done for both of them by one."""
-    await commit(store, [new("a", 1)])
+    await commit_transaction(store, [new("a", 1)])
     removal = Delete(key("a"), Expect(attributes={"_w": "1"}))
     outcomes = await together(store, [removal, new("b")], [removal, new("c")])
     assert sorted(outcome is None for outcome in outcomes) == [False, True]
@@ -244,7 +244,7 @@ async def test_what_no_engine_takes_takes_no_other_with_it(store: Watched) -> No
 
 async def test_one_that_leaves_takes_no_other_with_it(store: Watched) -> None:
     """Who is cancelled before the transactions are sent has written nothing, and the others have."""
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         asking = [asyncio.create_task(many.write_together([new(name)], name)) for name in "abc"]
         await asyncio.sleep(0)
         asking[1].cancel()
@@ -258,14 +258,14 @@ async def test_nothing_outlives_the_block(store: Watched) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     class Slow(WrappedStore):
-        async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
             began.set()
             try:
                 await asyncio.Event().wait()
             finally:
                 ended.set()
 
-    async with Together(Slow(store)) as many:
+    async with WriteCoalescer(Slow(store)) as many:
         asking = [asyncio.create_task(many.write_together([new(name)], name)) for name in "ab"]
         await began.wait()
         for one in asking:
@@ -289,7 +289,7 @@ async def test_a_lost_reply_is_asked_for_again(store: Watched, is_applied: bool)
 
 async def test_a_lost_reply_before_a_failed_condition(store: Watched) -> None:
     """What was sent unheard and not carried out is sent by each alone once it is clear that it cannot be as one."""
-    await commit(store, [new("b", "before")])
+    await commit_transaction(store, [new("b", "before")])
     store.once(Trouble(StoreUnavailable("Nothing was heard.")))
     outcomes = await together(store, [new("a", 1)], [new("b", 2)])
     assert outcomes[0] is None
@@ -300,7 +300,7 @@ async def test_a_lost_reply_before_a_failed_condition(store: Watched) -> None:
 async def test_who_heard_nothing_alone_is_sent_alone_again(store: Watched) -> None:
     """What may have been carried out goes on under its own token, and is not done once more along with others."""
     store.once(Trouble(StoreUnavailable("Nothing was heard."), is_applied=True))
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         with pytest.raises(StoreUnavailable):
             await many.write_together([new("a", 1)], "one")
         assert await store.write([Delete(key("a"))]) == [None]  # by somebody else
@@ -322,7 +322,7 @@ async def test_a_denial_behind_silence(store: Watched) -> None:
 async def test_patience_is_asked_of_everybody(store: Watched) -> None:
     """Where the store asks for patience, it is not asked by each alone instead."""
     store.once(Trouble(Throttled("Not so fast.")))
-    async with Together(store) as many:
+    async with WriteCoalescer(store) as many:
         asked = (many.write_together([new(name)], name) for name in "abc")
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [Throttled] * 3
@@ -346,7 +346,7 @@ class _Story:
     taken: dict[int, list[str]] = field(default_factory=dict)
     """by writer: the places that it is told to have"""
 
-    def trouble(self, _: Sequence[TogetherWrite]) -> Trouble | None:
+    def trouble(self, _: Sequence[TransactionWrite]) -> Trouble | None:
         """Half of all calls fail, half of those after they were carried out."""
         kind = self.random.randrange(8)
         if kind < 2:
@@ -355,11 +355,11 @@ class _Story:
             return Trouble(Throttled("Not so fast."))
         return Trouble(Conflict("Somebody else.")) if kind == 3 else None
 
-    async def write(self, many: Together, writer: int, places: Sequence[str]) -> None:
+    async def write(self, many: WriteCoalescer, writer: int, places: Sequence[str]) -> None:
         """Takes places all at once; it is certain in the end whether it has them."""
         while True:
             try:
-                await commit(many, [new(place, writer) for place in places])
+                await commit_transaction(many, [new(place, writer) for place in places])
             except ConditionFailed:
                 return
             except StoreError as problem:
@@ -379,7 +379,7 @@ async def test_each_has_all_or_nothing_and_knows_it(store: Watched, random: Rand
         story = _Story(random, store)
         store.trouble = story.trouble
         wanted = [[f"{number}-{place}" for place in random.sample(range(12), 3)] for _ in range(10)]
-        async with Together(store) as many:
+        async with WriteCoalescer(store) as many:
             await asyncio.gather(*(story.write(many, writer, places) for writer, places in enumerate(wanted)))
         shared += sum(size > 3 for size in store.sizes)
         owners = {place: f"{writer}" for writer, places in story.taken.items() for place in places}

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, canonical, derived, desc
-from graphql_api.codecs.base64url import from_text
+from graphql_api.codecs.base64url import base64url_decode
 from graphql_api.database import Database
 from graphql_api.errors import ExpiredToken, InvalidToken, ShardQLError, TokenAhead, TokenMismatch
 from graphql_api.model.markers import IndexRef
 from graphql_api.query.execution.result_page import Page
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from tests.stores import on_a_loop
@@ -104,7 +104,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The same people and pets for three tenants."""
     path = tmp_path_factory.mktemp("tokens") / "x.db"
     with on_a_loop(open_sqlite(path), CATALOG.table_definition()) as (runner, store):
-        db = Database(CATALOG, store, Seal([OLD]), clock=lambda: NOW)
+        db = Database(CATALOG, store, TokenSeal([OLD]), clock=lambda: NOW)
         for tenant in (None, "acme", "other"):
             scoped = db.scoped(tenant=tenant)
             assert runner.run(scoped.put_many([_user(number) for number in range(PEOPLE)])) == [None] * PEOPLE
@@ -275,7 +275,7 @@ async def test_growth_during_a_walk(tmp_path: Path) -> None:
     """Records of the new shards are found in their places behind the token, the old ones where they were."""
     store = await open_sqlite(tmp_path / "x.db")
     try:
-        db = Database(CATALOG, store, Seal([OLD]), clock=lambda: NOW)
+        db = Database(CATALOG, store, TokenSeal([OLD]), clock=lambda: NOW)
         await store.ensure_table(CATALOG.table_definition())
         await db.put_many([_user(number) for number in range(20)])
         page = await db.search(User.by_name, limit=5)
@@ -304,7 +304,7 @@ def test_token_of_a_newer_server_may_be_tried_again(served: Served) -> None:
     assert isinstance(problem, TokenAhead)
     assert problem.extensions == {"code": "TOKEN_AHEAD", "argument": "next_token", "retryable": True}
     assert problem.status == 503
-    assert "try again" in problem.message
+    assert "retry once this server has been updated" in problem.message
 
 
 # --- good for one search only ----------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_other_searches_are_told_both(
         first, _, second = problem.message.partition("is used with")
         assert made_for in first
         assert used_with in f"with{second}"
-        assert "leave it out to begin anew" in problem.message
+        assert "omit it to start from the first page" in problem.message
 
 
 def test_long_conditions_are_shown_cut(served: Served) -> None:
@@ -382,7 +382,7 @@ class Sum(Entity):
 async def test_numbers_are_told_apart_to_the_last_digit(tmp_path: Path) -> None:
     """Bounds of 38 digits that differ in the last one are two searches, and equal ones are one however written."""
     store = await open_sqlite(tmp_path / "x.db")
-    db = Database(Catalog(Sum), store, Seal([OLD]), clock=lambda: NOW)
+    db = Database(Catalog(Sum), store, TokenSeal([OLD]), clock=lambda: NOW)
     await store.ensure_table(db.catalog.table_definition())
     await db.put_many([Sum(key=str(at), amount=Decimal(1)) for at in range(5)])
     token = (await db.search(Sum.by_amount, to=Decimal("9" * 38), limit=1)).next_token
@@ -409,7 +409,7 @@ def test_strangers_and_forgers_are_told_the_same(served: Served) -> None:
         (served.db.scoped(tenant="acme", principal=""), token),
         (served.db.scoped(tenant="acme"), token),
         (served.db.scoped(), token),
-        (replace(ann, seal=Seal([NEW])), token),
+        (replace(ann, seal=TokenSeal([NEW])), token),
         (ann, token[:-1]),
         (ann, token + "A"),
         (ann, "x" + token[1:]),
@@ -454,7 +454,7 @@ def test_tokens_live_for_a_day(served: Served, made_at: float) -> None:
     problem = _problem(served, User.by_name, db=db, next_token=token)
     assert isinstance(problem, ExpiredToken)
     assert problem.extensions == {"code": "EXPIRED_TOKEN", "argument": "next_token"}
-    assert "older than 24 hours: leave it out to begin anew" in problem.message
+    assert "older than 24 hours: omit it to start from the first page" in problem.message
 
 
 def test_walking_on_renews_tokens(served: Served) -> None:
@@ -479,7 +479,7 @@ def test_clocks_of_servers_may_differ(served: Served) -> None:
 def test_secrets_rotate(served: Served) -> None:
     """While both secrets are known both tokens are good; a token of a removed one is invalid."""
     token = _token(served, User.by_name)
-    rotating, rotated = replace(served.db, seal=Seal([NEW, OLD])), replace(served.db, seal=Seal([NEW]))
+    rotating, rotated = replace(served.db, seal=TokenSeal([NEW, OLD])), replace(served.db, seal=TokenSeal([NEW]))
     page = served.search(User.by_name, db=rotating, next_token=token, limit=2)
     assert _ids(page) == _whole(served, User.by_name, {})[2:4]
     assert served.search(User.by_name, db=rotated, next_token=page.next_token).items
@@ -496,7 +496,7 @@ def test_tokens_show_nothing(served: Served, index: IndexRef, arguments: dict[st
     page = served.search(index, **arguments, limit=500)
     secrets = [b"person", b"ohanna", b"Basel", b"+4179", b"name", b"every", b"acme", b"prefix"]
     for cursor in page.cursors:
-        octets = from_text(cursor, 8192)
+        octets = base64url_decode(cursor, 8192)
         assert octets is not None
         assert not any(secret in octets or secret.decode() in cursor for secret in secrets)
 
@@ -516,14 +516,14 @@ class Line(Entity, shards=Shards(150)):
 async def test_size_over_150_shards(tmp_path: Path, title: int, most: int) -> None:
     """Over 150 shards a token is as long as its one place is, and no longer."""
     store = await open_sqlite(tmp_path / "x.db")
-    db = Database(Catalog(Line), store, Seal([OLD]), clock=lambda: NOW, tenant="acme", principal="ann")
+    db = Database(Catalog(Line), store, TokenSeal([OLD]), clock=lambda: NOW, tenant="acme", principal="ann")
     await store.ensure_table(db.catalog.table_definition())
     lines = [Line(line_id=f"c{at:04d}", title=f"{at:0{title - 14}d}", phone="+41791234567") for at in range(600)]
     assert await db.put_many(lines) == [None] * 600
     page = await db.search(Line.by_title, **{"from": "0" * 40}, limit=500)
-    values = [hit.row.value for hit in page._found.hits]
+    values = [hit.row.value for hit in page._result.matches]
     assert max(len(str(value).encode()) for value in values) == title - 14 + len("title#") + len("\x01|lineId#c0000")
-    assert len({hit.row.ordinal for hit in page._found.hits}) > 100
+    assert len({hit.row.ordinal for hit in page._result.matches}) > 100
     assert max(map(len, page.cursors)) <= most
     await store.close()
 
@@ -531,7 +531,7 @@ async def test_size_over_150_shards(tmp_path: Path, title: int, most: int) -> No
 async def test_ties_do_not_make_tokens_longer(tmp_path: Path) -> None:
     """With all records tied on a raw index over 150 shards, a token is no longer for 900 records than for 3."""
     store = await open_sqlite(tmp_path / "x.db")
-    db = Database(Catalog(Line), store, Seal([OLD]), clock=lambda: NOW)
+    db = Database(Catalog(Line), store, TokenSeal([OLD]), clock=lambda: NOW)
     await store.ensure_table(db.catalog.table_definition())
     longest = []
     for start, end in ((0, 3), (3, 900)):

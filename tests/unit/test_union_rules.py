@@ -68,24 +68,24 @@ def test_unions_that_are_fine(members: tuple[str, ...]) -> None:
 WRONG: list[tuple[tuple[str, ...], str, str]] = [
     ((), "is a union of fewer than two indexes.", "Name the indexes that it searches, in order."),
     (("by_name",), "is a union of fewer than two indexes.", "Name the indexes that it searches, in order."),
-    (("by_name", "by_alias", "by_name"), "names an index twice.", "Name each once."),
+    (("by_name", "by_alias", "by_name"), "names an index twice.", "Name each index once."),
     (("by_name", "by_town"), "joins by_name and by_town, which are hashed by different properties.", APART),
     (("by_name", "by_unsharded"), "joins by_name and by_unsharded, which are sharded differently.", APART),
     (("by_parent", "by_parent_alias"), "joins by_parent and by_parent_alias, which are sharded differently.", APART),
     (
         ("by_name", "by_number"),
-        "joins by_name and by_number, whose first sort properties are of different kinds.",
+        "joins by_name and by_number, whose first sort properties have different types.",
         APART,
     ),
     (
         ("by_town", "by_town_alone"),
-        "joins by_town and by_town_alone, whose first sort properties are of different kinds.",
+        "joins by_town and by_town_alone, whose first sort properties have different types.",
         APART,
     ),
     (
         ("by_name", "by_some"),
-        "has by_some behind other indexes, and its entries do not carry the keys of those.",
-        'Give it projection="ALL", or put it first.',
+        "has by_some after other indexes, and its entries do not carry their keys.",
+        'Set projection="ALL", or name it first.',
     ),
 ]
 
@@ -98,7 +98,7 @@ def test_unions_that_are_not(members: tuple[str, ...], problem: str, remedy: str
 
 def test_names_of_unions() -> None:
     """A union is called as an index is, and no two searches of an entity have one name."""
-    called = "is a union whose name does not begin with by_ and a letter."
+    called = "is a union, and its name does not start with by_ and a letter."
     assert problems(joined=Union("by_name", "by_alias")) == [("joined", called, "Call it by_joined.")]
     assert problems(by_townAlias=Union("by_name", "by_alias")) == [
         ("by_townAlias", "is called 'townAlias' in GraphQL, as by_town_alias is.", "Give one of them another name.")
@@ -111,7 +111,7 @@ def test_everything_at_once() -> None:
     assert [(place, problem.split(",")[0]) for place, problem, _ in found] == [
         ("by_one", "is a union of fewer than two indexes."),
         ("by_two", "joins by_name and by_town"),
-        ("by_two", "has by_bare behind other indexes"),
+        ("by_two", "has by_bare after other indexes"),
     ]
 
 
@@ -127,7 +127,7 @@ def test_what_is_searched_otherwise_is_no_member() -> None:
     assert problems(by_pair=Union("by_name", "by_alias"), by_joined=Union("by_id", "by_name", "by_pair")) == [
         (
             "by_joined",
-            "is a union of 'by_id', which is the table itself: every record stands there, by its id alone.",
+            "is a union of 'by_id', which is the table itself and not an index.",
             "Search ids by by_id alone, or declare an index that is sorted by them.",
         ),
         (

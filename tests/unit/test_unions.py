@@ -19,12 +19,12 @@ from graphql_api.errors import (
     TooManyToSort,
     UnknownArgument,
 )
-from graphql_api.query.token_seal import Seal
-from graphql_api.storage.engines.sqlite import SqliteStore, Switches, open_sqlite
+from graphql_api.query.token_seal import TokenSeal
+from graphql_api.storage.engines.sqlite import SqliteStore, EngineQuirks, open_sqlite
 from graphql_api.storage.port import Store
 from tests.stores import Between, FailingStore, ReadByRead
 
-SEAL = Seal([b"s" * 32])
+SEAL = TokenSeal([b"s" * 32])
 
 
 class Person(Entity, shards=Shards(7)):
@@ -69,7 +69,7 @@ CATALOG = Catalog(Person)
 @pytest.fixture
 async def sqlite(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     """An empty store."""
-    store = await open_sqlite(tmp_path / "x.db", switches=Switches(tie_order="key"))
+    store = await open_sqlite(tmp_path / "x.db", quirks=EngineQuirks(tie_order="key"))
     await store.ensure_table(CATALOG.table_definition())
     yield store
     await store.close()
@@ -292,7 +292,7 @@ async def test_at_most_a_thousand_matches_are_sorted(sqlite: SqliteStore) -> Non
     page = await db.search(Person.by_name, prefix="jo", order_by="age")
     assert [item.age for item in page.items] == list(range(-999, 1))
     await put(db, Person(key="one more", last="jo"))
-    with pytest.raises(TooManyToSort, match=r"More than 1,000 records match.* narrow the search"):
+    with pytest.raises(TooManyToSort, match=r"More than 1,000 records match.* Narrow the search"):
         await db.search(Person.by_name, prefix="jo", order_by="age")
     assert len((await db.search(Person.by_name, prefix="jo", order_by="age", filter={"age": {"lt": -9}})).items) == 990
 
@@ -306,9 +306,9 @@ async def test_what_goes_with_pages_does_not_go_with_a_whole_answer(db: Database
         {"next_token": "x"},
         {"on_shard_failure": "PARTIAL"},
     ):
-        with pytest.raises(ConflictingArguments, match="order_by gives the whole answer as one page"):
+        with pytest.raises(ConflictingArguments, match="order_by returns the whole result as one page"):
             await db.search(Person.by_name, prefix="jo", order_by="age", **options)
-    with pytest.raises(UnknownArgument, match="order_by sorts what a union finds"):
+    with pytest.raises(UnknownArgument, match="order_by applies only to unions"):
         await db.search(Person.by_first, prefix="jo", order_by="age")
-    with pytest.raises(InvalidValue, match=r"Person is not sorted by 'agee'.*Did you mean 'age'"):
+    with pytest.raises(InvalidValue, match=r"Person cannot be sorted by 'agee'.*Did you mean 'age'"):
         await db.search(Person.by_name, prefix="jo", order_by="agee")

@@ -9,8 +9,8 @@ import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl
 from graphql_api.database import Database
-from graphql_api.query.token_seal import Seal
-from graphql_api.storage.engines.sqlite import Switches, open_sqlite
+from graphql_api.query.token_seal import TokenSeal
+from graphql_api.storage.engines.sqlite import EngineQuirks, open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
 from tests.stores import CountingStore, ReadByRead, WrappedStore
@@ -43,7 +43,7 @@ class Passing(Entity, shards=Shards(3)):
 async def _database(store: Store, entity: type[Entity]) -> Database:
     catalog = Catalog(entity)
     await store.ensure_table(catalog.table_definition())
-    return Database(catalog, store, Seal([b"s" * 32]), clock=lambda: NOW)
+    return Database(catalog, store, TokenSeal([b"s" * 32]), clock=lambda: NOW)
 
 
 async def _walk(db: Database, index: Any, **arguments: Any) -> list[Any]:
@@ -73,11 +73,11 @@ async def test_properties_that_an_index_lacks_are_fetched_in_one_batch(index: An
 
 async def test_a_record_that_left_its_index_entry_is_left_out_and_the_walk_goes_on(tmp_path: Path) -> None:
     """Entries may be behind: a deleted or moved record is not shown where it was, and pages of nothing end no walk."""
-    store = await open_sqlite(tmp_path / "x.db", switches=Switches(index_lag=1_000))
+    store = await open_sqlite(tmp_path / "x.db", quirks=EngineQuirks(index_lag=1_000))
     db = await _database(store, Narrow)
     records = [Narrow(key=f"k{at:02}", place=at) for at in range(9)]
     await db.put_many(records)
-    await store.settle()
+    await store.catch_up_indexes()
     for at in (2, 3, 4):
         await db.delete(Narrow, f"k{at:02}")
     await db.put(Narrow(key="k05", place=100))
@@ -116,10 +116,10 @@ async def test_entries_that_are_behind_show_nothing_that_does_not_match(tmp_path
 
         by_state = Index(hash="state", sort="at", projection="KEYS_ONLY")
 
-    store = await open_sqlite(tmp_path / "x.db", switches=Switches(index_lag=100))
+    store = await open_sqlite(tmp_path / "x.db", quirks=EngineQuirks(index_lag=100))
     db = await _database(store, Ticket)
     await db.put_many([Ticket(key=f"k{at}", state="open", at=at) for at in range(4)])
-    await store.settle()
+    await store.catch_up_indexes()
     await db.put(Ticket(key="k2", state="closed", at=2))
     assert [item.key for item in await _walk(db, Ticket.by_state, state="open", limit=2)] == ["k0", "k1", "k3"]
     await store.close()

@@ -25,10 +25,10 @@ from graphql_api.errors import (
     VersionConflict,
 )
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Delete, Key, Put, TogetherWrite
+from graphql_api.storage.values import Delete, Key, Put, TransactionWrite
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.item_keys import item_of
-from graphql_api.writes.transactions import MAX_ASKED
+from graphql_api.writes.item_keys import to_item
+from graphql_api.writes.transactions import MAX_SENDS
 from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, NOW, Author, Book, Diary, Loan, Pass, Shelf, Ticket, Visit
 
@@ -118,7 +118,7 @@ async def test_an_id_that_is_taken(shelf: Shelf) -> None:
     """A create never replaces a record, in whatever shard generation that lies; the removed id is free again."""
     await shelf.db.create(Author, author_id="a", name="Ada", created=1)
     for created in (2, 5_000):
-        with pytest.raises(AlreadyExists, match="Author a exists already") as refused:
+        with pytest.raises(AlreadyExists, match="Author a already exists") as refused:
             await shelf.db.create(Author, author_id="a", name="Bob", created=created)
         assert refused.value.argument == "author_id"
     await shelf.db.delete(Author, "a")
@@ -220,7 +220,7 @@ async def test_what_was_there_before_the_constraint(shelf: Shelf) -> None:
     """Records without such items, by the hand of an older release, get them with their next write, if nobody has."""
     await shelf.db.create(Author, author_id="a", name="Ada")
     book = Book(book_id="b", author_id="a", isbn="1")
-    await shelf.store.write([Put(item_of(CATALOG.entity(Book), book, shelf.tenant, "w"))])
+    await shelf.store.write([Put(to_item(CATALOG.entity(Book), book, shelf.tenant, "w"))])
     await shelf.db.update(Book, "b", shelf=2)
     await shelf.check()
     await shelf.store.write([Delete(key) for key, item in (await shelf.items()).items() if "bookId" in item])
@@ -237,7 +237,7 @@ async def test_a_record_that_names_nobody(shelf: Shelf) -> None:
     """What it names must be there, by create, update and put; null names nobody."""
     await shelf.db.create(Author, author_id="a", name="Ada", created=1)
     await shelf.db.create(Author, author_id="e", name="Eve", created=5_000)
-    with pytest.raises(ForeignKeyBroken, match="author_id names Author z, which is not there") as refused:
+    with pytest.raises(ForeignKeyBroken, match="author_id references Author z, which does not exist") as refused:
         await shelf.db.create(Book, book_id="b", author_id="z")
     assert refused.value.argument == "author_id"
     await shelf.db.create(Book, book_id="b", author_id="a", editor_id="e")
@@ -257,7 +257,7 @@ async def test_a_record_that_is_named(shelf: Shelf) -> None:
     await shelf.db.create(Author, author_id="b", name="Bob")
     await shelf.db.create(Book, book_id="one", author_id="a", editor_id="a")
     before = await shelf.db.get(Author, "a")
-    with pytest.raises(ForeignKeyBroken, match=r"Author a cannot be removed: Book one names it by Book\.author_id"):
+    with pytest.raises(ForeignKeyBroken, match=r"Author a cannot be deleted: Book one references it by Book\.author_id"):
         await shelf.db.delete(Author, "a")
     assert await shelf.db.get(Author, "a") == before
     await shelf.db.update(Book, "one", author_id="b")
@@ -319,15 +319,15 @@ async def test_a_version_that_is_expected(shelf: Shelf) -> None:
         shelf.db.delete(Author, "a", expected_version=1),
     ]
     for attempt in attempts:
-        with pytest.raises(VersionConflict, match="has the version 2") as refused:
+        with pytest.raises(VersionConflict, match="has version 2") as refused:
             await attempt
         assert refused.value.extensions == {"code": "VERSION_CONFLICT", "argument": "expected_version", "version": 2}
-    with pytest.raises(VersionConflict, match="is not there, and version 2 was expected") as refused:
+    with pytest.raises(VersionConflict, match="does not exist, but version 2 was expected") as refused:
         await shelf.db.put(author.model_copy(update={"author_id": "b"}), expected_version=2)
     assert refused.value.version is None
     await shelf.db.delete(Author, "a", expected_version=2)
     await shelf.db.delete(Author, "a", expected_version=2)  # What is wanted is so already.
-    with pytest.raises(UnknownArgument, match="keeps no version"):
+    with pytest.raises(UnknownArgument, match="has no version to compare"):
         await shelf.db.update(Book, "b", shelf=1, expected_version=1)
 
 
@@ -350,7 +350,7 @@ async def test_what_never_changes(shelf: Shelf) -> None:
 
 async def test_what_is_not_there(shelf: Shelf) -> None:
     """An update of nothing is an error, a removal of nothing is none, and gives nothing back."""
-    with pytest.raises(RecordNotFound, match="no Author a to change"):
+    with pytest.raises(RecordNotFound, match="Author a does not exist"):
         await shelf.db.update(Author, "a", name="Ada")
     assert await shelf.db.apply(Remove(CATALOG.entity(Author), ["a"])) is None
     author = await shelf.db.create(Author, author_id="a", name="Ada")
@@ -361,7 +361,7 @@ async def test_keys_that_are_counted(shelf: Shelf) -> None:
     """A number may be part of the id; then it is taken before the record is looked for."""
     made = [await shelf.db.create(Ticket, desk="north") for _ in range(3)]
     assert [(ticket.desk, ticket.num) for ticket in made] == [("north", 1), ("north", 2), ("north", 3)]
-    with pytest.raises(InvalidValue, match="counted by the server"):
+    with pytest.raises(InvalidValue, match="assigned by a counter"):
         await shelf.db.create(Ticket, desk="north", num=9)
     await shelf.db.put(Ticket(desk="north", num=9))
     assert (await shelf.db.create(Ticket, desk="north")).num == 10
@@ -380,7 +380,7 @@ async def test_a_history_holds_by_its_current_record(shelf: Shelf) -> None:
         await shelf.db.create(Loan, loan_id="y", at="1", card="red")
     with pytest.raises(AlreadyExists):
         await shelf.db.create(Loan, loan_id="x", at="2", card="red")
-    with pytest.raises(ForeignKeyBroken, match=r"Loan x/~current names it by Loan\.author_id"):
+    with pytest.raises(ForeignKeyBroken, match=r"Loan x/~current references it by Loan\.author_id"):
         await shelf.db.delete(Author, "a")
     await shelf.db.update(Loan, "x", at="3", card="blue", author_id=None)
     await shelf.db.put(Loan(loan_id="y", at="1", card="red", author_id="a"))
@@ -490,7 +490,7 @@ class Losing(WrappedStore):
         self.problems = list(problems)
         self.tokens: list[str] = []
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         self.tokens.append(token)
         problem, afterwards = self.problems.pop(0) if self.problems else (None, True)
         if afterwards:
@@ -523,8 +523,8 @@ async def test_a_conflict_is_certain(on_file: Shelf) -> None:
 
 async def test_nobody_knows(on_file: Shelf) -> None:
     """After some times it is said that nobody knows, and that what would be made twice is not to be tried again."""
-    store = Losing(on_file.store, [(StoreUnavailable("No answer."), True)] * MAX_ASKED)
-    with pytest.raises(OutcomeUnknown, match="Nobody knows whether the write was carried out: No answer") as unknown:
+    store = Losing(on_file.store, [(StoreUnavailable("No answer."), True)] * MAX_SENDS)
+    with pytest.raises(OutcomeUnknown, match="It is unknown whether the write was applied: No answer") as unknown:
         await on_file.through(store).create(Author, author_id="a", name="Ada")
     assert not unknown.value.retryable
     assert len(set(store.tokens)) == 1
@@ -545,7 +545,7 @@ class Before(WrappedStore):
         super().__init__(inner)
         self.first: list[Put] = [write]
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         first, self.first = self.first, []
         await self.inner.write(first)
         await super().write_together(writes, token)
@@ -557,8 +557,8 @@ async def test_an_owner_that_comes_back(on_file: Shelf) -> None:
     await on_file.db.create(Author, author_id="a", name="Ada")
     book = await on_file.db.create(Book, book_id="b", author_id="a", isbn="1")
     without = book.model_copy(update={"isbn": None})
-    await on_file.store.write([Put(item_of(entity, without, on_file.tenant, "one"))])
-    store = Before(on_file.store, Put(item_of(entity, book, on_file.tenant, "two")))
+    await on_file.store.write([Put(to_item(entity, without, on_file.tenant, "one"))])
+    store = Before(on_file.store, Put(to_item(entity, book, on_file.tenant, "two")))
     with pytest.raises(NotUnique):
         await on_file.through(store).put(Book(book_id="c", author_id="a", isbn="1"))
     await on_file.check()
@@ -582,7 +582,7 @@ class Asked(WrappedStore):
         self.calls.append(f"write {len(writes)}")
         return await super().write(writes)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         self.calls.append(f"together {len(writes)}")
         await super().write_together(writes, token)
 

@@ -11,7 +11,7 @@ from graphql_api import Entity
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.constraints.delete_intent import CLOSING, PATIENCE
+from graphql_api.writes.constraints.delete_intent import DELETE_INTENT, ABANDONED_AFTER_SECONDS
 from tests.clocks import Clock
 from tests.depth import depth
 from tests.unit.conftest import Worlds
@@ -199,9 +199,9 @@ async def play(shelf: Shelf, random: Random) -> set[str]:
     for answer in told.values():
         codes |= checked(answer)
     await shelf.check()
-    marked = any(CLOSING in item for item in (await shelf.items()).values())
+    marked = any(DELETE_INTENT in item for item in (await shelf.items()).values())
     assert not marked or told["0"] == "crashed", "a mark was left behind"
-    shelf.clock.now += PATIENCE + 3.1  # Whatever somebody has left behind keeps nobody any more.
+    shelf.clock.now += ABANDONED_AFTER_SECONDS + 3.1  # Whatever somebody has left behind keeps nobody any more.
     for name, operation in operations.items():
         problem = await outcome(operation(shelf.db))
         assert not isinstance(problem, ShardQLError) or problem.code != "CONFLICT", (name, problem)

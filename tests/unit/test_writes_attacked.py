@@ -33,10 +33,10 @@ from graphql_api.errors import (
     NotUnique,
 )
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Delete, Item, Key, Put, RangeRead, ReadAnswer, TogetherWrite
+from graphql_api.storage.values import Delete, Item, Key, Put, RangeRead, ReadResult, TransactionWrite
 from graphql_api.writes import optimistic_concurrency
-from graphql_api.writes.constraints.delete_intent import CLOSING, PATIENCE
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.constraints.delete_intent import DELETE_INTENT, ABANDONED_AFTER_SECONDS
+from graphql_api.writes.item_keys import to_item
 from tests.stores import WrappedStore
 from tests.unit.shelf import CATALOG, NOW, SEAL, Author, Book, Diary, Shelf
 
@@ -101,12 +101,12 @@ async def test_a_foreign_key_that_is_declared_no_more(goods: Goods) -> None:
     for shop_id in "abc":
         await before.create(Shop, shop_id=shop_id)
     await before.create(older, good_id="g", shop_id="a", maker_id="b")
-    with pytest.raises(ForeignKeyBroken, match=r"Good g names it by Good\.shop_id"):
+    with pytest.raises(ForeignKeyBroken, match=r"Good g references it by Good\.shop_id"):
         await after.delete(Shop, "a")
     await after.update(newer, "g", shop_id="c")
     await after.delete(Shop, "a")
     await after.delete(Shop, "b")
-    with pytest.raises(ForeignKeyBroken, match=r"Good g names it by Good\.shop_id"):
+    with pytest.raises(ForeignKeyBroken, match=r"Good g references it by Good\.shop_id"):
         await after.delete(Shop, "c")
 
 
@@ -122,7 +122,7 @@ async def test_records_that_expire_no_more(goods: Goods, shelf: Shelf) -> None:
         if item["_owner"][1] == "goodId#g" and "ofShop" not in item["rangeKey"]:
             assert not item.keys() & {"_until", "until"}
     await after.delete(newer, "g")
-    with pytest.raises(ForeignKeyBroken, match="Good h names it"):
+    with pytest.raises(ForeignKeyBroken, match="Good h references it"):
         await after.delete(Shop, "a")
     with pytest.raises(NotUnique):
         await after.create(newer, good_id="i", shop_id="a", code="y")
@@ -136,7 +136,7 @@ async def test_a_reference_that_says_what_is_no_longer_so(shelf: Shelf) -> None:
     for author_id in ("a", "b"):
         await shelf.db.create(Author, author_id=author_id, name=author_id)
     await shelf.db.create(Book, book_id="one", author_id="a")
-    await shelf.store.write([Put(item_of(CATALOG.entity(Book), Book(book_id="one", author_id="b"), shelf.tenant, "w"))])
+    await shelf.store.write([Put(to_item(CATALOG.entity(Book), Book(book_id="one", author_id="b"), shelf.tenant, "w"))])
     await shelf.db.delete(Author, "a")
     await shelf.db.update(Book, "one", shelf=2)
     with pytest.raises(ForeignKeyBroken):
@@ -159,7 +159,7 @@ async def test_the_last_entry_is_created_once_more(shelf: Shelf) -> None:
     await shelf.db.create(Diary, diary_id="d", at=1, created=1)
     await shelf.db.create(Diary, diary_id="d", at=2, created=1)
     for at in (1, 2):
-        with pytest.raises(AlreadyExists, match=f"Diary d/{at} exists already"):
+        with pytest.raises(AlreadyExists, match=f"Diary d/{at} already exists"):
             await shelf.db.create(Diary, diary_id="d", at=at, created=1)
 
 
@@ -180,7 +180,7 @@ class Meanwhile(WrappedStore):
         await self._count()
         return await super().get_many(keys, consistent)
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         await self._count()
         await super().write_together(writes, token)
 
@@ -188,17 +188,17 @@ class Meanwhile(WrappedStore):
 async def test_an_owner_that_is_named_and_removed(on_file: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes a value that a record has left behind, and names that very record, makes sure of both."""
     entity = CATALOG.entity(Author)
-    monkeypatch.setattr(optimistic_concurrency, "MAX_TRIES", 4)
+    monkeypatch.setattr(optimistic_concurrency, "MAX_ATTEMPTS", 4)
     outcomes = set()
     for calls in range(8):
         shelf = Shelf(on_file.store, f"t{calls}")
         past = await shelf.db.create(Author, author_id="p", name="Pat", created=1)
         changed = past.model_copy(update={"name": "Quin"})
-        await shelf.store.write([Put(item_of(entity, changed, shelf.tenant, "w"))])
+        await shelf.store.write([Put(to_item(entity, changed, shelf.tenant, "w"))])
 
         async def close(shelf: Shelf = shelf) -> None:
             item = next(item for item in (await shelf.items()).values() if "authorId" in item)
-            marked = {**item, CLOSING: int(shelf.clock.now * 1000), "_w": "closed"}
+            marked = {**item, DELETE_INTENT: int(shelf.clock.now * 1000), "_w": "closed"}
             assert await shelf.store.write([Put(marked)]) == [None]
 
         db = shelf.through(Meanwhile(shelf.store, calls, close))
@@ -206,7 +206,7 @@ async def test_an_owner_that_is_named_and_removed(on_file: Shelf, monkeypatch: p
             await db.create(Author, author_id="n", name="Pat", mentor_id="p", created=1)
         items = await shelf.items()
         is_named = any(key.hash.endswith("refs!|authorId#p") for key in items)
-        is_marked = any(CLOSING in item for item in items.values())
+        is_marked = any(DELETE_INTENT in item for item in items.values())
         assert is_named == (await shelf.db.get(Author, "n") is not None) != is_marked
         outcomes.add(is_named)
     assert outcomes == {True, False}
@@ -216,11 +216,11 @@ async def test_a_mark_that_somebody_left_in_a_long_batch(on_file: Shelf) -> None
     """Records that are put look at the time when it is their turn: a mark grows old also while a batch is written."""
     await on_file.db.create(Author, author_id="a", name="Ada")
     author = next(item for item in (await on_file.items()).values() if "authorId" in item)
-    marked = {**author, CLOSING: int(on_file.clock.now * 1000), "_w": "closed"}
+    marked = {**author, DELETE_INTENT: int(on_file.clock.now * 1000), "_w": "closed"}
     assert await on_file.store.write([Put(marked)]) == [None]
 
     async def later() -> None:
-        on_file.clock.now += PATIENCE + 0.1
+        on_file.clock.now += ABANDONED_AFTER_SECONDS + 0.1
 
     db = on_file.through(Meanwhile(on_file.store, 1, later))
     assert await db.put_many([Book(book_id="b", author_id="a")]) == [None]
@@ -234,7 +234,7 @@ async def test_records_from_before_that_are_too_long_for_it(shelf: Shelf) -> Non
     """A record whose value has no key, from before the constraint, can be changed, put right and removed."""
     entity = CATALOG.entity(Book)
     long = Book(book_id="b" * 1_005, author_id="a", isbn="x" * 3_000)
-    assert await shelf.store.write([Put(item_of(entity, long, shelf.tenant, "w"))]) == [None]
+    assert await shelf.store.write([Put(to_item(entity, long, shelf.tenant, "w"))]) == [None]
     await shelf.db.create(Author, author_id="a", name="Ada")
     with pytest.raises(KeyTooLong) as refused:
         await shelf.db.update(Book, long.book_id, shelf=2)
@@ -245,7 +245,7 @@ async def test_records_from_before_that_are_too_long_for_it(shelf: Shelf) -> Non
     await shelf.db.delete(Book, long.book_id)
     assert await shelf.db.get(Book, long.book_id) is None
     short = long.model_copy(update={"book_id": "short"})
-    assert await shelf.store.write([Put(item_of(entity, short, shelf.tenant, "w"))]) == [None]
+    assert await shelf.store.write([Put(to_item(entity, short, shelf.tenant, "w"))]) == [None]
     assert (await shelf.db.update(Book, "short", isbn="y")).isbn == "y"
     await shelf.check()
 
@@ -254,7 +254,7 @@ async def test_records_from_before_that_are_too_long_for_it(shelf: Shelf) -> Non
 async def test_names_that_nobody_can_have(shelf: Shelf, value: str) -> None:
     """What no record can be called is not there, and the error is about the property that says so."""
     await shelf.db.create(Author, author_id="a", name="Ada")
-    with pytest.raises(ForeignKeyBroken, match=r"Book\.editor_id names Author.*, which is not there") as refused:
+    with pytest.raises(ForeignKeyBroken, match=r"Book\.editor_id references Author.*, which does not exist") as refused:
         await shelf.db.create(Book, book_id="b", author_id="a", editor_id=value)
     assert refused.value.argument == "editor_id"
     with pytest.raises(ForeignKeyBroken):
@@ -345,7 +345,7 @@ async def test_numbers_from_before_the_counter(shelf: Shelf) -> None:
     db = Database(SLIPS, shelf.store, SEAL, clock=shelf.clock, tenant=shelf.tenant)
     entity = SLIPS.entity(Slip)
     for slip_id, num in (("a", 7), ("b", 9)):
-        item = item_of(entity, Slip(slip_id=slip_id, pile="p", num=num), shelf.tenant, "w")
+        item = to_item(entity, Slip(slip_id=slip_id, pile="p", num=num), shelf.tenant, "w")
         assert await shelf.store.write([Put(item)]) == [None]
     await db.put(Slip(slip_id="a", pile="p", num=7))
     assert (await db.create(Slip, slip_id="c", pile="p")).num == 8
@@ -385,12 +385,12 @@ async def test_a_history_whose_first_entries_have_expired(shelf: Shelf) -> None:
 
 async def test_a_mark_goes_with_the_attempt(on_file: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a removal comes to, it leaves no mark that would keep others waiting."""
-    monkeypatch.setattr(optimistic_concurrency, "MAX_TRIES", 3)
+    monkeypatch.setattr(optimistic_concurrency, "MAX_ATTEMPTS", 3)
     await on_file.db.create(Author, author_id="a", name="Ada")
     met: list[int] = []
 
     class Meeting(WrappedStore):
-        async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+        async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
             if any(isinstance(write, Delete) for write in writes):
                 met.append(len(writes))
                 raise Conflict("Met.")
@@ -399,7 +399,7 @@ async def test_a_mark_goes_with_the_attempt(on_file: Shelf, monkeypatch: pytest.
     with pytest.raises(Conflict):
         await on_file.through(Meeting(on_file.store)).delete(Author, "a")
     assert len(met) == 3
-    assert not any(CLOSING in item for item in (await on_file.items()).values())
+    assert not any(DELETE_INTENT in item for item in (await on_file.items()).values())
     await on_file.db.create(Book, book_id="b", author_id="a")
     await on_file.check()
 
@@ -408,7 +408,7 @@ async def test_an_entry_that_comes_between_two_looks(on_file: Shelf) -> None:
     """One who finds no entry, and then that very one as the last, begins anew and does not write it twice."""
 
     class Between(WrappedStore):
-        async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
             if await on_file.db.get(Diary, "d", at=2) is None:
                 await on_file.db.create(Diary, diary_id="d", at=2, created=1)
             return await super().read_ranges(reads, want)

@@ -17,8 +17,8 @@ from graphql_api.errors import (
 )
 from graphql_api.storage.values import Put
 from graphql_api.writes.constraints import delete_intent
-from graphql_api.writes.constraints.delete_intent import CLOSING, PATIENCE
-from graphql_api.writes.item_keys import item_of
+from graphql_api.writes.constraints.delete_intent import DELETE_INTENT, ABANDONED_AFTER_SECONDS
+from graphql_api.writes.item_keys import to_item
 from tests.depth import depth
 from tests.unit.conftest import Worlds
 from tests.unit.shelf import CATALOG, Author, Book, Diary, Loan, Operation, Turns
@@ -84,7 +84,7 @@ async def test_many_around_one_parent(worlds: Worlds, random: Random) -> None:
             expected = (*gone, Conflict) if name == "rename" else (*gone, Conflict, ForeignKeyBroken)
             assert not isinstance(answer, ShardQLError) or isinstance(answer, expected), (name, answer)
         await world.check()
-        assert not any(CLOSING in item for item in (await world.items()).values())
+        assert not any(DELETE_INTENT in item for item in (await world.items()).values())
         outcomes.add(tuple(isinstance(answer, ShardQLError) for answer in told.values()))
     assert len(outcomes) > depth(1, 3)
 
@@ -101,12 +101,12 @@ async def test_a_removal_that_ends_in_the_middle(worlds: Worlds, random: Random)
             assert told["remove"] is None
             continue
         assert told["remove"] == "crashed"
-        closed = any(CLOSING in item for item in (await world.items()).values())
+        closed = any(DELETE_INTENT in item for item in (await world.items()).values())
         marked += closed
         if closed:
-            with pytest.raises(Conflict, match="Author a is just being removed"):
+            with pytest.raises(Conflict, match="Author a is being deleted"):
                 await world.db.create(Book, book_id="b", author_id="a")
-            world.clock.now += PATIENCE + 0.1
+            world.clock.now += ABANDONED_AFTER_SECONDS + 0.1
         if number % 2:
             await world.db.create(Book, book_id="b", author_id="a")
             with pytest.raises(ForeignKeyBroken):
@@ -114,7 +114,7 @@ async def test_a_removal_that_ends_in_the_middle(worlds: Worlds, random: Random)
         else:
             await world.db.delete(Author, "a")
             assert await world.db.get(Author, "a") is None
-        assert not any(CLOSING in item for item in (await world.items()).values())
+        assert not any(DELETE_INTENT in item for item in (await world.items()).values())
         await world.check()
     assert marked
 
@@ -123,7 +123,7 @@ async def test_a_mark_that_is_taken_off_too_early(
     worlds: Worlds, random: Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where clocks differ so much that every mark looks abandoned, nothing breaks; it only takes more tries."""
-    monkeypatch.setattr(delete_intent, "PATIENCE", -1.0)
+    monkeypatch.setattr(delete_intent, "ABANDONED_AFTER_SECONDS", -1.0)
     async for world in worlds.some(depth(100, 2_000)):
         await world.db.create(Author, author_id="a", name="Ada")
         operations = {"create": create_book(), "another": create_book("c"), "remove": remove_author()}
@@ -170,7 +170,7 @@ async def test_a_value_that_was_left_behind(worlds: Worlds, random: Random) -> N
     async for world in worlds.some(depth(60, 1_000)):
         await world.db.create(Author, author_id="a", name="Ada")
         await world.db.create(Book, book_id="b", author_id="a", isbn="1")
-        past = item_of(CATALOG.entity(Book), Book(book_id="b", author_id="a"), world.tenant, "older")
+        past = to_item(CATALOG.entity(Book), Book(book_id="b", author_id="a"), world.tenant, "older")
         await world.store.write([Put(past)])
         told = await Turns(random).run(
             world,
@@ -259,7 +259,7 @@ async def test_what_the_turns_are_drawn_for(worlds: Worlds, random: Random) -> N
 
     async def careless(db: Database) -> None:
         if await db.get(Author, "a") is not None:
-            book = item_of(CATALOG.entity(Book), Book(book_id="b", author_id="a"), db.tenant, "w")
+            book = to_item(CATALOG.entity(Book), Book(book_id="b", author_id="a"), db.tenant, "w")
             await db.store.write([Put(book)])
 
     caught = 0

@@ -11,13 +11,13 @@ import pytest
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp
 from graphql_api.database import Database
 from graphql_api.model.markers import IndexRef
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import RangeRead, ReadAnswer
+from graphql_api.storage.values import RangeRead, ReadResult
 from tests.stores import Between, ReadByRead, WrappedStore
 
-SEAL = Seal([b"s" * 32])
+SEAL = TokenSeal([b"s" * 32])
 
 
 @pytest.fixture(params=["shared scan", "read by read"])
@@ -213,7 +213,7 @@ async def test_an_engine_may_answer_together_once_and_alone_then(tmp_path: Path)
     turns: Iterator[Store] = cycle([inner, alone, alone])
 
     class Switching(WrappedStore):
-        async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
+        async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
             return await next(turns).read_ranges(reads, min(want, 3))
 
     db = await _filled(Switching(inner), catalog, records)

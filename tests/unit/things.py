@@ -16,11 +16,11 @@ import pytest
 from graphql_api import Catalog, Created, Entity, Id, Index, Int32, Shards, SubId, Timestamp, canonical, derived, desc
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.query.token_seal import Seal
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.stores import CountingStore, on_a_loop
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 LONE = "a\ud800"
 """a text that has no UTF-8 form"""
 NOW = 1_764_000_000.0

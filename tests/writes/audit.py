@@ -9,13 +9,13 @@ from typing import Any
 from graphql_api.codecs.hash_keys import parse_hash_key
 from graphql_api.database import Database
 from graphql_api.model.catalog import Catalog
-from graphql_api.model.record_codec import from_item
+from graphql_api.model.record_codec import decode_record
 from graphql_api.model.specs import EntitySpec, PropertySpec
 from graphql_api.storage.values import Item, Key
-from graphql_api.writes.item_keys import WRITE_ID, item_of, key_of
+from graphql_api.writes.item_keys import WRITE_ID, to_item, item_key
 from tests.stores import all_items
 
-OWNER, LAST, CLOSING = "_owner", "_last", "_closing"
+OWNER, LAST_NUMBER, DELETE_INTENT = "_owner", "_last", "_closing"
 Said = tuple[tuple[str, str], ...]
 """stored names and encoded values"""
 
@@ -49,7 +49,7 @@ def sorted_out(items: Sequence[Item], tenant: str | None) -> Table:
         elif what == "refs":
             table.references.setdefault((head, parts.values), []).append(item)
         elif what == "counter":
-            table.counters[head, parts.values] = int(item[LAST])
+            table.counters[head, parts.values] = int(item[LAST_NUMBER])
         elif what == "once":
             table.kept.append(item)
         elif what or head != "shardql":
@@ -75,20 +75,20 @@ def check(catalog: Catalog, table: Table, tenant: str | None, *, in_between: boo
     references: list[tuple[str, Said, Key]] = []
     for name, items in table.records.items():
         spec = specs[name]
-        _check_records(spec, items, tenant, {CLOSING} if in_between else set())
+        _check_records(spec, items, tenant, {DELETE_INTENT} if in_between else set())
         for item in items:
             for one in spec.unique:
                 said = _said(one.parts, one.parts, item)
                 if said is not None:
                     assert (name, one.name, said) not in unique, f"two records have {one.name} {said}"
-                    unique[name, one.name, said] = key_of(item)
+                    unique[name, one.name, said] = item_key(item)
             for foreign_key in spec.foreign_keys:
                 said = _said(foreign_key.parent.ids, foreign_key.by, item)
                 names_itself = foreign_key.parent.name == name and said == _said(spec.ids, spec.ids, item)
                 if said is not None and not names_itself:
-                    references.append((foreign_key.parent.name, said, key_of(item)))
+                    references.append((foreign_key.parent.name, said, item_key(item)))
             for part in spec.counters:
-                group = [spec.properties[one] for one in part.counts or ()]
+                group = [spec.properties[one] for one in part.counter_group or ()]
                 counted = tuple(
                     (one.stored, one.column.encode(one.column.codec.load(item[one.stored]))) for one in group
                 )
@@ -109,7 +109,7 @@ def _check_records(spec: EntitySpec, items: Sequence[Item], tenant: str | None, 
     places = Counter(item["rangeKey"] for item in items)
     assert [place for place, times in places.items() if times > 1] == []
     for item in items:
-        wanted = item_of(spec, from_item(spec, item), tenant, item[WRITE_ID])
+        wanted = to_item(spec, decode_record(spec, item), tenant, item[WRITE_ID])
         found = {name: value for name, value in item.items() if name not in beside}
         assert found == dict(wanted), f"a record of {spec.name} has keys that are not its own"
 

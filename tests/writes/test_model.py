@@ -17,13 +17,13 @@ from hypothesis import given
 
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.model.record_codec import from_item
-from graphql_api.query.token_seal import Seal
+from graphql_api.model.record_codec import decode_record
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Delete
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.item_keys import key_of
+from graphql_api.writes.item_keys import item_key
 from tests.depth import examples
 from tests.dynamodb_local import Server
 from tests.faults.test_kills import check_entries
@@ -36,8 +36,8 @@ from tests.writes.model import Model, Said, Step, Values
 from tests.writes.moves import IDS, Move, Wish, some
 from tests.writes.troubles import TroubledStore
 
-SEAL = Seal([b"a secret of thirty-two bytes only"])
-MAX_TRIES = 20
+SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
+MAX_ATTEMPTS = 20
 """of a client that is told to try again"""
 
 CLASSES = [
@@ -165,11 +165,11 @@ class Play:
         stages = [max(0, self.stage - 1) if self.now < SINCE[max(0, self.stage - 1)] else self.stage, self.stage]
         seen["old and new"] += len(steps) > 1 and stages[0] != stages[1]
 
-        async def carry_out(at: int, step: Step) -> Said:
+        async def execute_command(at: int, step: Step) -> Said:
             stage = stages[at % 2] if len(steps) > 1 else self.stage
             db = self.db(stage, self.processes[(at + move.pick) % 2])
             problems: list[str] = []
-            for _ in range(MAX_TRIES):
+            for _ in range(MAX_ATTEMPTS):
                 try:
                     answer: Any = await db.apply(self.command(step, stage))
                 except ShardQLError as problem:
@@ -180,7 +180,7 @@ class Play:
                 return self.said(step, answer)
             raise AssertionError(f"{step} finds no end: {problems}")
 
-        said = await asyncio.gather(*(carry_out(at, step) for at, step in enumerate(steps)))
+        said = await asyncio.gather(*(execute_command(at, step) for at, step in enumerate(steps)))
         seen["troubles"] += any(process.met for process in self.processes)
         await self.found(steps, said)
 
@@ -231,7 +231,7 @@ class Play:
         for name, kind in KINDS.items():
             spec = next(spec for spec in catalog.entities.values() if spec.name == name)
             for item in table.records.get(name, []):
-                record = from_item(spec, item)
+                record = decode_record(spec, item)
                 stands[name][getattr(record, kind.id)] = told_by(record)
         return stands
 
@@ -265,7 +265,7 @@ async def play(moves: Sequence[Move], store: Store, entries: Callable[[], None] 
         for move in moves:
             await getattr(game, move.what)(move)
     finally:
-        await store.write([Delete(key_of(item)) for item in await all_items(store)])
+        await store.write([Delete(item_key(item)) for item in await all_items(store)])
 
 
 def test_writes_come_to_what_dictionaries_say(tmp_path_factory: pytest.TempPathFactory, request: Any) -> None:

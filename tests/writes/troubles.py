@@ -5,7 +5,7 @@ from random import Random
 
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import TogetherWrite, Write
+from graphql_api.storage.values import TransactionWrite, Write
 from tests.stores import WrappedStore
 
 
@@ -25,7 +25,7 @@ class TroubledStore(WrappedStore):
         """share of writes that are done, and of which nobody is told"""
         self.met = 0
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         if self._comes(self.conflicts):
             raise Conflict("Another transaction is under way, by order: try again.")
         await super().write_together(writes, token)

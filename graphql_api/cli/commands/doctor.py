@@ -1,4 +1,4 @@
-"""`shardql doctor`: whether everything that a server stands on is as it should be."""
+"""`shardql doctor`: checks everything that a server needs."""
 
 import asyncio
 from dataclasses import asdict
@@ -7,7 +7,8 @@ from typing import Annotated
 import orjson
 import typer
 
-from graphql_api.cli.exit_codes import errors_told, print_anywhere
+from graphql_api.cli.common_options import CatalogAddress
+from graphql_api.cli.exit_codes import replace_unencodable_output, report_errors
 
 MARKS = {
     "fine": ("✓", typer.colors.GREEN),
@@ -18,22 +19,19 @@ MARKS = {
 
 
 def doctor(
-    address: Annotated[
-        str, typer.Argument(metavar="MODULE:CATALOG", help="Where the catalog is: graphql_api.examples.users:catalog.")
-    ],
+    address: CatalogAddress,
     *,
     store: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Which store to look at; the one that serve would take unless it is given."),
+        str | None, typer.Option(metavar="URL", help="Store to check, by default the one that serve would use.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
-    """Looks over catalog, schema, settings, trusted documents, keys, credentials, store and table. Changes nothing.
+    """Check catalog, schema, settings, trusted documents, keys, credentials, store and table. Change nothing.
 
-    Each line is a thing that is well (✓), that has a price worth knowing (·), that should be otherwise (!), or that
-    cannot work (✗), with what to do.
+    Each line reports something that is in order (✓), has a cost or a risk (·), should be changed (!), or cannot work
+    (✗), with a remedy.
 
-    Exit codes: 0 all is well, 1 findings, 2 settings, 3 store, 4 catalog.
+    Exit codes: 0 no findings, 1 findings, 2 settings, 3 store, 4 catalog.
 
     Try it:
 
@@ -41,22 +39,22 @@ def doctor(
     shardql doctor graphql_api.examples.users:catalog --store sqlite:///users.db
     ```
     """
-    from graphql_api.cli.doctor_checks import examine  # noqa: PLC0415 - the GraphQL engine, which few commands load
+    from graphql_api.cli.doctor_checks import run_checks  # noqa: PLC0415 - slow import that few commands need
 
-    with errors_told():
-        found = asyncio.run(examine(address, store))
+    with report_errors():
+        report = asyncio.run(run_checks(address, store))
     if as_json:
-        shown = {
-            "exitCode": found.code,
-            "checks": [asdict(check) for check in found.checks],
-            "settings": [asdict(setting) for setting in found.settings],
+        output = {
+            "exitCode": report.code,
+            "checks": [check.as_json() for check in report.checks],
+            "settings": [asdict(setting) for setting in report.settings],
         }
-        typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
+        typer.echo(orjson.dumps(output, option=orjson.OPT_INDENT_2))
     else:
-        print_anywhere()
-        width = max(len(check.about) for check in found.checks)
-        for check in found.checks:
-            mark, colour = MARKS[check.standing]
+        replace_unencodable_output()
+        width = max(len(check.topic) for check in report.checks)
+        for check in report.checks:
+            mark, colour = MARKS[check.status]
             remedy = f" {check.remedy}" if check.remedy else ""
-            typer.echo(f"{typer.style(mark, fg=colour)} {check.about:{width}}  {check.told}{remedy}")
-    raise typer.Exit(found.code)
+            typer.echo(f"{typer.style(mark, fg=colour)} {check.topic:{width}}  {check.message}{remedy}")
+    raise typer.Exit(report.code)

@@ -1,4 +1,4 @@
-"""`shardql explain`: what a GraphQL query would read, without reading it."""
+"""`shardql explain`: shows the plans of a GraphQL query without reading anything."""
 
 import sys
 from collections.abc import Mapping
@@ -8,39 +8,37 @@ import orjson
 import typer
 from rich.console import Console
 
-from graphql_api.cli.exit_codes import USAGE, errors_told, print_anywhere
+from graphql_api.cli.common_options import CatalogAddress, JsonOutput
+from graphql_api.cli.exit_codes import USAGE, replace_unencodable_output, report_errors
 from graphql_api.cli.page_output import plan_facts, print_facts
 from graphql_api.errors import InvalidValue
 
 
 def explain(
-    address: Annotated[
-        str, typer.Argument(metavar="MODULE:CATALOG", help="Where the catalog is: graphql_api.examples.users:catalog.")
-    ],
+    address: CatalogAddress,
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="What a client would send; - reads it from the input stream.")
+        str,
+        typer.Argument(metavar="QUERY", help="The GraphQL query; - reads it from standard input."),
     ],
     *,
     variables: Annotated[
-        str | None, typer.Option(metavar="JSON", help='Values of its variables: {"prefix": "jo"}.')
+        str | None, typer.Option(metavar="JSON", help='Values of the variables: {"prefix": "jo"}.')
     ] = None,
     operation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which of its operations, where it has several.")
+        str | None, typer.Option(metavar="NAME", help="Name of the operation, if the document has several.")
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Whose key opens the page tokens of the query, as for serve; nothing is read."
-        ),
+        typer.Option(metavar="URL", help="Store whose key opens the page tokens of the query. It is not read."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOutput = False,
 ) -> None:
-    """Shows the plan of each search of a GraphQL query, without running it.
+    """Show the plan of each search of a GraphQL query, without running it.
 
-    A plan tells the index, the range of keys, the shards that can hold an answer, and how much of each is read first.
-    A store is needed for page tokens alone, and only for the key that they were sealed with.
+    A plan names the index, the key range, the shards, and how many records of each shard are read first. The option
+    --store is needed only if the query contains page tokens.
 
-    Exit codes: 0 everything has a plan, 2 something in the query is wrong, 4 catalog.
+    Exit codes: 0 every field has a plan, 2 the query has errors, 4 catalog.
 
     Try it:
 
@@ -48,60 +46,60 @@ def explain(
     shardql explain graphql_api.examples.users:catalog '{ userByFirstName(prefix: "jo") { items { userId } } }'
     ```
     """
-    from graphql_api.cli.query_plans import planned  # noqa: PLC0415 - the GraphQL engine, which few commands load
-    from graphql_api.server import load_graph  # noqa: PLC0415 - as above
+    from graphql_api.cli.query_plans import plan_query  # noqa: PLC0415 - slow import that few commands need
+    from graphql_api.server import load_graph  # noqa: PLC0415 - slow import that few commands need
 
-    with errors_told():
+    with report_errors():
         graph = load_graph(address)
-        text = sys.stdin.read() if query == "-" else query
-        found = planned(graph, text, operation, _variables(variables), store)
+        document = sys.stdin.read() if query == "-" else query
+        result = plan_query(graph, document, operation, _parse_variables(variables), store)
     if as_json:
         problems = [
             {"message": each.message, "code": each.code, "path": each.path, "line": each.line, "column": each.column}
-            for each in found.problems
+            for each in result.problems
         ]
-        typer.echo(orjson.dumps({"plans": found.plans, "problems": problems}, option=orjson.OPT_INDENT_2))
+        typer.echo(orjson.dumps({"plans": result.plans, "problems": problems}, option=orjson.OPT_INDENT_2))
     else:
-        _print(found.plans)
-        if not found.plans and not found.problems:
-            typer.echo("The query asks for no records.")
-    for problem in found.problems:
+        _print(result.plans)
+        if not result.plans and not result.problems:
+            typer.echo("The query reads no records.")
+    for problem in result.problems:
         typer.echo(f"shardql: query: {problem}", err=True)
-    if found.problems:
+    if result.problems:
         raise typer.Exit(USAGE)
 
 
-def _variables(text: str | None) -> Mapping[str, Any]:
+def _parse_variables(text: str | None) -> Mapping[str, Any]:
     if text is None:
         return {}
     try:
-        found: Any = orjson.loads(text)
-    except orjson.JSONDecodeError as problem:
-        raise InvalidValue(f"--variables is no JSON: {problem}.") from problem
-    if not isinstance(found, dict):
-        raise InvalidValue('--variables is JSON, but no object: write {"name": value}.')
-    return found
+        variables: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidValue(f"--variables is not JSON: {error}.") from error
+    if not isinstance(variables, dict):
+        raise InvalidValue('--variables is not a JSON object: write {"name": value}.')
+    return variables
 
 
 def _print(plans: tuple[Mapping[str, Any], ...]) -> None:
-    print_anywhere()
+    replace_unencodable_output()
     console = Console()
     for plan in plans:
         title = ".".join(map(str, plan["path"]))
-        print_facts(console, title, _key_facts(plan) if "keys" in plan else _search_facts(plan))
+        print_facts(console, title, _lookup_facts(plan) if "keys" in plan else _search_facts(plan))
 
 
 def _search_facts(plan: Mapping[str, Any]) -> dict[str, str]:
-    direction = ", walking backward" if plan["backward"] else ""
-    where = ", from where the token stands" if plan["resumed"] else ""
+    direction = ", backward" if plan["backward"] else ""
+    start = ", from the position of the page token" if plan["resumed"] else ""
     return {
         "search": plan["conditions"] or f"every {plan['entity']}",
         **plan_facts(plan),
-        "reads": f"{plan['firstRead']} records of each shard first, for a page of {plan['limit']}{direction}{where}",
+        "reads": f"{plan['firstRead']} records of each shard first, for a page of {plan['limit']}{direction}{start}",
     }
 
 
-def _key_facts(plan: Mapping[str, Any]) -> dict[str, str]:
+def _lookup_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     keys = "; ".join(f"{key['hashKey']} {key['rangeKey']}" for key in plan["keys"])
     why = {"why": plan["why"]} if "why" in plan else {}
     return {**why, "key": keys, "reads": f"{len(plan['keys'])} by key{', consistently' if plan['consistent'] else ''}"}

@@ -1,4 +1,4 @@
-"""`shardql schema`: prints the GraphQL schema of catalogs, and says what a change of it does to clients."""
+"""`shardql schema`: prints the GraphQL schema of catalogs, and checks it for changes that affect clients."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,33 +7,36 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from graphql_api.cli.exit_codes import FINDINGS, errors_told
-from graphql_api.cli.file_suggestions import nearest_file
+from graphql_api.cli.common_options import JsonOutput
+from graphql_api.cli.exit_codes import FINDINGS, report_errors
+from graphql_api.cli.file_suggestions import suggest_file
 from graphql_api.errors import InvalidValue
 
 if TYPE_CHECKING:
     from graphql_api.schema import SchemaChanges
 
 schema = typer.Typer(
-    help="Prints the GraphQL schema of catalogs, and says what a change of it does to clients.",
+    help="Print the GraphQL schema of catalogs, and check it for changes that affect clients.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
-PRINTED = "schema.graphql"
+DEFAULT_FILE = "schema.graphql"
 
 
 @schema.command(name="print")
 def print_schema(
     addresses: Annotated[
         list[str],
-        typer.Argument(metavar="MODULE:CATALOG...", help="Where the catalogs are: graphql_api.examples.users:catalog."),
+        typer.Argument(
+            metavar="MODULE:CATALOG...", help="One or more catalogs, for example graphql_api.examples.users:catalog."
+        ),
     ],
 ) -> None:
-    """Prints a catalog's GraphQL schema in its own language, always in the same order.
+    """Print the GraphQL schema of a catalog in SDL, always in the same order.
 
-    Several catalogs give one schema that offers what all of them offer: what they have in common stands there once,
-    and a name that means two things is refused.
+    Several catalogs give one merged schema. Definitions that they share appear once; conflicting definitions of one
+    name are refused.
 
     Exit codes: 0 printed, 4 catalog.
 
@@ -43,29 +46,29 @@ def print_schema(
     shardql schema print graphql_api.examples.users:catalog > schema.graphql
     ```
     """
-    with errors_told():
-        typer.echo(_text(addresses), nl=False)
+    with report_errors():
+        typer.echo(_sdl(addresses), nl=False)
 
 
 @schema.command()
 def check(
-    words: Annotated[
+    arguments: Annotated[
         list[str],
         typer.Argument(
             metavar="MODULE:CATALOG... [FILE]",
-            help="Where the catalogs are, and the schema as it was printed: schema.graphql unless it is given.",
+            help="One or more catalogs, and the file with the printed schema, by default schema.graphql.",
         ),
     ],
     *,
-    write: Annotated[bool, typer.Option("--write", help="Write the file anew, after telling what changes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Update the file, after printing the changes.")] = False,
+    as_json: JsonOutput = False,
 ) -> None:
-    """Compares the schema of catalogs with the printed one, and says which changes break clients and which may.
+    """Compare the schema of catalogs with the printed one, and classify the changes.
 
-    A change is breaking where a query that was right may fail, dangerous where it may be answered otherwise, and safe
-    where no client notices that does not ask for it.
+    A change is breaking if a valid query may fail, dangerous if a query may be answered differently, and safe
+    otherwise.
 
-    Exit codes: 0 equal or written anew, 1 they differ, 2 usage, 4 catalog.
+    Exit codes: 0 equal or updated, 1 different, 2 usage, 4 catalog.
 
     Try it:
 
@@ -73,69 +76,69 @@ def check(
     shardql schema check graphql_api.examples.users:catalog schema.graphql
     ```
     """
-    with errors_told():
-        addresses, file = _addresses_and_file(words)
-        now = _text(addresses)
-        changes = _changes(file, now, or_none=write)
+    with report_errors():
+        addresses, file = _addresses_and_file(arguments)
+        current = _sdl(addresses)
+        changes = _compare(file, current, missing_ok=write)
         differs = changes is None or changes.differs
         if write and differs:
-            file.write_text(now, "utf-8")
+            file.write_text(current, "utf-8")
     if as_json:
         kinds = {
             kind: getattr(changes, kind) if changes is not None else () for kind in ("breaking", "dangerous", "safe")
         }
-        shown = {"file": str(file), "differs": differs, "written": write and differs, **kinds}
-        typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
+        output = {"file": str(file), "differs": differs, "written": write and differs, **kinds}
+        typer.echo(orjson.dumps(output, option=orjson.OPT_INDENT_2))
     elif changes is None:
         typer.echo(f"{file} is written.")
     else:
         for kind in ("breaking", "dangerous"):
-            for told in getattr(changes, kind):
-                typer.echo(f"{kind:9} {told}")
-        typer.echo(_verdict(file, addresses, changes, written=write))
+            for change in getattr(changes, kind):
+                typer.echo(f"{kind:9} {change}")
+        typer.echo(_summary(file, addresses, changes, written=write))
     if differs and not write:
         raise typer.Exit(FINDINGS)
 
 
-def _changes(file: Path, now: str, *, or_none: bool) -> "SchemaChanges | None":
-    """What changed since the file was written; None, where that is admitted, if there is no schema in it."""
-    from graphql_api.schema import compare  # noqa: PLC0415 - Strawberry, which few commands need to load
+def _compare(file: Path, current: str, *, missing_ok: bool) -> "SchemaChanges | None":
+    """Return the changes since the file was written. With `missing_ok`, return None if it contains no schema."""
+    from graphql_api.schema import compare_schemas  # noqa: PLC0415 - slow import that few commands need
 
     try:
-        return compare(file.read_text("utf-8"), now)
+        return compare_schemas(file.read_text("utf-8"), current)
     except FileNotFoundError:
-        problem = f"There is no file {file}.{nearest_file(file)}"
-    except UnicodeDecodeError as broken:
-        problem = f"{file} is no text in UTF-8: {broken.reason} at byte {broken.start}."
-    except InvalidValue as broken:
-        problem = f"{file} {broken.message}"
-    if or_none:
+        problem = f"There is no file {file}.{suggest_file(file)}"
+    except UnicodeDecodeError as error:
+        problem = f"{file} is not UTF-8 text: {error.reason} at byte {error.start}."
+    except InvalidValue as error:
+        problem = f"{file} {error.message}"
+    if missing_ok:
         return None
-    raise InvalidValue(f"{problem} The option --write writes it anew.")
+    raise InvalidValue(f"{problem} The option --write writes a new one.")
 
 
-def _verdict(file: Path, addresses: Sequence[str], changes: "SchemaChanges", *, written: bool) -> str:
+def _summary(file: Path, addresses: Sequence[str], changes: "SchemaChanges", *, written: bool) -> str:
     catalogs, safe = " and ".join(addresses), len(changes.safe)
     if not changes.differs:
         return f"{file} is the schema of {catalogs}."
-    beside = f" There {'is 1 safe change' if safe == 1 else f'are {safe} safe changes'} besides." if safe else ""
+    also = f" There {'is also 1 safe change' if safe == 1 else f'are also {safe} safe changes'}." if safe else ""
     if written:
-        return f"{file} is written anew.{beside}"
-    breaks = "Clients break: deprecate what they use before it goes. " if changes.breaking else ""
-    again = f"shardql schema check {' '.join(addresses)} {file} --write"
-    return f"{file} is no longer the schema of {catalogs}.{beside} {breaks}If all this is meant: {again}"
+        return f"{file} is updated.{also}"
+    breaking = "Clients will break: deprecate fields before you remove them. " if changes.breaking else ""
+    command = f"shardql schema check {' '.join(addresses)} {file} --write"
+    return f"{file} is no longer the schema of {catalogs}.{also} {breaking}To accept all changes: {command}"
 
 
-def _text(addresses: Sequence[str]) -> str:
-    from graphql_api.schema import print_sdl  # noqa: PLC0415 - as above
-    from graphql_api.server import load_graph  # noqa: PLC0415 - as above
+def _sdl(addresses: Sequence[str]) -> str:
+    from graphql_api.schema import print_sdl  # noqa: PLC0415 - slow import that few commands need
+    from graphql_api.server import load_graph  # noqa: PLC0415 - slow import that few commands need
 
     return print_sdl({address: load_graph(address).schema for address in addresses})
 
 
-def _addresses_and_file(words: Sequence[str]) -> tuple[list[str], Path]:
-    """The last word is a file unless it is the address of a catalog, which has a colon."""
-    *addresses, last = words
+def _addresses_and_file(arguments: Sequence[str]) -> tuple[list[str], Path]:
+    """Split the arguments. The last one is a file unless it has a colon, as addresses of catalogs do."""
+    *addresses, last = arguments
     if ":" in last or not addresses:
-        return [*words], Path(PRINTED)
+        return [*arguments], Path(DEFAULT_FILE)
     return addresses, Path(last)

@@ -1,37 +1,36 @@
-"""`shardql serve`: the GraphQL server of a catalog."""
+"""`shardql serve`: runs the GraphQL server of a catalog."""
 
 from typing import Annotated
 
 import typer
 
-from graphql_api.cli.exit_codes import errors_told
+from graphql_api.cli.common_options import CatalogAddress
+from graphql_api.cli.exit_codes import report_errors
 
 
 def serve(
-    address: Annotated[
-        str, typer.Argument(metavar="MODULE:CATALOG", help="Where the catalog is: graphql_api.examples.users:catalog.")
-    ],
+    address: CatalogAddress,
     *,
     store: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where the records are: sqlite:///relative.db or dynamodb://table?region=eu-west-1; in development "
-            "sqlite:///shardql.db unless it is given.",
+            help="Store: sqlite:///relative.db or dynamodb://table?region=eu-west-1; in development by default "
+            "sqlite:///shardql.db.",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where to listen: 127.0.0.1 unless it is given.")
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on, by default 127.0.0.1.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(metavar="N", help="The port, 8000 unless it is given; 0 takes a free one.")
+        int | None, typer.Option(metavar="N", help="Port to listen on, by default 8000; 0 chooses a free port.")
     ] = None,
     production: Annotated[
         bool | None,
         typer.Option(
             "--production/--development",
-            help="Production: introspection, suggestions and GraphiQL are off, a store and keys are needed.",
+            help="Production mode: introspection, suggestions and GraphiQL are off; a store and keys are required.",
             show_default=False,
         ),
     ] = None,
@@ -39,30 +38,29 @@ def serve(
         bool | None,
         typer.Option(
             "--create-table/--no-create-table",
-            help="Whether a missing table or index is made; SQLite does so unless told otherwise.",
+            help="Whether to create a missing table or index, by default only in SQLite.",
             show_default=False,
         ),
     ] = None,
     read_only: Annotated[
-        bool | None, typer.Option("--read-only", help="Nothing can be written.", show_default=False)
+        bool | None, typer.Option("--read-only", help="Refuse all writes.", show_default=False)
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", help="How many processes answer, 1 unless it is given.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Number of worker processes, by default 1.")] = None,
     log_format: Annotated[
-        str | None, typer.Option(metavar="json|text", help="How the log is written to the error stream.")
+        str | None, typer.Option(metavar="json|text", help="Format of the log on the error stream.")
     ] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="What is logged: debug, info, warning or error.")
+        str | None, typer.Option(metavar="LEVEL", help="Lowest level to log: debug, info, warning or error.")
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Fill the store with so many sample records first, once.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Write N sample records first, unless they exist."),
     ] = None,
 ) -> None:
-    """Serves a catalog by GraphQL over HTTP, with GraphiQL for browsers, until Ctrl-C or SIGTERM.
+    """Serve a catalog as GraphQL over HTTP, with GraphiQL for browsers, until Ctrl-C or SIGTERM.
 
     Every option, and more, can be set in the environment as SHARDQL_…: docs/settings.md lists all settings. The log
-    goes to the error stream. A stop finishes the requests that were accepted and ends with 0.
+    goes to the error stream. On a stop signal, accepted requests are finished and the exit code is 0.
 
     Exit codes: 0 stopped, 2 usage or settings, 3 store, 4 catalog.
 
@@ -72,10 +70,10 @@ def serve(
     shardql serve graphql_api.examples.users:catalog --sample 5000
     ```
     """
-    from graphql_api.cli.process.serve_startup import start  # noqa: PLC0415 - the whole server, which no other command needs to load
+    from graphql_api.cli.process.serve_startup import start_server  # noqa: PLC0415 - slow import, only needed here
 
-    with errors_told():
-        code = start(
+    with report_errors():
+        code = start_server(
             address,
             sample,
             store=store,

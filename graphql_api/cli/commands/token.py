@@ -1,4 +1,4 @@
-"""`shardql token`: a bearer token for development, for whoever one would like to be."""
+"""`shardql token`: mints a bearer token for development, for any principal."""
 
 import re
 import time
@@ -6,42 +6,43 @@ from typing import Annotated
 
 import typer
 
-from graphql_api.cli.exit_codes import errors_told
+from graphql_api.cli.common_options import CatalogAddress
+from graphql_api.cli.exit_codes import report_errors
 from graphql_api.errors import InvalidSettings, InvalidValue
 from graphql_api.model import load_catalog
-from graphql_api.server import Settings, known_tokens, read_settings, token_secrets, variable
+from graphql_api.server import Settings, existing_token_keys, read_settings, resolve_secrets, variable_name
 
 MAX_SECONDS = 30 * 86400
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SPAN = re.compile(r"([0-9]{1,9})([smhd])")
+_DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 def token(
-    address: Annotated[
-        str, typer.Argument(metavar="MODULE:CATALOG", help="Where the catalog is: graphql_api.examples.users:catalog.")
-    ],
+    address: CatalogAddress,
     *,
-    subject: Annotated[str, typer.Option(metavar="NAME", help="Whom it stands for: what rules compare with owners.")],
+    subject: Annotated[
+        str, typer.Option(metavar="NAME", help="Subject of the token. Access rules compare it with owners.")
+    ],
     group: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A group that they are in; give it once for each.")
+        list[str] | None, typer.Option(metavar="NAME", help="Group of the subject. Repeat it for several groups.")
     ] = None,
     tenant: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Their tenant, for a server with SHARDQL_TENANT_CLAIM."),
+        typer.Option(metavar="NAME", help="Tenant of the subject, if the server has SHARDQL_TENANT_CLAIM."),
     ] = None,
     expires: Annotated[
-        str, typer.Option(metavar="TIME", help="How long it is good for: 90s, 15m, 1h or 7d, at most 30d.")
+        str, typer.Option(metavar="TIME", help="Lifetime of the token: 90s, 15m, 1h or 7d, at most 30d.")
     ] = "1h",
     store: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The store of the server, which decides who may read it, as for serve."),
+        typer.Option(metavar="URL", help="Store of the server, as for serve. It determines the signing key."),
     ] = None,
 ) -> None:
-    """Mints a bearer token that a server in development mode takes for somebody, without any identity provider.
+    """Mint a bearer token that a server in development mode accepts, without an identity provider.
 
-    The token alone goes to the output, how to send it to the error stream. It is signed with a secret that is derived
-    from the key of page tokens: the one beside the SQLite file, or the one in the settings. A server in production
-    takes no such token.
+    The token goes to standard output, and how to send it to the error stream. It is signed with a secret derived from
+    the key of page tokens: the one next to the SQLite file, or the one in the settings. Servers in production mode do
+    not accept it.
 
     Exit codes: 0 minted, 2 usage or settings, 4 catalog.
 
@@ -51,52 +52,55 @@ def token(
     shardql token graphql_api.examples.users:catalog --subject alice --group Admin --expires 8h
     ```
     """
-    with errors_told():
+    with report_errors():
         load_catalog(address)
         settings = read_settings(store=store)
-        text = _minted(settings, subject, group or [], tenant, _seconds(expires))
+        text = _mint(settings, subject, group or [], tenant, _parse_duration(expires))
     typer.echo(text)
     typer.echo(_usage(settings, expires), err=True)
 
 
-def _minted(settings: Settings, subject: str, groups: list[str], tenant: str | None, seconds: int) -> str:
-    from graphql_api.server.auth import (  # noqa: PLC0415 - as slow as the web room is
+def _mint(settings: Settings, subject: str, groups: list[str], tenant: str | None, seconds: int) -> str:
+    from graphql_api.server.auth import (  # noqa: PLC0415 - slow import, only needed here
         MAX_CHARACTERS,
         Identity,
-        is_name,
-        mint,
+        is_valid_name,
+        mint_token,
     )
 
     for option, value in (("subject", subject), *(("group", group) for group in groups), ("tenant", tenant)):
-        if value is not None and not is_name(value):
-            raise InvalidValue(f"--{option} is no text of 1 to {MAX_CHARACTERS} printable characters.")
+        if value is not None and not is_valid_name(value):
+            raise InvalidValue(f"--{option} is not a text of 1 to {MAX_CHARACTERS} printable characters.")
     if settings.production:
-        raise InvalidSettings(["Production takes tokens of its issuer alone: mint tokens for a server in development."])
+        raise InvalidSettings(
+            ["Servers in production accept only tokens of their issuer: mint tokens for a server in development."]
+        )
     if (tenant is None) != (settings.tenant_claim is None):
-        needed = "Give --tenant" if tenant is None else "Leave --tenant out"
-        state = f"{variable('tenant_claim')} is {'not set' if settings.tenant_claim is None else 'set'}"
-        raise InvalidSettings([f"{needed}: {state}. If the server has it otherwise, set it here as there."])
-    return mint(_secret(settings), Identity(subject, frozenset(groups), tenant), now=time.time(), seconds=seconds)
+        remedy = "Add --tenant" if tenant is None else "Leave --tenant out"
+        state = f"{variable_name('tenant_claim')} is {'not set' if settings.tenant_claim is None else 'set'}"
+        raise InvalidSettings([f"{remedy}: {state}. It must have the same value here as on the server."])
+    identity = Identity(subject, frozenset(groups), tenant)
+    return mint_token(_signing_secret(settings), identity, now=time.time(), seconds=seconds)
 
 
-def _secret(settings: Settings) -> bytes:
-    """The key that the server has too; where it keeps one beside its file, that is made if need be."""
-    token_secrets(settings)
-    kept = known_tokens(settings)
-    if kept is None:
+def _signing_secret(settings: Settings) -> bytes:
+    """Return the first token key of the server. Create its key file if necessary."""
+    resolve_secrets(settings)
+    existing = existing_token_keys(settings)
+    if existing is None:
         problem = (
-            f"A server over {settings.store_url} makes a new key at each start: set {variable('token_keys')} for it "
-            "and here. `openssl rand -base64 32` makes one."
+            f"A server with the store {settings.store_url} generates a new key at each start: set "
+            f"{variable_name('token_keys')} for the server and here. `openssl rand -base64 32` generates one."
         )
         raise InvalidSettings([problem])
-    return kept[0][0]
+    return existing[0][0]
 
 
-def _seconds(text: str) -> int:
-    found = _SPAN.fullmatch(text.strip().lower())
-    seconds = int(found[1]) * _UNITS[found[2]] if found else 0
+def _parse_duration(text: str) -> int:
+    match = _DURATION.fullmatch(text.strip().lower())
+    seconds = int(match[1]) * _UNITS[match[2]] if match else 0
     if not 0 < seconds <= MAX_SECONDS:
-        raise InvalidValue(f"--expires is {text!r}: give a time such as 90s, 15m, 1h or 7d, at most 30d.")
+        raise InvalidValue(f"--expires is {text!r}: use a duration such as 90s, 15m, 1h or 7d, at most 30d.")
     return seconds
 
 
@@ -104,7 +108,7 @@ def _usage(settings: Settings, expires: str) -> str:
     url = f"http://{settings.host}:{settings.port}{settings.path}"
     return "\n".join(
         [
-            f"Good for {expires}, at a server in development mode over {settings.store_url}.",
+            f"Valid for {expires}, for a server in development mode with the store {settings.store_url}.",
             f"  curl      curl {url} -H 'content-type: application/json' -H \"authorization: Bearer $TOKEN\" \\",
             """              -d '{"query": "{ __typename }"}'""",
             '  GraphiQL  in the tab Headers: {"apollo-require-preflight": "1", "authorization": "Bearer TOKEN"}',

@@ -1,4 +1,4 @@
-"""Request lines and headers, bounded in size and time: uvicorn takes any number of bytes, and waits for ever."""
+"""Limits on the size and time of request lines and headers. uvicorn itself has neither limit."""
 
 import asyncio
 from typing import ClassVar
@@ -6,72 +6,72 @@ from typing import ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
-class BoundedHeads(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it, but a connection is closed on which the head of a request does not end.
+class LimitedHttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, which also closes a connection whose request header is too large or too slow.
 
-    Bytes are counted read by read, from the second one of a head: the first may bring it whole.
+    Bytes are counted per read. The read that starts a header is not counted, since it may contain a whole header.
     """
 
-    most_bytes: ClassVar[int] = 64 << 10
-    seconds: ClassVar[float] = 10.0
+    max_head_bytes: ClassVar[int] = 64 << 10
+    head_timeout: ClassVar[float] = 10.0
 
-    _begun = 0
-    _open = False
-    _came = 0
-    _patience: asyncio.TimerHandle | None = None
+    _heads_started = 0
+    _head_is_open = False
+    _head_bytes = 0
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Waits for the first request as long as for a later one."""
+        """Start the timer of an idle connection, for the first request as for later ones."""
         super().connection_made(transport)
-        self._wait(self.timeout_keep_alive)
+        self._set_timer(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Waits for nothing any more."""
-        self._wait(None)
+        """Cancel the timer."""
+        self._set_timer(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Takes note of what came of a head that has not ended."""
-        begun = self._begun
+        """Count the bytes of an unfinished header."""
+        heads_started = self._heads_started
         super().data_received(data)
-        if not self._open or self.transport.is_closing():
+        if not self._head_is_open or self.transport.is_closing():
             return
-        if self._begun != begun:
-            self._wait(self.seconds)
+        if self._heads_started != heads_started:
+            self._set_timer(self.head_timeout)
             return
-        self._came += len(data)
-        if self._came > self.most_bytes:
-            self._refuse("431 Request Header Fields Too Large", "is larger than the server reads")
+        self._head_bytes += len(data)
+        if self._head_bytes > self.max_head_bytes:
+            self._refuse("431 Request Header Fields Too Large", "is larger than the server accepts")
 
     def on_message_begin(self) -> None:
-        """The first byte of a head has come."""
-        self._begun += 1
-        self._open, self._came = True, 0
+        """Note the start of a header."""
+        self._heads_started += 1
+        self._head_is_open, self._head_bytes = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head has ended."""
-        self._open = False
-        self._wait(None)
+        """Note the end of a header."""
+        self._head_is_open = False
+        self._set_timer(None)
         super().on_headers_complete()
 
-    def _wait(self, seconds: float | None) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-        self._patience = None if seconds is None else self.loop.call_later(seconds, self._is_late)
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._on_timeout)
 
-    def _is_late(self) -> None:
-        if not self._open:
+    def _on_timeout(self) -> None:
+        if not self._head_is_open:
             self.transport.close()
-        elif self._begun > 1 and not self.cycle.response_complete:
-            self._wait(self.seconds)  # The answer to the request before comes first.
+        elif self._heads_started > 1 and not self.cycle.response_complete:
+            self._set_timer(self.head_timeout)  # The response to the previous request comes first.
         else:
-            self._refuse("408 Request Timeout", f"did not arrive within {self.seconds:g} s")
+            self._refuse("408 Request Timeout", f"did not arrive within {self.head_timeout:g} s")
 
-    def _refuse(self, status: str, why: str) -> None:
-        """Says so in plain text, as to everything that is no request, and closes the connection."""
-        self._wait(None)
-        text = f"The head of the request {why}.".encode()
-        head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(text)}\r\n"
-        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + text)
+    def _refuse(self, status: str, reason: str) -> None:
+        """Send a plain-text response, since the request is incomplete, and close the connection."""
+        self._set_timer(None)
+        body = f"The header of the request {reason}.".encode()
+        head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()

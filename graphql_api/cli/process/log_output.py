@@ -1,4 +1,4 @@
-"""The log of a server on the error stream: one JSON object a line, or text for people."""
+"""The log of a server on the error stream, as JSON lines or as text."""
 
 import json
 import logging
@@ -9,66 +9,70 @@ from typing import Any
 
 from graphql_api.server import LogFormat, LogLevel
 
-OURS = "shardql"
-THEIRS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-IN_MESSAGE = frozenset({"method", "path", "status"})
-"""facts that the message of a request tells by itself"""
+OWN_LOGGER = "shardql"
+UVICORN_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+FIELDS_IN_MESSAGE = frozenset({"method", "path", "status"})
+"""Fields that the text format omits, since the message of a request contains them."""
 
 
-def set_up_logs(level: LogLevel, form: LogFormat) -> None:
-    """Sends everything that is logged in this process one way; of other libraries no more than warnings."""
+def configure_logging(level: LogLevel, log_format: LogFormat) -> None:
+    """Send all log output of this process to one handler. Other libraries log only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger(OURS).setLevel(level.upper())
-    for name in THEIRS:
+    logging.getLogger(OWN_LOGGER).setLevel(level.upper())
+    for name in UVICORN_LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
         logger.setLevel(logging.INFO if level == "debug" else logging.WARNING)
 
 
-class JsonLines(logging.Formatter):
-    """One object a line, in characters that no terminal and no collector can misread."""
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object per line, in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": _moment(record).isoformat(timespec="milliseconds"),
+            "time": _timestamp(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_facts(record),
+            **_fields(record),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
 
 
-class TextLines(logging.Formatter):
-    """`14:03:22 info    POST /graphql 200  milliseconds=12.3 storeCalls=1`."""
+class TextFormatter(logging.Formatter):
+    """Formats a record as text: `14:03:22 info    POST /graphql 200  milliseconds=12.3 storeCalls=1`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = "".join(f" {name}={_word(value)}" for name, value in _facts(record).items() if name not in IN_MESSAGE)
+        fields = "".join(
+            f" {name}={_format_value(value)}"
+            for name, value in _fields(record).items()
+            if name not in FIELDS_IN_MESSAGE
+        )
         message = "".join(part if part.isprintable() else repr(part)[1:-1] for part in record.getMessage())
-        line = f"{_moment(record).astimezone():%H:%M:%S} {record.levelname.lower():<7} {message}{facts}"
+        line = f"{_timestamp(record).astimezone():%H:%M:%S} {record.levelname.lower():<7} {message}{fields}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-def _moment(record: logging.LogRecord) -> datetime:
+def _timestamp(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
-def _facts(record: logging.LogRecord) -> Mapping[str, Any]:
-    facts: Mapping[str, Any] = getattr(record, "facts", {})
+def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = getattr(record, "facts", {})
     correlation_id = getattr(record, "correlation_id", None)
-    return facts if correlation_id is None else {"correlationId": correlation_id, **facts}
+    return fields if correlation_id is None else {"correlationId": correlation_id, **fields}
 
 
-def _word(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, tuple | list):
-        return ",".join(map(_word, value))
+        return ",".join(map(_format_value, value))
     if isinstance(value, Mapping):
         return json.dumps(value, default=str)
     text = str(value)

@@ -1,4 +1,4 @@
-"""A server on a socket: says when it listens, and stops without dropping what it has accepted."""
+"""An HTTP server on a socket, which drains accepted requests before it stops."""
 
 import asyncio
 import signal
@@ -9,53 +9,52 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from graphql_api.cli.process.header_limits import BoundedHeads
+from graphql_api.cli.process.header_limits import LimitedHttpProtocol
 from graphql_api.errors import InvalidSettings
 from graphql_api.server import Settings
 
 KEEP_ALIVE_SECONDS = 75
-"""longer than load balancers keep idle connections, so that none of them sends into one that is being closed"""
-_STEP = 0.05
+"""Longer than the idle timeout of load balancers, so that none of them sends into a connection that is closing."""
+_POLL_SECONDS = 0.05
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A socket at an address, on which nobody listens yet."""
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address but does not listen yet."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
-        bound = socket.socket(family, kind, protocol)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)
+        listener = socket.socket(family, kind, protocol)
         try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(address)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
         except OSError:
-            bound.close()
+            listener.close()
             raise
-    except OSError as problem:
-        why = (problem.strerror or str(problem)).lower()
-        raise InvalidSettings(
-            [f"Nobody can listen at {host}:{port}: {why}. Give another --port, 0 takes a free one; or another --host."]
-        ) from problem
-    return bound
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        remedy = "Choose another --port (0 for any free port), or another --host."
+        raise InvalidSettings([f"Cannot listen on {host}:{port}: {reason}. {remedy}"]) from error
+    return listener
 
 
-def address_of(bound: socket.socket) -> str:
-    """Where people reach it: `http://127.0.0.1:8000`."""
-    host, port = bound.getsockname()[:2]
+def socket_url(listener: socket.socket) -> str:
+    """Return the URL of a bound socket: `http://127.0.0.1:8000`."""
+    host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """A server that is ready, then draining, then gone."""
+    """A uvicorn server that reports when it listens, and accepts requests for a while after a stop signal."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, *, listening: Callable[[], None], stopping: Callable[[], None]
+        self, app: ASGIApp, settings: Settings, *, on_listening: Callable[[], None], on_stopping: Callable[[], None]
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 lifespan="on",
-                http=BoundedHeads,
+                http=LimitedHttpProtocol,
                 ws="none",
                 log_config=None,
                 access_log=False,
@@ -66,26 +65,26 @@ class Server(uvicorn.Server):
             )
         )
         self._drain_seconds = settings.drain_seconds
-        self._listening = listening
-        self._stopping = stopping
+        self._on_listening = on_listening
+        self._on_stopping = on_stopping
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as uvicorn calls it
-        """A signal asks for a stop; a second Ctrl-C does not wait for anything. Neither is a failure to raise again."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of uvicorn
+        """Stop on a signal, and at once on a second Ctrl-C. A signal is not raised again: it is no failure."""
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Tells when requests are accepted."""
+        """Start, and report that requests are accepted."""
         await super().startup(sockets)
         if self.started:
-            self._listening()
+            self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accepts requests until nobody should send any more, then finishes them."""
-        self._stopping()
-        for _ in range(round(self._drain_seconds / _STEP)):
+        """Accept requests until load balancers have noticed the shutdown, then finish the accepted ones."""
+        self._on_stopping()
+        for _ in range(round(self._drain_seconds / _POLL_SECONDS)):
             if self.force_exit:
                 break
-            await asyncio.sleep(_STEP)
+            await asyncio.sleep(_POLL_SECONDS)
         await super().shutdown(sockets)

@@ -1,7 +1,7 @@
-"""Several processes that answer at one port, and the one that looks after them.
+"""A supervisor that runs several worker processes on one port.
 
-One that dies is started again; one that cannot even start ends the server. A stop reaches all of them, and their end is
-waited for. Each holds a pipe from the first process: when that one is gone, however it went, they stop too.
+A worker that dies is restarted; a worker that cannot start ends the server. A stop signal reaches all workers, and the
+supervisor waits for them. Each worker holds a pipe to the supervisor: if the supervisor dies, the workers stop too.
 """
 
 import os
@@ -21,128 +21,130 @@ from tempfile import TemporaryDirectory
 import typer
 from prometheus_client.multiprocess import mark_process_dead
 
-from graphql_api.cli.exit_codes import errors_told
-from graphql_api.cli.process.log_output import set_up_logs
-from graphql_api.cli.process.worker import Serving, run_one
-from graphql_api.server.observability import SHARED_FOLDER
+from graphql_api.cli.exit_codes import report_errors
+from graphql_api.cli.process.log_output import configure_logging
+from graphql_api.cli.process.worker import ServerConfig, run_server
+from graphql_api.server.observability import MULTIPROCESS_DIRECTORY
 
-LOOK_SECONDS = 0.1
-RESTART_SECONDS = 1.0
-"""between the death of a process and the start of the next, so that one that keeps dying does not use up the machine"""
-SPARE_SECONDS = 5.0
-"""beyond what a process may take to stop, before it is ended"""
+POLL_SECONDS = 0.1
+RESTART_DELAY = 1.0
+"""Seconds between the death of a worker and its restart, so that a worker that keeps dying uses few resources."""
+KILL_GRACE_SECONDS = 5.0
+"""Extra time for a worker to stop before it is killed."""
 
 log = getLogger("shardql.workers")
 SPAWN = get_context("spawn")
 
 
-class Worker:
-    """One process, and the pipe that it tells by that it listens."""
+class WorkerProcess:
+    """A worker process, and the pipe on which it reports that it listens."""
 
-    def __init__(self, serving: Serving, bound: socket.socket) -> None:
-        ours, theirs = SPAWN.Pipe()
-        self.pipe: Connection = ours
-        self.listens = False
-        self.process: SpawnProcess = SPAWN.Process(target=_work, args=(serving, bound, theirs))
+    def __init__(self, config: ServerConfig, listener: socket.socket) -> None:
+        parent_end, worker_end = SPAWN.Pipe()
+        self.pipe: Connection = parent_end
+        self.is_listening = False
+        self.process: SpawnProcess = SPAWN.Process(target=_run_worker, args=(config, listener, worker_end))
         self.process.start()
-        theirs.close()
+        worker_end.close()
 
-    def look(self) -> None:
-        """Takes note of what it tells."""
+    def poll(self) -> None:
+        """Receive the report that the worker listens, if it has arrived."""
         with suppress(EOFError, OSError):
-            if not self.listens and self.pipe.poll():
-                self.listens = bool(self.pipe.recv())
+            if not self.is_listening and self.pipe.poll():
+                self.is_listening = bool(self.pipe.recv())
 
     def signal(self, number: int) -> None:
-        """Passes a signal on, if it lives."""
+        """Forward a signal, if the worker is alive."""
         if self.process.pid is not None and self.process.is_alive():
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
 
-class Workers:
-    """The processes of one server."""
+class Supervisor:
+    """Starts, restarts and stops the worker processes of one server."""
 
-    def __init__(self, serving: Serving, bound: socket.socket) -> None:
-        self._serving = serving
-        self._bound = bound
-        self._all: list[Worker] = []
+    def __init__(self, config: ServerConfig, listener: socket.socket) -> None:
+        self._config = config
+        self._listener = listener
+        self._workers: list[WorkerProcess] = []
         self._signals: list[int] = []
 
-    def run(self, listening: Callable[[], None]) -> int:
-        """Serves until a signal asks for a stop; the exit code of the server."""
+    def run(self, on_listening: Callable[[], None]) -> int:
+        """Serve until a stop signal. Return the exit code of the server."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: self._signals.append(number))
-        with TemporaryDirectory(prefix="shardql-metrics-") as folder:
-            os.environ[SHARED_FOLDER] = folder
-            self._all = [Worker(self._serving, self._bound) for _ in range(self._serving.settings.workers)]
+        with TemporaryDirectory(prefix="shardql-metrics-") as directory:
+            os.environ[MULTIPROCESS_DIRECTORY] = directory
+            self._workers = [WorkerProcess(self._config, self._listener) for _ in range(self._config.settings.workers)]
             try:
-                return self._watch(listening, folder)
+                return self._supervise(on_listening, directory)
             finally:
-                for worker in self._all:
+                for worker in self._workers:
                     worker.process.kill()
                     worker.process.join()
-                del os.environ[SHARED_FOLDER]
+                del os.environ[MULTIPROCESS_DIRECTORY]
 
-    def _watch(self, listening: Callable[[], None], folder: str) -> int:
-        told = False
+    def _supervise(self, on_listening: Callable[[], None], metrics_directory: str) -> int:
+        reported = False
         while not self._signals:
-            wait([worker.process.sentinel for worker in self._all], LOOK_SECONDS)
-            for at, worker in enumerate(self._all):
-                worker.look()
+            wait([worker.process.sentinel for worker in self._workers], POLL_SECONDS)
+            for index, worker in enumerate(self._workers):
+                worker.poll()
                 if not worker.process.is_alive() and not self._signals:
                     code = worker.process.exitcode or 0
-                    if not worker.listens:
+                    if not worker.is_listening:
                         self._stop()
                         return code
-                    log.warning("Process %s ended with %s: another one takes its place.", worker.process.pid, code)
-                    mark_process_dead(worker.process.pid, folder)  # type: ignore[no-untyped-call]
-                    time.sleep(RESTART_SECONDS)
-                    self._all[at] = Worker(self._serving, self._bound)
-            if not told and all(worker.listens for worker in self._all):
-                told = True
-                listening()
+                    log.warning("Worker process %s ended with %s: starting a new one.", worker.process.pid, code)
+                    mark_process_dead(worker.process.pid, metrics_directory)  # type: ignore[no-untyped-call]
+                    time.sleep(RESTART_DELAY)
+                    self._workers[index] = WorkerProcess(self._config, self._listener)
+            if not reported and all(worker.is_listening for worker in self._workers):
+                reported = True
+                on_listening()
         return self._stop()
 
     def _stop(self) -> int:
-        """Asks all to stop and waits for them; a second Ctrl-C reaches them too."""
-        settings = self._serving.settings
-        end = time.monotonic() + settings.drain_seconds + settings.stop_seconds + SPARE_SECONDS
-        self._bound.close()
-        for worker in self._all:
+        """Stop all workers and wait for them. Forward a second Ctrl-C to them."""
+        settings = self._config.settings
+        deadline = time.monotonic() + settings.drain_seconds + settings.stop_seconds + KILL_GRACE_SECONDS
+        self._listener.close()
+        for worker in self._workers:
             worker.signal(signal.SIGTERM)
-        passed_on = len(self._signals)
-        while any(worker.process.is_alive() for worker in self._all) and time.monotonic() < end:
-            wait([worker.process.sentinel for worker in self._all if worker.process.is_alive()], LOOK_SECONDS)
-            for number in self._signals[passed_on:]:
-                for worker in self._all:
+        forwarded = len(self._signals)
+        while any(worker.process.is_alive() for worker in self._workers) and time.monotonic() < deadline:
+            wait([worker.process.sentinel for worker in self._workers if worker.process.is_alive()], POLL_SECONDS)
+            for number in self._signals[forwarded:]:
+                for worker in self._workers:
                     worker.signal(number)
-            passed_on = len(self._signals)
-        for worker in self._all:
-            worker.look()
-        codes = [worker.process.exitcode for worker in self._all if worker.listens or worker.process.is_alive()]
-        return 0 if all(code == 0 for code in codes) else 1  # how one ends that has not served yet does not matter
+            forwarded = len(self._signals)
+        for worker in self._workers:
+            worker.poll()
+        # The exit code of a worker that has never listened does not matter.
+        codes = [one.process.exitcode for one in self._workers if one.is_listening or one.process.is_alive()]
+        return 0 if all(code == 0 for code in codes) else 1
 
 
-def _work(serving: Serving, bound: socket.socket, pipe: Connection) -> None:
-    """What a process does."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the server has handlers of its own
-    settings = serving.settings
-    set_up_logs(settings.log_level, settings.log_format)
-    alone = threading.Event()
-    threading.Thread(target=_stop_with_parent, args=(pipe, alone), daemon=True).start()
+def _run_worker(config: ServerConfig, listener: socket.socket, pipe: Connection) -> None:
+    """Run in the worker process."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Replaced by the handlers of the server.
+    settings = config.settings
+    configure_logging(settings.log_level, settings.log_format)
+    orphaned = threading.Event()
+    threading.Thread(target=_stop_with_supervisor, args=(pipe, orphaned), daemon=True).start()
     try:
-        with errors_told():
-            run_one(serving, bound, lambda: pipe.send(True))
-    except typer.Exit as ended:
-        raise SystemExit(ended.exit_code) from None
+        with report_errors():
+            run_server(config, listener, lambda: pipe.send(True))
+    except typer.Exit as exit_request:
+        raise SystemExit(exit_request.exit_code) from None
     finally:
-        if alone.is_set():  # nobody else is left to clear up
-            rmtree(os.environ[SHARED_FOLDER], ignore_errors=True)
+        if orphaned.is_set():  # The supervisor is gone and cannot remove the directory.
+            rmtree(os.environ[MULTIPROCESS_DIRECTORY], ignore_errors=True)
 
 
-def _stop_with_parent(pipe: Connection, alone: threading.Event) -> None:
+def _stop_with_supervisor(pipe: Connection, orphaned: threading.Event) -> None:
+    """Wait until the supervisor's end of the pipe closes, then stop this process."""
     with suppress(EOFError, OSError):
         pipe.recv()
-    alone.set()
+    orphaned.set()
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,1 +1,1 @@
-"""The files that `shardql new` begins a project with, as they are."""
+"""The files that `shardql new` copies into a new project."""

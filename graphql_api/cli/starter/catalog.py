@@ -1,4 +1,4 @@
-"""A bookshop: authors, and the books that they wrote. Make it yours: every class is served, every index is a search."""
+"""The catalog of a bookshop: authors and their books. Each class becomes a GraphQL type, each index a search field."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -7,36 +7,36 @@ from graphql_api import Catalog, Created, Entity, Id, Index, Int32, Shards, Time
 
 
 class Author(Entity):
-    """Somebody who writes books."""
+    """An author of books."""
 
     author_id: Id[str]
     """Unique id of the author."""
     name: str
-    """Name, as it stands on the cover."""
+    """Name, as printed on the cover."""
     born: date | None = None
-    """Day of birth, where it is known."""
+    """Date of birth, if known."""
     name_canonical: str = derived(canonical, "name")
-    """Name as it is searched: without case, accents and punctuation."""
+    """Canonical form of the name for searches: without case, accents and punctuation."""
 
     by_name = Index(sort="name_canonical")
     by_born = Index(sort="born")
 
 
 class Book(Entity, shards=Shards(4)):
-    """A book, in stock or not."""
+    """A book of the shop."""
 
     isbn: Id[str]
-    """International number of the book."""
+    """International Standard Book Number."""
     author_id: str
-    """Unique id of its author."""
+    """Unique id of the author."""
     title: str
-    """Title, as it stands on the cover."""
+    """Title, as printed on the cover."""
     pages: Int32
-    """How many pages it has."""
+    """Number of pages."""
     added: Created[Timestamp]
-    """When it came into the shop, in seconds since 1970; it never changes."""
+    """Time at which the book was added, in seconds since 1970; it never changes."""
     title_canonical: str = derived(canonical, "title")
-    """Title as it is searched: without case, accents and punctuation."""
+    """Canonical form of the title for searches: without case, accents and punctuation."""
 
     by_title = Index(sort="title_canonical")
     by_added = Index(sort="added")
@@ -46,7 +46,7 @@ class Book(Entity, shards=Shards(4)):
 catalog = Catalog(Author, Book)
 
 
-# --- sample data: `shardql serve … --sample 100` writes it once, `shardql load … --sample 100` whenever you ask --
+# --- sample data: written by `shardql serve … --sample 100` into a new store, or by `shardql load … --sample 100` ---
 
 WRITERS = ("Jane Austen", "Émile Zola", "Selma Lagerlöf", "Natsume Sōseki", "Chinua Achebe", "Jorge Luis Borges")
 THINGS = ("Garden", "River", "Winter", "Letter", "Train", "Island", "Mirror", "Harbour", "Orchard", "Lantern")
@@ -54,7 +54,7 @@ QUALITIES = ("Silent", "Last", "Hidden", "Golden", "Distant", "Broken", "Second"
 
 
 def sample(count: int) -> Iterator[Author | Book]:
-    """So many books, and the authors of all of them: the same ones every time."""
+    """Yield `count` books and their authors. The records are always the same."""
     for number, name in enumerate(WRITERS[:count]):
         yield Author(author_id=f"author-{number}", name=name, born=date(1800 + 19 * number, 1 + number, 7 + number))
     for number in range(count):

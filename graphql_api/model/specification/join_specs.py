@@ -1,4 +1,4 @@
-"""Joins as they are declared become specifications; everything that cannot be joined is reported together."""
+"""Build and validate the specifications of joins."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,140 +7,141 @@ from typing import NoReturn
 
 from graphql_api.codecs import Codec
 from graphql_api.errors import Violation, nearest
-from graphql_api.model.annotations import codec_of_items
+from graphql_api.model.annotations import item_codec
 from graphql_api.model.join_declarations import Join
-from graphql_api.model.naming import NAME, camel_case
+from graphql_api.model.naming import NAME_PATTERN, camel_case
 from graphql_api.model.specs import EntitySpec, IndexSpec, JoinSpec, PropertySpec
 
-_GENERATED = "id"
-"""the field that the type of every record has by itself"""
+_RESERVED_FIELD = "id"
+"""the field that every record type has"""
 
 
-def joined(specs: Sequence[EntitySpec], problems: list[Violation]) -> list[EntitySpec]:
-    """The same entities with their joins; those that are broken are left out, and reported."""
+def with_joins(specs: Sequence[EntitySpec], violations: list[Violation]) -> list[EntitySpec]:
+    """Add joins to entities. Invalid joins are reported and omitted."""
     entities = {spec.type_name: spec for spec in specs}
-    made = []
+    joined_specs = []
     for spec in specs:
-        problems += [Violation(spec.type_name, place, problem, remedy) for place, problem, remedy in _names(spec)]
+        violations += [
+            Violation(spec.type_name, name, problem, remedy) for name, problem, remedy in _name_problems(spec)
+        ]
         joins = {}
         for name, join in spec.model.__declaration__.joins.items():
             try:
-                joins[name] = _Joining(spec, name, join, entities).made()
-            except _Broken as broken:
-                problems.append(Violation(spec.type_name, name, *broken.args))
-        made.append(replace(spec, joins=MappingProxyType(joins)))
-    return made
+                joins[name] = _JoinSpecBuilder(spec, name, join, entities).build()
+            except _InvalidJoin as invalid:
+                violations.append(Violation(spec.type_name, name, *invalid.args))
+        joined_specs.append(replace(spec, joins=MappingProxyType(joins)))
+    return joined_specs
 
 
-def _names(spec: EntitySpec) -> Iterator[tuple[str, str, str]]:
-    """Joins are fields beside properties: no two may have one name."""
-    taken = {camel_case(name): f"the property {name!r}" for name in spec.properties}
+def _name_problems(spec: EntitySpec) -> Iterator[tuple[str, str, str]]:
+    """Check the field names of joins, which must differ from each other and from those of properties."""
+    used_by = {camel_case(name): f"the property {name!r}" for name in spec.properties}
     for name in spec.model.__declaration__.joins:
         field = camel_case(name)
-        if not NAME.fullmatch(field):
-            yield name, "has a name that GraphQL cannot write.", "Use ASCII letters and digits, a letter first."
-        elif field == _GENERATED:
-            yield name, f"becomes the field {field!r}, which every record has by itself.", "Rename it."
-        elif field in taken:
-            yield name, f"becomes the field {field!r}, which is taken by {taken[field]}.", "Rename one of the two."
-        taken.setdefault(field, f"the join {name!r}")
+        if not NAME_PATTERN.fullmatch(field):
+            yield name, "has a name that GraphQL does not allow.", "Use ASCII letters and digits, a letter first."
+        elif field == _RESERVED_FIELD:
+            yield name, f"becomes the field {field!r}, which every record type has.", "Rename it."
+        elif field in used_by:
+            yield name, f"becomes the field {field!r}, which {used_by[field]} uses.", "Rename one of the two."
+        used_by.setdefault(field, f"the join {name!r}")
 
 
-class _Broken(Exception):
-    """Why a join cannot be: problem and remedy."""
+class _InvalidJoin(Exception):
+    """An invalid join, with problem and remedy as arguments."""
 
 
-def _refuse(problem: str, remedy: str) -> NoReturn:
-    raise _Broken(problem, remedy)
+def _reject(problem: str, remedy: str) -> NoReturn:
+    raise _InvalidJoin(problem, remedy)
 
 
 @dataclass(frozen=True, slots=True)
-class _Joining:
-    """One join on its way to a specification."""
+class _JoinSpecBuilder:
+    """Build the specification of one join. Each method returns own properties and the matched target properties."""
 
     spec: EntitySpec
     name: str
     join: Join
     entities: Mapping[str, EntitySpec]
 
-    def made(self) -> JoinSpec:
+    def build(self) -> JoinSpec:
         join, target = self.join, self._target()
         if join.kind == "many":
-            by, found_by = self._many(target)
+            by, matched = self._by_item_ids(target)
         elif join.via is not None:
-            by, found_by = self._via(target, join.via)
+            by, matched = self._by_index(target, join.via)
         else:
-            by, found_by = self._by_key(target)
+            by, matched = self._by_key(target)
         return JoinSpec(
-            self.name, join.kind, target.name, join.via, by, tuple(part.name for part in found_by), join.description
+            self.name, join.kind, target.name, join.via, by, tuple(part.name for part in matched), join.description
         )
 
     def _target(self) -> EntitySpec:
-        named, known = self.join.entity, self.entities
-        if named in known:
-            return known[named]
-        _refuse(
-            f"joins {named!r}, which is no entity of this catalog.",
-            nearest(named, known).strip() or f"Its entities are {', '.join(known)}.",
+        name = self.join.entity
+        if name in self.entities:
+            return self.entities[name]
+        _reject(
+            f"joins {name!r}, which is no entity of this catalog.",
+            nearest(name, self.entities).strip() or f"Its entities are {', '.join(self.entities)}.",
         )
 
-    # --- by its primary key ------------------------------------------------------------------------------------
+    # --- by primary key ----------------------------------------------------------------------------------------
 
     def _by_key(self, target: EntitySpec) -> tuple[tuple[PropertySpec, ...], Sequence[PropertySpec]]:
-        by = self._own(self.join.by or ())
-        if len(by) not in (len(target.ids), len(target.primary)):
-            whole = f", or with {_listed(target.sub_ids)} too" if target.sub_ids else ""
-            _refuse(
-                f"joins {target.type_name} by {_counted(by)}.",
-                f"Its id is {_listed(target.ids) or 'nothing'}: name one property for each part{whole}.",
+        by = self._own_properties(self.join.by or ())
+        if len(by) not in (len(target.ids), len(target.primary_key)):
+            or_sub_ids = f", or with {_list_names(target.sub_ids)} too" if target.sub_ids else ""
+            _reject(
+                f"joins {target.type_name} by {_count_text(by)}.",
+                f"Its id is {_list_names(target.ids) or 'empty'}: name one property for each part{or_sub_ids}.",
             )
-        found_by = target.primary[: len(by)]
-        self._check_values(target, by, found_by)
-        return by, found_by
+        matched = target.primary_key[: len(by)]
+        self._check_values(target, by, matched)
+        return by, matched
 
-    def _many(self, target: EntitySpec) -> tuple[tuple[PropertySpec, ...], Sequence[PropertySpec]]:
-        by = self._own(self.join.by or ())
-        if len(target.primary) != 1:
-            _refuse(
-                f"joins several {target.type_name} by their ids, and the key of one is "
-                f"{_listed(target.primary) or 'nothing'}.",
-                "Lists hold ids of one part: join by HasMany, through an index.",
+    def _by_item_ids(self, target: EntitySpec) -> tuple[tuple[PropertySpec, ...], Sequence[PropertySpec]]:
+        by = self._own_properties(self.join.by or ())
+        if len(target.primary_key) != 1:
+            _reject(
+                f"joins several {target.type_name} by id, and its key is {_list_names(target.primary_key) or 'empty'}.",
+                "RefMany needs a key of one part: use HasMany with an index.",
             )
         (part,) = by
-        codec = codec_of_items(self.spec.model.model_fields[part.name].annotation)
+        codec = item_codec(self.spec.model.model_fields[part.name].annotation)
         if codec is None:
-            _refuse(
-                f"joins {target.type_name} by {part.name}, which is no list of plain values.",
-                "Name a list, tuple or set of ids; join by Ref where it is one.",
+            _reject(
+                f"joins {target.type_name} by {part.name}, which is no list of scalars.",
+                "Name a list, tuple or set of ids, or use Ref for a single id.",
             )
-        self._check_type(target, part.name, codec, target.primary[0])
-        return by, target.primary
+        self._check_type(target, part.name, codec, target.primary_key[0])
+        return by, target.primary_key
 
     # --- by an index -------------------------------------------------------------------------------------------
 
-    def _via(self, target: EntitySpec, via: str) -> tuple[tuple[PropertySpec, ...], Sequence[PropertySpec]]:
+    def _by_index(self, target: EntitySpec, via: str) -> tuple[tuple[PropertySpec, ...], Sequence[PropertySpec]]:
         index = self._index(target, via)
-        needed = (*index.hash, *index.lead)
+        required = (*index.hash, *index.id_prefix)
         if self.join.kind == "page":
-            by, found_by = self._of_page(target, index, needed), needed
+            by, matched = self._page_properties(target, index, required), required
         else:
-            by = self._own(self.join.by or ())
-            found_by = (*needed, *(part.property for part in index.sort))[: len(by)]
-            most = len(needed) + len(index.sort)
-            if not max(1, len(needed)) <= len(by) <= most:
-                _refuse(
-                    f"searches {target.type_name}.{via} by {_counted(by)}.",
-                    f"Name one property for each of {_listed((*needed, *(part.property for part in index.sort)))}"
-                    f"{'' if most == len(needed) else f', at least {max(1, len(needed))}'}.",
+            by = self._own_properties(self.join.by or ())
+            matched = (*required, *(part.property for part in index.sort))[: len(by)]
+            maximum = len(required) + len(index.sort)
+            if not max(1, len(required)) <= len(by) <= maximum:
+                _reject(
+                    f"searches {target.type_name}.{via} by {_count_text(by)}.",
+                    f"Name one property for each of {_list_names((*required, *(part.property for part in index.sort)))}"
+                    f"{'' if maximum == len(required) else f', at least {max(1, len(required))}'}.",
                 )
-        self._check_values(target, by, found_by)
-        return by, found_by
+        self._check_values(target, by, matched)
+        return by, matched
 
     def _index(self, target: EntitySpec, via: str) -> IndexSpec:
         union = target.unions.get(via)
         if union is not None and union.members:
             if self.join.kind == "one":
-                _refuse(
+                _reject(
                     f"joins one {target.type_name} through the union {via}.",
                     f"Name one of its indexes: {', '.join(member.attribute for member in union.members)}.",
                 )
@@ -148,73 +149,73 @@ class _Joining:
         index = target.indexes.get(via)
         if index is None:
             known = [*target.indexes, *target.unions]
-            _refuse(
-                f"joins {target.type_name} through {via!r}, which is no index of it.",
+            _reject(
+                f"joins {target.type_name} through {via!r}, which is no index of {target.type_name}.",
                 nearest(via, known).strip() or f"Its indexes are {', '.join(known)}.",
             )
         if index.physical is None and not target.sub_ids:
-            _refuse(
-                f"joins {target.type_name} through by_id, and an id has one record.",
-                "Join by Ref, without via.",
+            _reject(
+                f"joins {target.type_name} through by_id, which finds only one record.",
+                "Use Ref without via.",
             )
         return index
 
-    def _of_page(
-        self, target: EntitySpec, index: IndexSpec, needed: Sequence[PropertySpec]
+    def _page_properties(
+        self, target: EntitySpec, index: IndexSpec, required: Sequence[PropertySpec]
     ) -> tuple[PropertySpec, ...]:
-        if not needed:
-            _refuse(
-                f"finds every {target.type_name} through {index.attribute}, whatever record it is a field of.",
-                "Name an index with hash properties that this entity has values for.",
+        if not required:
+            _reject(
+                f"joins all {target.type_name} records, because {index.attribute} has no hash properties.",
+                "Name an index whose hash properties match properties of this entity.",
             )
         if self.join.by is None:
-            missing = next((part.name for part in needed if part.name not in self.spec.properties), None)
+            missing = next((part.name for part in required if part.name not in self.spec.properties), None)
             if missing is not None:
                 hint = nearest(missing, self.spec.properties).strip()
-                _refuse(
+                _reject(
                     f"searches {target.type_name}.{index.attribute} by {missing!r}, which is no property of "
                     f"{self.spec.type_name}.",
-                    f"Say by which property it is found: by=….{f' {hint}' if hint else ''}",
+                    f"Name the property with by=….{f' {hint}' if hint else ''}",
                 )
-        by = self._own(self.join.by if self.join.by is not None else [part.name for part in needed])
-        if len(by) != len(needed):
-            _refuse(
-                f"searches {target.type_name}.{index.attribute} by {_counted(by)}.",
-                f"Name one property for each of {_listed(needed)}.",
+        by = self._own_properties(self.join.by if self.join.by is not None else [part.name for part in required])
+        if len(by) != len(required):
+            _reject(
+                f"searches {target.type_name}.{index.attribute} by {_count_text(by)}.",
+                f"Name one property for each of {_list_names(required)}.",
             )
         return by
 
-    # --- what is given, and what is looked for -----------------------------------------------------------------
+    # --- checks ------------------------------------------------------------------------------------------------
 
-    def _own(self, names: Iterable[str]) -> tuple[PropertySpec, ...]:
-        """Properties of the entity itself; that they exist was seen when its class was made."""
+    def _own_properties(self, names: Iterable[str]) -> tuple[PropertySpec, ...]:
+        """Return properties of the entity by name. `Entity` has checked that they exist."""
         return tuple(self.spec.properties[name] for name in names)
 
-    def _check_values(self, target: EntitySpec, by: Sequence[PropertySpec], found_by: Sequence[PropertySpec]) -> None:
-        for own, part in zip(by, found_by, strict=True):
+    def _check_values(self, target: EntitySpec, by: Sequence[PropertySpec], matched: Sequence[PropertySpec]) -> None:
+        for own, part in zip(by, matched, strict=True):
             if own.codec is None:
-                _refuse(
-                    f"joins {target.type_name} by {own.name}, which is not one plain value.",
-                    "Name a property that holds one; join by RefMany where it is a list of ids.",
+                _reject(
+                    f"joins {target.type_name} by {own.name}, which is no scalar.",
+                    "Name a scalar property, or use RefMany for a list of ids.",
                 )
             self._check_type(target, own.name, own.codec, part)
 
     def _check_type(self, target: EntitySpec, name: str, codec: Codec[object], part: PropertySpec) -> None:
-        """A derived property is searched by what it is derived from as well."""
-        source = target.properties[part.sources[0]].codec if part.searched is not None else None
+        """Check that a property has the type of a target property, or of the source of a derived one."""
+        source = target.properties[part.sources[0]].codec if part.search_function is not None else None
         if part.codec is not None and codec not in (part.codec, source):
-            _refuse(
-                f"looks for {target.type_name}.{part.name}, which is {part.codec.name}, by {name}, which is "
+            _reject(
+                f"matches {target.type_name}.{part.name}, which is {part.codec.name}, with {name}, which is "
                 f"{codec.name}.",
                 "Give both properties the same type.",
             )
 
 
-def _counted(by: Sequence[PropertySpec]) -> str:
+def _count_text(by: Sequence[PropertySpec]) -> str:
     if not by:
         return "no property"
-    return f"{len(by)} propert{'y' if len(by) == 1 else 'ies'} ({_listed(by)})"
+    return f"{len(by)} propert{'y' if len(by) == 1 else 'ies'} ({_list_names(by)})"
 
 
-def _listed(parts: Iterable[PropertySpec]) -> str:
+def _list_names(parts: Iterable[PropertySpec]) -> str:
     return ", ".join(part.name for part in parts)

@@ -1,4 +1,4 @@
-// Starts GraphiQL. What it shows comes from the server, in an attribute: the page holds no script of its own.
+// Starts GraphiQL. Its data comes from the server in the attribute data-page, because inline scripts are not allowed.
 "use strict";
 
 (() => {
@@ -6,41 +6,41 @@
   const page = JSON.parse(root.dataset.page);
   const { createElement } = React;
 
-  // --- what the browser keeps: tabs, history and sizes, for each catalog by itself --------------------------------
+  // --- storage of tabs, history and pane sizes, separate for each catalog -----------------------------------------
 
-  // A browser that keeps nothing (cookies blocked) refuses at the first touch; then memory has to do, until a reload.
-  const shelf = (() => {
+  // If cookies are blocked, the first access to localStorage throws. Then data is kept in memory until a reload.
+  const store = (() => {
     try {
       localStorage.removeItem("shardql:");
       return localStorage;
     } catch {
       const memory = {};
-      const hidden = (value) => ({ value, enumerable: false });
+      const nonEnumerable = (value) => ({ value, enumerable: false });
       return Object.defineProperties(memory, {
-        getItem: hidden((key) => memory[key] ?? null),
-        setItem: hidden((key, value) => void (memory[key] = String(value))),
-        removeItem: hidden((key) => void delete memory[key]),
+        getItem: nonEnumerable((key) => memory[key] ?? null),
+        setItem: nonEnumerable((key, value) => void (memory[key] = String(value))),
+        removeItem: nonEnumerable((key) => void delete memory[key]),
       });
     }
   })();
 
-  // The theme is a matter of taste, not of the catalog.
-  const shelved = (key) => (key === "graphiql:theme" ? key : `shardql:${page.title}:${key}`);
-  const own = () => Object.keys(shelf).filter((key) => key.startsWith(shelved("")));
+  // The theme is shared by all catalogs.
+  const storeKey = (key) => (key === "graphiql:theme" ? key : `shardql:${page.title}:${key}`);
+  const catalogKeys = () => Object.keys(store).filter((key) => key.startsWith(storeKey("")));
   const storage = {
-    getItem: (key) => shelf.getItem(shelved(key)),
-    setItem: (key, value) => shelf.setItem(shelved(key), value),
-    removeItem: (key) => shelf.removeItem(shelved(key)),
-    clear: () => own().forEach((key) => shelf.removeItem(key)),
+    getItem: (key) => store.getItem(storeKey(key)),
+    setItem: (key, value) => store.setItem(storeKey(key), value),
+    removeItem: (key) => store.removeItem(storeKey(key)),
+    clear: () => catalogKeys().forEach((key) => store.removeItem(key)),
     get length() {
-      return own().length;
+      return catalogKeys().length;
     },
   };
 
   // --- tabs -------------------------------------------------------------------------------------------------------
 
-  // GraphiQL shows no variables of its `defaultTabs` at first, and adds an empty tab after a reload where the open one
-  // was never edited. So its stored state is written before it starts, in its own form.
+  // The option `defaultTabs` of GraphiQL does not show variables at first, and adds an empty tab after a reload if the
+  // open tab was never edited. So the script writes the stored state of GraphiQL before GraphiQL starts.
   const storedTabs = () => {
     if (storage.getItem("tabs-of") !== page.tabsId) return null;
     try {
@@ -50,7 +50,7 @@
       return null;
     }
   };
-  const freshTabs = () => ({
+  const initialTabs = () => ({
     activeTabIndex: 0,
     tabs: page.tabs.map(({ title, query, variables }, number) => ({
       id: `${page.tabsId}-${number}`,
@@ -63,30 +63,30 @@
       response: null,
     })),
   });
-  const state = storedTabs() ?? freshTabs();
-  const open = state.tabs[state.activeTabIndex];
-  const keep = (key, value) => (value ? storage.setItem(key, value) : storage.removeItem(key));
+  const state = storedTabs() ?? initialTabs();
+  const activeTab = state.tabs[state.activeTabIndex];
+  const setOrRemove = (key, value) => (value ? storage.setItem(key, value) : storage.removeItem(key));
   storage.setItem("tabs-of", page.tabsId);
   storage.setItem("graphiql:tabState", JSON.stringify(state));
-  keep("graphiql:query", open.query);
-  keep("graphiql:variables", open.variables);
-  if (storage.getItem("graphiql:shouldPersistHeaders") === "true") keep("graphiql:headers", open.headers);
+  setOrRemove("graphiql:query", activeTab.query);
+  setOrRemove("graphiql:variables", activeTab.variables);
+  if (storage.getItem("graphiql:shouldPersistHeaders") === "true") setOrRemove("graphiql:headers", activeTab.headers);
 
   // --- the page ---------------------------------------------------------------------------------------------------
 
   const send = GraphiQL.createFetcher({
-    url: location.pathname, // whatever a proxy has put in front of it
+    url: location.pathname, // includes the path prefix of a proxy
     enableIncrementalDelivery: false,
   });
-  // GraphiQL learns a tenth of a second after a change what an operation is called. Who is quicker sends the name of the
-  // one before, which the document does not have.
-  const fetcher = (asked, options) => {
-    const { operationName, ...rest } = asked;
+  // GraphiQL updates the operation name 0.1 s after an edit. A request in this time has the previous name, which the
+  // document no longer contains, so the name is omitted.
+  const fetcher = (request, options) => {
+    const { operationName, ...withoutName } = request;
     try {
-      const named = GraphiQL.GraphQL.parse(asked.query).definitions.map((part) => part.name?.value);
-      return send(named.includes(operationName) ? asked : rest, options);
+      const names = GraphiQL.GraphQL.parse(request.query).definitions.map((definition) => definition.name?.value);
+      return send(names.includes(operationName) ? request : withoutName, options);
     } catch {
-      return send(asked, options); // no document: the server says what is wrong with it
+      return send(request, options); // not a valid document: the server reports the error
     }
   };
   const explorer = GraphiQLPluginExplorer.explorerPlugin({ showAttribution: false });

@@ -1,18 +1,18 @@
 """Executing a plan: rounds of reads, the merge over shards, point lookups, the result page."""
 
-from graphql_api.query.execution.index_scan import Work
-from graphql_api.query.execution.page_scan import Count, count_records, find_page
-from graphql_api.query.execution.point_lookups import RecordRead, RecordsFound, find_records
+from graphql_api.query.execution.index_scan import ReadCost
+from graphql_api.query.execution.page_scan import Count, count_records, read_page
+from graphql_api.query.execution.point_lookups import FetchedRecords, PointLookup, fetch_records
 from graphql_api.query.execution.result_page import Page, Shards
 
 __all__ = [
     "Count",
+    "FetchedRecords",
     "Page",
-    "RecordRead",
-    "RecordsFound",
+    "PointLookup",
+    "ReadCost",
     "Shards",
-    "Work",
     "count_records",
-    "find_page",
-    "find_records",
+    "fetch_records",
+    "read_page",
 ]

@@ -1,4 +1,4 @@
-"""Reads one index of a plan: rounds of reads until so many rows are certain, or the budget ends."""
+"""Scan one index in rounds of reads, until enough rows are certain or the read budget is spent."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -7,167 +7,171 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from graphql_api.errors import StoreError
-from graphql_api.query import Member, SearchPlan, next_limit
-from graphql_api.query.execution.shard_merge import count_safe, frontier, is_behind, merged
+from graphql_api.query import IndexScan, SearchPlan, next_limit
+from graphql_api.query.execution.shard_merge import count_up_to, is_past, low_watermark, merge_rows
 from graphql_api.query.execution.shard_stream import ShardStream
-from graphql_api.runtime import Bill
+from graphql_api.runtime import CapacityMeter
 from graphql_api.storage import Position, RangeRead, Row, RowPage, Store
 
 
 @dataclass(slots=True)
-class Work:
-    """What a page really cost."""
+class ReadCost:
+    """The actual cost of reading a page."""
 
     rounds: int = 0
     reads: int = 0
     records_read: int = 0
     fetched: int = 0
     seconds: float = 0.0
-    bill: Bill | None = None
-    """in capacity units, where somebody asked for it"""
+    meter: CapacityMeter | None = None
+    """capacity units, if the request is metered"""
 
-    def took(self, seconds: float, bill: Bill | None) -> None:
-        """Notes the time and the capacity of all of it; a clock that was set back counts for none."""
-        self.seconds, self.bill = max(0.0, seconds), bill
+    def record(self, seconds: float, meter: CapacityMeter | None) -> None:
+        """Record the total time and capacity; a clock that was set back counts as zero seconds."""
+        self.seconds, self.meter = max(0.0, seconds), meter
 
     def describe(self) -> dict[str, Any]:
-        """The cost in numbers, as explain shows it."""
-        told = {
+        """Return the cost for explain output."""
+        description = {
             "rounds": self.rounds,
             "reads": self.reads,
             "recordsRead": self.records_read,
             "fetched": self.fetched,
             "milliseconds": round(self.seconds * 1000, 1),
         }
-        if self.bill is not None and self.bill.units is not None:
-            told |= {"capacityUnits": self.bill.units, "estimated": self.bill.estimated}
-        return told
+        if self.meter is not None and self.meter.units is not None:
+            description |= {"capacityUnits": self.meter.units, "estimated": self.meter.estimated}
+        return description
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The next rows of one index in walking order, and how far they go."""
+class ScanResult:
+    """The next rows of one index in reading order."""
 
     rows: Sequence[Row]
-    passed: Sequence[Position]
-    """places of rows that were looked at and do not count"""
-    edge: Position | None
-    """up to here everything is known; None: to the end of the index"""
+    skipped: Sequence[Position]
+    """positions of rows that were read and do not match"""
+    watermark: Position | None
+    """all rows up to this position are known; None: all rows of the index"""
     failures: Mapping[int, StoreError]
-    """of shards that were asked, by ordinal"""
-    asked: int
-    """shards"""
+    """failed shards, by ordinal"""
+    shards_read: int
 
 
-class IndexReading:
-    """The rows of one index behind where its shards stand, some at a time; what was read and not given yet is kept."""
+class IndexScanner:
+    """Read the rows of one index after the current shard progress, in steps.
+
+    Rows that were read and not returned yet are kept for the next step.
+    """
 
     def __init__(
-        self, store: Store, plan: SearchPlan, member: Member, work: Work, without: Collection[int] = ()
+        self, store: Store, plan: SearchPlan, scan: IndexScan, cost: ReadCost, excluded: Collection[int] = ()
     ) -> None:
         self._store = store
         self._plan = plan
-        self._member = member
-        self._work = work
-        self._without = without
-        self._before = work.records_read
-        self._begun = False
+        self._scan = scan
+        self._cost = cost
+        self._excluded = excluded
+        self._records_read_before = cost.records_read
+        self._started = False
         self._streams: dict[int, ShardStream] = {}
-        self._known: list[Row] = []
-        self._safe = 0
-        self._edge: Position | None = None
-        self._given = 0
+        self._rows: list[Row] = []
+        """all rows that were read, merged; those up to `_settled` are certain to be next"""
+        self._settled = 0
+        self._returned = 0
+        self._watermark: Position | None = None
 
     @property
     def has_rows(self) -> bool:
-        """Whether there are rows that can be given without a read."""
-        return self._given < self._safe
+        """Whether a step can return rows without a read."""
+        return self._returned < self._settled
 
-    async def more(self, wanted: int, enough: int | None = None) -> Found:
-        """The next `wanted` rows, fewer at the end of the index or the budget's.
+    async def next_rows(self, wanted: int, minimum: int | None = None) -> ScanResult:
+        """Return the next `wanted` rows, or fewer at the end of the index or of the read budget.
 
-        Where `enough` is given, so many are enough as well, if more take another round.
-        The budget is looked at only after a whole round, in which every shard got beyond its place: each page gets on.
+        With `minimum`, fewer rows are enough if more take another round. The budget is checked only after a complete
+        round, in which every shard advances, so every page makes progress.
         """
-        begin, goal = self._given, self._given + wanted
+        begin, goal = self._returned, self._returned + wanted
         rounds = 0
-        while not self._is_enough(begin + (enough or wanted)):
-            await self._round(goal, rounds)
+        while not self._is_enough(begin + (minimum or wanted)):
+            await self._read_round(goal, rounds)
             rounds += 1
-        self._given = min(self._safe, goal)
+        self._returned = min(self._settled, goal)
         streams = self._streams.values()
         failures = {stream.ordinal: stream.failure for stream in streams if stream.failure is not None}
-        passed = [place for stream in streams for place in stream.passed]
-        return Found(self._known[begin : self._given], passed, self._edge, failures, len(streams))
+        skipped = [position for stream in streams for position in stream.skipped]
+        return ScanResult(self._rows[begin : self._returned], skipped, self._watermark, failures, len(streams))
 
     def _is_enough(self, rows: int) -> bool:
-        ended = self._edge is None or self._work.records_read >= self._plan.budget
-        return self._begun and (ended or self._safe >= rows)
+        ended = self._watermark is None or self._cost.records_read >= self._plan.read_budget
+        return self._started and (ended or self._settled >= rows)
 
-    async def _round(self, goal: int, rounds: int) -> None:
-        plan, work, needed = self._plan, self._work, goal - self._safe
-        left = max(1, plan.budget - work.records_read)
-        reads = _within(self._refills(goal, rounds) if self._begun else self._begin(goal), left)
+    async def _read_round(self, goal: int, rounds: int) -> None:
+        plan, cost, needed = self._plan, self._cost, goal - self._settled
+        budget = max(1, plan.read_budget - cost.records_read)
+        reads = _within_budget(self._refills(goal, rounds) if self._started else self._start(goal), budget)
         if not reads:
             return
-        # An engine that stops at `want` must get on as fast as one that reads shard by shard.
-        asked = sum(read.limit for read in reads)
-        want = asked if rounds else needed << (0 if self._member.late else plan.hint)
-        await self._read(reads, min(left, max(want, needed)))
+        # An engine that stops at `want` must advance as fast as one that reads shard by shard.
+        requested = sum(read.limit for read in reads)
+        want = requested if rounds else needed << (0 if self._scan.filters_records else plan.selectivity_hint)
+        await self._read(reads, min(budget, max(want, needed)))
 
-    def _begin(self, goal: int) -> Sequence[RangeRead]:
-        reads = self._plan.reads_of(self._member, self._plan.walk.begins, goal - 1, self._without)
-        self._begun, self._streams = True, {read.ordinal: ShardStream(read, self._plan, self._member) for read in reads}
+    def _start(self, goal: int) -> Sequence[RangeRead]:
+        plan, scan = self._plan, self._scan
+        reads = plan.reads_of(scan, plan.traversal.start, goal - 1, self._excluded)
+        self._started, self._streams = True, {read.ordinal: ShardStream(read, plan, scan) for read in reads}
         return reads
 
     def _refills(self, goal: int, rounds: int) -> Sequence[RangeRead]:
-        """Asks every shard that may still hide a row up to the goal, each for its part of what is missing."""
-        known, safe, streams = self._known, self._safe, self._streams.values()
-        scale = _scale(self._work.records_read - self._before, len(known), self._plan)
-        last_row = known[goal - 1] if len(known) >= goal else None
-        certain, likely = (Counter(row.ordinal for row in known[:end]) for end in (safe, goal))
+        """Return the next read of every shard that may still hold one of the missing rows."""
+        rows, settled, streams = self._rows, self._settled, self._streams.values()
+        scale = _scanned_per_row(self._cost.records_read - self._records_read_before, len(rows), self._plan)
+        last_row = rows[goal - 1] if len(rows) >= goal else None
+        certain, likely = (Counter(row.ordinal for row in rows[:end]) for end in (settled, goal))
         refills = []
         for stream in streams:
             if stream.scanned_to is None:
                 continue
-            if last_row is not None and not is_behind(last_row, stream.scanned_to, descending=self._plan.descending):
+            if last_row is not None and not is_past(last_row, stream.scanned_to, descending=self._plan.descending):
                 continue
             share = max(
-                certain[stream.ordinal] / safe if certain[stream.ordinal] else 1 / len(streams),
-                likely[stream.ordinal] / min(goal, len(known)) if known else 0,
+                certain[stream.ordinal] / settled if certain[stream.ordinal] else 1 / len(streams),
+                likely[stream.ordinal] / min(goal, len(rows)) if rows else 0,
             )
-            refills.append(stream.ask_on(next_limit(goal - safe, share, stream.last_limit, rounds, scale)))
+            refills.append(stream.next_read(next_limit(goal - settled, share, stream.last_limit, rounds, scale)))
         return refills
 
     async def _read(self, reads: Sequence[RangeRead], want: int) -> None:
-        plan, work, streams = self._plan, self._work, self._streams
-        answers = await self._store.read_ranges(reads, want)
-        work.rounds += 1
-        work.reads += len(reads)
-        for read, answer in zip(reads, answers, strict=True):
-            if isinstance(answer, RowPage):
-                streams[read.ordinal].take(answer)
-                work.records_read += answer.records_read
+        plan, cost, streams = self._plan, self._cost, self._streams
+        results = await self._store.read_ranges(reads, want)
+        cost.rounds += 1
+        cost.reads += len(reads)
+        for read, result in zip(reads, results, strict=True):
+            if isinstance(result, RowPage):
+                streams[read.ordinal].add_page(result)
+                cost.records_read += result.records_read
             elif plan.partial:
-                streams[read.ordinal].fail(answer)
+                streams[read.ordinal].fail(result)
             else:
-                raise answer
-        self._known = merged(streams.values(), descending=plan.descending)
-        self._edge = frontier(streams.values(), descending=plan.descending)
-        self._safe = count_safe(self._known, self._edge, descending=plan.descending)
+                raise result
+        self._rows = merge_rows(streams.values(), descending=plan.descending)
+        self._watermark = low_watermark(streams.values(), descending=plan.descending)
+        self._settled = count_up_to(self._rows, self._watermark, descending=plan.descending)
 
 
-def _scale(scanned: int, matches: int, plan: SearchPlan) -> float:
-    """About how many records have to be looked at for each that counts."""
-    if plan.filter is None and len(plan.members) == 1:
+def _scanned_per_row(scanned: int, matches: int, plan: SearchPlan) -> float:
+    """Estimate the number of records to scan for each row that matches."""
+    if plan.filter is None and len(plan.scans) == 1:
         return 1
     return max(1, scanned / matches if matches else 2 * scanned)
 
 
-def _within(reads: Sequence[RangeRead], left: int) -> Sequence[RangeRead]:
-    """Of each read its part of what is left of the budget, all of which is given away, and at least one record."""
-    asked = sum(read.limit for read in reads)
-    if asked <= left:
+def _within_budget(reads: Sequence[RangeRead], budget: int) -> Sequence[RangeRead]:
+    """Scale the limits down to the rest of the budget, which is spent in full; each read keeps at least one record."""
+    requested = sum(read.limit for read in reads)
+    if requested <= budget:
         return reads
-    ends = [total * left // asked for total in accumulate((read.limit for read in reads), initial=0)]
+    ends = [total * budget // requested for total in accumulate((read.limit for read in reads), initial=0)]
     return [replace(read, limit=max(1, end - begin)) for read, (begin, end) in zip(reads, pairwise(ends), strict=True)]

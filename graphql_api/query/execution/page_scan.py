@@ -1,4 +1,4 @@
-"""A page of an answer: index by index, rows that count, whole records where more is needed than an index carries."""
+"""Read one page: scan index after index, fetch records where rows lack properties, and keep the matches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,232 +6,249 @@ from math import ceil
 from typing import Any, Literal
 
 from graphql_api.errors import StoreError, TooManyToSort
-from graphql_api.model import SortProperty, has_expired
-from graphql_api.query import MAX_FETCHED, Member, Place, SearchPlan, Standing, Tries, value_reader
-from graphql_api.query.execution.index_scan import Found, IndexReading, Work
+from graphql_api.model import SortProperty, is_expired
+from graphql_api.query import (
+    MAX_FETCH_BATCH,
+    Cursor,
+    FetchSizing,
+    IndexScan,
+    SearchPlan,
+    ShardProgress,
+    property_reader,
+)
+from graphql_api.query.execution.index_scan import IndexScanner, ReadCost, ScanResult
 from graphql_api.storage import Item, Row, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A row that counts, and where in the answer it stands."""
+class MatchedRow:
+    """A row that matches the search, and the scan that returned it."""
 
     row: Row
-    member: Member
+    scan: IndexScan
 
     @property
-    def place(self) -> Place:
-        return self.member.place_of(self.row.position)
+    def cursor(self) -> Cursor:
+        """Return the cursor directly after this row."""
+        return self.scan.cursor_at(self.row.position)
 
 
 @dataclass(slots=True)
-class PageFound:
-    """One page in walking order, and where to go on."""
+class PageResult:
+    """One page in reading order, and the progress at which the next page resumes."""
 
-    hits: list[Hit]
-    standing: Standing
-    """where the shards stand behind these rows, whatever becomes of them"""
+    matches: list[MatchedRow]
+    progress: ShardProgress
+    """of the shards after this page"""
     failures: Mapping[int, StoreError]
-    """by the shard's ordinal"""
-    work: Work
-    asked: int
-    """shards"""
-    looked_at_for_each: float
-    """records that a filter was tested on for each that it let through"""
+    """failed shards, by ordinal"""
+    cost: ReadCost
+    shards_read: int
+    scanned_per_match: float
+    """records that the filter was evaluated on for each match"""
     stopped_by: Literal["BUDGET", "SHARDS"] | None
-    """why the page is shorter than asked for, when it is not the last"""
+    """reason why the page is shorter than its limit, unless it is the last page"""
 
 
-async def find_page(store: Store, plan: SearchPlan) -> PageFound:
-    """The next page of whole records.
+async def read_page(store: Store, plan: SearchPlan) -> PageResult:
+    """Read the next page of records.
 
-    A record that expired, was deleted or has moved since its index entry was made is not where it was found; the page
-    is filled up with those behind it. One record more than the page has is looked for: it alone proves a next page.
+    An index entry may be older than its record. Records that expired, were deleted or have moved are skipped, and later
+    ones fill the page. The page is read up to one record past its limit, which proves that a next page exists.
     """
-    finder = _Finder(store, plan)
-    await finder.run(plan.limit + 1)
-    return finder.page() if plan.order_by is None else finder.sorted(plan.order_by)
+    reader = _PageReader(store, plan)
+    await reader.read(plan.limit + 1)
+    return reader.page() if plan.order_by is None else reader.sorted_page(plan.order_by)
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many records an answer has; at least so many, if it is not exact."""
+    """The number of records of a search; a lower bound if it is not exact."""
 
     value: int
     exact: bool
     plan: SearchPlan = field(repr=False, compare=False)
-    work: Work = field(repr=False, compare=False)
+    cost: ReadCost = field(repr=False, compare=False)
 
     @property
     def explain(self) -> Mapping[str, Any]:
-        """The plan, and what counting really cost."""
-        return {**self.plan.describe(), "read": {**self.work.describe(), "returned": 0}}
+        """Return the plan and the actual cost of counting."""
+        return {**self.plan.describe(), "read": {**self.cost.describe(), "returned": 0}}
 
 
 async def count_records(store: Store, plan: SearchPlan) -> Count:
-    """Counts the records of an answer, up to the plan's limit."""
-    finder = _Finder(store, plan)
-    await finder.run(plan.limit + 1)
-    complete = len(finder.hits) <= plan.limit and not finder.budget_ended and not finder.failures
-    return Count(min(len(finder.hits), plan.limit), complete, plan, finder.work)
+    """Count the records of a search, up to the limit of the plan."""
+    reader = _PageReader(store, plan)
+    await reader.read(plan.limit + 1)
+    complete = len(reader.matches) <= plan.limit and not reader.budget_spent and not reader.failures
+    return Count(min(len(reader.matches), plan.limit), complete, plan, reader.cost)
 
 
 @dataclass(slots=True)
-class _Finder:
-    """A walk through the indexes of a search until there are enough records, or the budget ends."""
+class _PageReader:
+    """Scan the indexes of a search until there are enough matches, or the read budget is spent."""
 
     store: Store
     plan: SearchPlan
-    work: Work = field(default_factory=Work)
-    hits: list[Hit] = field(default_factory=list)
-    passed: Place | None = None
-    """the last place before the record that begins the next page, of those that were looked at and do not count"""
-    reached: Place | None = None
-    """everything up to here is known"""
+    cost: ReadCost = field(default_factory=ReadCost)
+    matches: list[MatchedRow] = field(default_factory=list)
+    skipped_to: Cursor | None = None
+    """last cursor of a skipped row before the first record of the next page"""
+    reached: Cursor | None = None
+    """all rows up to this cursor are known"""
     failures: dict[int, StoreError] = field(default_factory=dict)
-    asked: int = 0
-    """shards, of the index that asked most"""
-    answered: bool = False
-    """at least one shard did"""
-    budget_ended: bool = False
-    looked_at: int = 0
-    """records that a filter was tested on until there were enough"""
+    shards_read: int = 0
+    """greatest number of shards that one scan read"""
+    any_shard_answered: bool = False
+    budget_spent: bool = False
+    scanned: int = 0
+    """records that the filter was evaluated on until there were enough matches"""
 
-    async def run(self, wanted: int) -> None:
-        for number in self.plan.walk.members():
-            await self._member(self.plan.members[number], wanted)
-            if len(self.hits) >= wanted or self.budget_ended:
+    async def read(self, wanted: int) -> None:
+        """Scan the indexes in reading order until there are `wanted` matches."""
+        for number in self.plan.traversal.index_numbers():
+            await self._scan(self.plan.scans[number], wanted)
+            if len(self.matches) >= wanted or self.budget_spent:
                 return
-            if self.work.records_read >= self.plan.budget and self.reached != self.plan.walk.goal:
-                self.budget_ended = True
+            if self.cost.records_read >= self.plan.read_budget and self.reached != self.plan.traversal.last_cursor:
+                self.budget_spent = True
                 return
-        self.reached = self.plan.walk.goal
+        self.reached = self.plan.traversal.last_cursor
 
-    async def _member(self, member: Member, wanted: int) -> None:
-        plan, begun = self.plan, self.plan.walk.begin_of(member.number)
-        reading = IndexReading(self.store, plan, member, self.work, self.failures)
-        tries = Tries(plan.hint if member.late else 0)
+    async def _scan(self, scan: IndexScan, wanted: int) -> None:
+        plan, start = self.plan, self.plan.traversal.cursor_before(scan.number)
+        scanner = IndexScanner(self.store, plan, scan, self.cost, self.failures)
+        sizing = FetchSizing(plan.selectivity_hint if scan.filters_records else 0)
         while True:
-            needed = wanted - len(self.hits)
-            count = tries.next_count(needed) if member.late else needed
-            if member.fetches:
-                count = min(count, MAX_FETCHED)
-            before = self.work.records_read
-            # Nobody knows how many rows are needed: a good part of them is fetched before another round is made.
-            found = await reading.more(count, enough=ceil(count / 4) if member.late else None)
-            self._note(found)
-            kept = await self._whole(member, found.rows) if member.fetches else found.rows
-            self._take(member, found, kept, begun, wanted)
-            tries.took(len(found.rows), len(kept))
-            self.looked_at += _rows_up_to(found.rows, kept[:needed]) if member.late else self.work.records_read - before
-            full = len(found.rows) >= count
-            last = found.rows[-1].position if full else found.edge
-            self.reached = plan.walk.end_of(member.number) if last is None else member.place_of(last)
-            if len(self.hits) >= wanted or (last is None and not full):
+            needed = wanted - len(self.matches)
+            count = sizing.next_count(needed) if scan.filters_records else needed
+            if scan.fetches_records:
+                count = min(count, MAX_FETCH_BATCH)
+            records_read = self.cost.records_read
+            # The needed number of rows is only an estimate: a quarter of it is fetched before another round is read.
+            result = await scanner.next_rows(count, minimum=ceil(count / 4) if scan.filters_records else None)
+            self._note_failures(result)
+            rows = await self._fetch(scan, result.rows) if scan.fetches_records else result.rows
+            self._add_matches(scan, result, rows, start, wanted)
+            sizing.add_batch(len(result.rows), len(rows))
+            if scan.filters_records:
+                self.scanned += _rows_up_to_last(result.rows, rows[:needed])
+            else:
+                self.scanned += self.cost.records_read - records_read
+            is_full = len(result.rows) >= count
+            last = result.rows[-1].position if is_full else result.watermark
+            self.reached = plan.traversal.cursor_after(scan.number) if last is None else scan.cursor_at(last)
+            if len(self.matches) >= wanted or (last is None and not is_full):
                 return
-            if self.work.records_read >= plan.budget and not reading.has_rows:
-                self.budget_ended = True
+            if self.cost.records_read >= plan.read_budget and not scanner.has_rows:
+                self.budget_spent = True
                 return
-            begun = self.reached
+            start = self.reached
 
-    def _note(self, found: Found) -> None:
-        self.failures |= found.failures
-        self.asked = max(self.asked, found.asked)
-        self.answered |= found.asked > len(found.failures)
-        if found.failures and not self.answered:
-            raise next(iter(found.failures.values()))
+    def _note_failures(self, result: ScanResult) -> None:
+        """Record failed shards; raise the first failure if no shard has answered."""
+        self.failures |= result.failures
+        self.shards_read = max(self.shards_read, result.shards_read)
+        self.any_shard_answered |= result.shards_read > len(result.failures)
+        if result.failures and not self.any_shard_answered:
+            raise next(iter(result.failures.values()))
 
-    def _take(self, member: Member, found: Found, kept: Sequence[Row], begun: Place, wanted: int) -> None:
-        """Adds rows that count, and remembers the last place before the one that begins the next page."""
-        if self.hits:
-            there = {hit.row.key for hit in self.hits}
-            kept = [row for row in kept if row.key not in there]  # A record that moved comes once on a page.
-        self.hits += [Hit(row, member) for row in kept[: wanted - len(self.hits)]]
-        if len(self.hits) < wanted:
+    def _add_matches(
+        self, scan: IndexScan, result: ScanResult, rows: Sequence[Row], start: Cursor, wanted: int
+    ) -> None:
+        """Add matching rows. Once there are enough, find the last skipped row before the next page."""
+        if self.matches:
+            present = {match.row.key for match in self.matches}
+            rows = [row for row in rows if row.key not in present]  # A record that moves appears once on a page.
+        self.matches += [MatchedRow(row, scan) for row in rows[: wanted - len(self.matches)]]
+        if len(self.matches) < wanted:
             return
-        walk, next_place = self.plan.walk, self.hits[-1].place
-        self.passed = begun
-        for position in (*found.passed, *(row.position for row in found.rows)):
-            place = member.place_of(position)
-            if walk.comes_before(place, next_place):
-                self.passed = walk.further(place, self.passed)
+        traversal, next_page = self.plan.traversal, self.matches[-1].cursor
+        self.skipped_to = start
+        for position in (*result.skipped, *(row.position for row in result.rows)):
+            cursor = scan.cursor_at(position)
+            if traversal.is_before(cursor, next_page):
+                self.skipped_to = traversal.later(cursor, self.skipped_to)
 
-    async def _whole(self, member: Member, rows: Sequence[Row]) -> list[Row]:
-        """The records of these rows, without those that are not there any more."""
+    async def _fetch(self, scan: IndexScan, rows: Sequence[Row]) -> list[Row]:
+        """Fetch the records of rows; skip records that are gone, have moved or do not match."""
         items = await self.store.get_many([row.key for row in rows], consistent=False) if rows else ()
-        self.work.fetched += len(rows)
-        hash_keys = {read.ordinal: read.hash_key for read in member.whole}
-        index = member.index
+        self.cost.fetched += len(rows)
+        hash_keys = {read.ordinal: read.hash_key for read in scan.shard_reads}
+        index = scan.index
         return [
-            Row(row.value, row.ordinal, row.key, item, _as_it_is)
+            Row(row.value, row.ordinal, row.key, item, _identity)
             for row, item in zip(rows, items, strict=True)
             if item is not None
             and item.get(index.hash_attribute) == hash_keys[row.ordinal]
             and item.get(index.range_attribute) == row.value
-            and self._counts(item)
+            and self._matches(item)
         ]
 
-    def _counts(self, item: Item) -> bool:
+    def _matches(self, item: Item) -> bool:
         plan = self.plan
-        if has_expired(plan.entity, item, plan.now):
+        if is_expired(plan.entity, item, plan.now):
             return False
-        return plan.filter is None or plan.filter.matches(value_reader(plan.entity, item))
+        return plan.filter is None or plan.filter.matches(property_reader(plan.entity, item))
 
     # --- the page ----------------------------------------------------------------------------------------------
 
-    def page(self) -> PageFound:
-        """What was found, cut to the size of a page."""
-        plan, each = self.plan, self.looked_at / max(1, len(self.hits))
-        if len(self.hits) > plan.limit:
-            self.hits = self.hits[: plan.limit]
-            last = self.hits[-1].place
-            self.reached = last if self.passed is None else plan.walk.further(last, self.passed)
-            self.budget_ended = False
+    def page(self) -> PageResult:
+        """Return the matches, cut to the limit of the page."""
+        plan, scanned_per_match = self.plan, self.scanned / max(1, len(self.matches))
+        if len(self.matches) > plan.limit:
+            self.matches = self.matches[: plan.limit]
+            last = self.matches[-1].cursor
+            self.reached = last if self.skipped_to is None else plan.traversal.later(last, self.skipped_to)
+            self.budget_spent = False
         assert self.reached is not None, "a search has at least one index"
-        standing = self._standing(self.reached)
-        short = len(self.hits) < plan.limit and standing != Standing(plan.walk.goal)
+        progress = self._progress_after(self.reached)
+        is_short = len(self.matches) < plan.limit and progress != ShardProgress(plan.traversal.last_cursor)
         stopped_by: Literal["BUDGET", "SHARDS"] | None = None
-        if short:
-            stopped_by = "BUDGET" if self.budget_ended else "SHARDS"
-        return PageFound(self.hits, standing, self.failures, self.work, self.asked, each, stopped_by)
+        if is_short:
+            stopped_by = "BUDGET" if self.budget_spent else "SHARDS"
+        return PageResult(
+            self.matches, progress, self.failures, self.cost, self.shards_read, scanned_per_match, stopped_by
+        )
 
-    def sorted(self, order: SortProperty) -> PageFound:
-        """Everything that was found as one page, in another order."""
+    def sorted_page(self, order: SortProperty) -> PageResult:
+        """Return all matches as one page, sorted by a property; records without a value sort as the lowest."""
         plan = self.plan
-        if len(self.hits) > plan.limit or self.budget_ended:
+        if len(self.matches) > plan.limit or self.budget_spent:
             raise TooManyToSort(
-                f"More than {plan.limit:,} records match, or more than {plan.budget:,} had to be looked at, and so "
-                "many are not sorted at once: narrow the search, or take its pages in their own order."
+                f"More than {plan.limit:,} records match, or more than {plan.read_budget:,} must be read: at most "
+                f"{plan.limit:,} are sorted at once. Narrow the search, or read its pages in index order."
             )
 
-        def key(hit: Hit) -> tuple[bool, str]:
-            value = self._value(hit, order)
+        def key(match: MatchedRow) -> tuple[bool, str]:
+            value = self._value(match, order)
             return value is not None, "" if value is None else order.property.column.encode(value)
 
-        self.hits.sort(key=key, reverse=order.descending)
-        return PageFound(self.hits, Standing(plan.walk.goal), {}, self.work, self.asked, 1, None)
+        self.matches.sort(key=key, reverse=order.descending)
+        end = ShardProgress(plan.traversal.last_cursor)
+        return PageResult(self.matches, end, {}, self.cost, self.shards_read, 1, None)
 
-    def _value(self, hit: Hit, order: SortProperty) -> Any:
-        row = hit.row
-        read = value_reader(self.plan.entity, row.item) if hit.member.fetches else hit.member.view.reader(row)
+    def _value(self, match: MatchedRow, order: SortProperty) -> Any:
+        row, scan = match.row, match.scan
+        read = property_reader(self.plan.entity, row.item) if scan.fetches_records else scan.row_view.reader(row)
         return read(order.property)
 
-    def _standing(self, last: Place) -> Standing:
+    def _progress_after(self, last: Cursor) -> ShardProgress:
         plan = self.plan
-        return plan.walk.after(places_of(self.hits), last, plan.ordinals, self.failures)
+        return plan.traversal.progress_after(last_cursors(self.matches), last, plan.ordinals, self.failures)
 
 
-def places_of(hits: Iterable[Hit]) -> dict[int, Place]:
-    """For each shard the place of its last row."""
-    return {hit.row.ordinal: hit.place for hit in hits}
+def last_cursors(matches: Iterable[MatchedRow]) -> dict[int, Cursor]:
+    """Return the cursor of the last row of each shard, by ordinal."""
+    return {match.row.ordinal: match.cursor for match in matches}
 
 
-def _rows_up_to(rows: Sequence[Row], kept: Sequence[Row]) -> int:
-    """How many rows were looked at to find these of them; all, where none was found."""
-    if not kept:
+def _rows_up_to_last(rows: Sequence[Row], matching: Sequence[Row]) -> int:
+    """Return the number of rows up to the last matching one; all rows if none matches."""
+    if not matching:
         return len(rows)
-    return next(number for number, row in enumerate(rows, 1) if row.key == kept[-1].key)
+    return next(number for number, row in enumerate(rows, 1) if row.key == matching[-1].key)
 
 
-def _as_it_is(item: Item) -> Any:
+def _identity(item: Item) -> Any:
     return item

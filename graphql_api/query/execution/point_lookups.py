@@ -1,80 +1,80 @@
-"""Reads records by their keys, by one call of the store however many they are."""
+"""Read records by key, any number of them with one call of the store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphql_api.clock import Clock
-from graphql_api.codecs import readable
+from graphql_api.codecs import readable_key
 from graphql_api.errors import ShardQLError
-from graphql_api.model import Entity, EntitySpec, from_item, living
-from graphql_api.query.execution.index_scan import Work
-from graphql_api.runtime import count_returned, itemised
+from graphql_api.model import Entity, EntitySpec, decode_record, visible_item
+from graphql_api.query.execution.index_scan import ReadCost
+from graphql_api.runtime import count_returned, meter_part
 from graphql_api.storage import Item, Key, Store
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRead:
-    """A read of one record by every key that it can have: one for each generation of shards."""
+class PointLookup:
+    """The read of one record by all keys that it can have: one for each shard generation."""
 
     entity: EntitySpec
     keys: Sequence[Key]
     consistent: bool
     why: str | None
-    """in words, why it is read by key"""
+    """reason for the read by key, for explain output"""
 
     def describe(self) -> dict[str, Any]:
-        """The read in words, in the shape of a plan."""
+        """Return the lookup for explain output, in the shape of a plan."""
         return {
             **({} if self.why is None else {"why": self.why}),
             "entity": self.entity.type_name,
-            "keys": [{"hashKey": key.hash, "rangeKey": readable(key.range)} for key in self.keys],
+            "keys": [{"hashKey": key.hash, "rangeKey": readable_key(key.range)} for key in self.keys],
             "consistent": self.consistent,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsFound:
-    """What reads by key have found, one by one, and what that took."""
+class FetchedRecords:
+    """The results of point lookups, one for each, and their cost."""
 
-    answers: Sequence[Entity | ShardQLError | None]
-    """None where there is no record, an error where what is stored is none"""
+    results: Sequence[Entity | ShardQLError | None]
+    """None if no record exists, an error if the stored item is invalid"""
     explain: Mapping[str, Any]
 
 
-async def find_records(store: Store, reads: Sequence[RecordRead], clock: Clock) -> RecordsFound:
-    """The records that these reads find; one that is broken takes no other with it."""
+async def fetch_records(store: Store, lookups: Sequence[PointLookup], clock: Clock) -> FetchedRecords:
+    """Fetch the records of several lookups; an invalid record does not affect the others."""
     now = clock()
-    keys = [*dict.fromkeys(key for read in reads for key in read.keys)]
-    with itemised() as bill:
-        items = await store.get_many(keys, reads[0].consistent)
-    answers = _answers(reads, dict(zip(keys, items, strict=True)), now)
-    found = sum(isinstance(answer, Entity) for answer in answers)
-    count_returned(found)
-    work = Work(fetched=len(keys))
-    work.took(clock() - now, bill)
-    return RecordsFound(answers, {**_described(reads), "read": {**work.describe(), "returned": found}})
+    keys = [*dict.fromkeys(key for lookup in lookups for key in lookup.keys)]
+    with meter_part() as meter:
+        items = await store.get_many(keys, lookups[0].consistent)
+    results = _decode(lookups, dict(zip(keys, items, strict=True)), now)
+    returned = sum(isinstance(result, Entity) for result in results)
+    count_returned(returned)
+    cost = ReadCost(fetched=len(keys))
+    cost.record(clock() - now, meter)
+    return FetchedRecords(results, {**_describe(lookups), "read": {**cost.describe(), "returned": returned}})
 
 
-def _answers(
-    reads: Sequence[RecordRead], items: Mapping[Key, Item | None], now: float
+def _decode(
+    lookups: Sequence[PointLookup], items: Mapping[Key, Item | None], now: float
 ) -> list[Entity | ShardQLError | None]:
-    answers: list[Entity | ShardQLError | None] = []
-    for read in reads:
+    results: list[Entity | ShardQLError | None] = []
+    for lookup in lookups:
         try:
-            item = living(read.entity, map(items.__getitem__, read.keys), now)
-            answers.append(None if item is None else from_item(read.entity, item))
+            item = visible_item(lookup.entity, map(items.__getitem__, lookup.keys), now)
+            results.append(None if item is None else decode_record(lookup.entity, item))
         except ShardQLError as problem:
-            answers.append(problem)
-    return answers
+            results.append(problem)
+    return results
 
 
-def _described(reads: Sequence[RecordRead]) -> dict[str, Any]:
-    """The reads in words: of several, how many keys of which entities."""
-    if len(reads) == 1:
-        return reads[0].describe()
+def _describe(lookups: Sequence[PointLookup]) -> dict[str, Any]:
+    """Return the lookups for explain output; several are summarized."""
+    if len(lookups) == 1:
+        return lookups[0].describe()
     return {
-        "entities": sorted({read.entity.type_name for read in reads}),
-        "records": len(reads),
-        "consistent": reads[0].consistent,
+        "entities": sorted({lookup.entity.type_name for lookup in lookups}),
+        "records": len(lookups),
+        "consistent": lookups[0].consistent,
     }

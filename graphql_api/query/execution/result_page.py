@@ -1,4 +1,4 @@
-"""One page of an answer, with its tokens: what a search gives back."""
+"""The page that a search returns: records, paging tokens, failed shards and explain output."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,23 +7,23 @@ from math import log2
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.errors import StoreUnavailable
-from graphql_api.model import Entity, from_item, partial_record
-from graphql_api.query import Place, Seal, SearchPlan, SearchRequest, Standing, pack
-from graphql_api.query.execution.page_scan import Hit, PageFound, places_of
+from graphql_api.model import Entity, decode_record, partial_record
+from graphql_api.query import Cursor, SearchPlan, SearchRequest, ShardProgress, TokenSeal, pack
+from graphql_api.query.execution.page_scan import MatchedRow, PageResult, last_cursors
 
 E = TypeVar("E", bound=Entity)
 
 
-MAX_HINT = 13
-"""a page that looks at 8,192 records for each of its own is near the end of any budget"""
+MAX_SELECTIVITY_HINT = 13
+"""8,192 records scanned for each match, close to the end of any read budget"""
 
-MAX_OWING_CHARACTERS = 4096
-"""of a token of a page on which shards failed; the pages behind it add one place at most to what it owes"""
+MAX_PARTIAL_TOKEN_CHARACTERS = 4096
+"""limit for tokens of pages with failed shards; each later page adds at most one cursor of lagging shards"""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedShard:
-    """A shard that did not answer, and why."""
+    """A shard that could not be read, and the error code."""
 
     shard: str
     code: str
@@ -32,7 +32,7 @@ class FailedShard:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How many shards a page asked, how many of them answered, and which did not."""
+    """How many shards a page read, how many answered, and which failed."""
 
     expected: int
     answered: int
@@ -40,114 +40,115 @@ class Shards:
 
 
 class Page(Generic[E]):
-    """Some records of an answer, in its order, and how to get the ones around them."""
+    """One page of a search result, with tokens for the pages around it."""
 
-    def __init__(self, plan: SearchPlan, found: PageFound, seal: Seal, request: SearchRequest) -> None:
+    def __init__(self, plan: SearchPlan, result: PageResult, seal: TokenSeal, request: SearchRequest) -> None:
         self.request = request
-        """what this is a page of"""
+        """the request that this page answers"""
         self._plan = plan
-        self._found = found
+        self._result = result
         self._seal = seal
-        self._hits = found.hits[::-1] if plan.backward else found.hits
-        self.complete = not found.failures
+        self._matches = result.matches[::-1] if plan.backward else result.matches
+        self.complete = not result.failures
         """whether every shard answered"""
-        self.stopped_by = found.stopped_by
-        """why the page is shorter than asked for, when it is not the last: BUDGET or SHARDS"""
-        self._continuation = (
-            self._sealed(found.standing, self._hint()) if found.standing != Standing(plan.walk.goal) else None
-        )
+        self.stopped_by = result.stopped_by
+        """reason why the page is shorter than its limit, unless it is the last page: BUDGET or SHARDS"""
+        is_last = result.progress == ShardProgress(plan.traversal.last_cursor)
+        self._continuation = None if is_last else self._sealed_token(result.progress, self._selectivity_hint())
 
-    def _hint(self) -> int:
-        """About how many records were looked at for each that the filter let through, as a power of two."""
+    def _selectivity_hint(self) -> int:
+        """Return log2 of the records scanned for each match, rounded."""
         if self._plan.filter is None:
             return 0
-        return min(MAX_HINT, round(log2(max(1, self._found.looked_at_for_each))))
+        return min(MAX_SELECTIVITY_HINT, round(log2(max(1, self._result.scanned_per_match))))
 
     @property
     def shards(self) -> Shards:
-        """Who answered."""
-        index, failures = self._plan.members[0].index, self._found.failures
+        """Return which shards answered and which failed."""
+        index, failures = self._plan.scans[0].index, self._result.failures
         failed = tuple(
-            FailedShard(f"{index.head}!{index.space.text(ordinal)}", failure.code, failure.retryable)
+            FailedShard(f"{index.hash_entity}!{index.space.shard_text(ordinal)}", failure.code, failure.retryable)
             for ordinal, failure in failures.items()
         )
-        expected = self._found.asked
+        expected = self._result.shards_read
         return Shards(expected, expected - len(failed), failed)
 
     @cached_property
     def items(self) -> Sequence[E]:
-        """The records."""
-        return cast(Sequence[E], [self._record(hit) for hit in self._hits])
+        """Return the records of the page."""
+        return cast(Sequence[E], [self._record(match) for match in self._matches])
 
-    def _record(self, hit: Hit) -> Entity:
-        """The whole record, or what its index tells of it where that was all that is needed."""
-        member = hit.member
-        if member.fetches or member.view.is_whole:
-            return from_item(self._plan.entity, hit.row.item)
-        return partial_record(self._plan.entity, member.view.values(hit.row))
+    def _record(self, match: MatchedRow) -> Entity:
+        """Decode the complete record, or the properties that the index row provides if no others are needed."""
+        scan = match.scan
+        if scan.fetches_records or scan.row_view.is_full_record:
+            return decode_record(self._plan.entity, match.row.item)
+        return partial_record(self._plan.entity, scan.row_view.values(match.row))
 
     @property
     def has_next(self) -> bool:
-        """Whether records follow this page in the answer."""
+        """Return whether the result has records after this page."""
         return self._plan.resumed if self._plan.backward else self._continuation is not None
 
     @property
     def has_previous(self) -> bool:
-        """Whether records precede this page in the answer."""
+        """Return whether the result has records before this page."""
         return self._continuation is not None if self._plan.backward else self._plan.resumed
 
     @property
     def next_token(self) -> str | None:
-        """Asks for the next page; None when nothing is left, and on a page that was walked to backward."""
+        """Return the token of the next page; None on the last page, and on a page that was read backward."""
         return None if self._plan.backward else self._continuation
 
     @cached_property
     def cursors(self) -> Sequence[str]:
-        """For each record the token of its place: good as `after`, `before` and `next_token`.
+        """Return a token for each record, valid as `after`, `before` and `next_token`.
 
-        Where shards failed on this page, the debts of some place may be too many for a token (StoreUnavailable).
+        Raise StoreUnavailable if shards failed on this page and a token would hold too many lagging shards.
         """
-        tokens, shown = [], dict[int, Place]()
-        for hit in self._found.hits:
-            place = shown[hit.row.ordinal] = hit.place
-            tokens.append(self._token_at(place, shown))
+        tokens, returned = [], dict[int, Cursor]()
+        for match in self._result.matches:
+            cursor = returned[match.row.ordinal] = match.cursor
+            tokens.append(self._token_at(cursor, returned))
         return tokens[::-1] if self._plan.backward else tokens
 
     @cached_property
     def start_cursor(self) -> str | None:
-        """The place of the first record; walking backward, where the page before this one ends."""
+        """Return the token of the first record; on a page that was read backward, of the end of the previous page."""
         if self._plan.backward and self._continuation is not None:
             return self._continuation
-        return self._cursor(0) if self._hits else None
+        return self._cursor(0) if self._matches else None
 
     @cached_property
     def end_cursor(self) -> str | None:
-        """The place of the last record; while more follows, where the next page begins."""
-        return self.next_token or (self._cursor(len(self._hits) - 1) if self._hits else None)
+        """Return the token of the last record; if a next page exists, the token of that page."""
+        return self.next_token or (self._cursor(len(self._matches) - 1) if self._matches else None)
 
     @property
     def explain(self) -> Mapping[str, Any]:
-        """The plan, and what it really cost."""
+        """Return the plan and its actual cost."""
         return {
             **self._plan.describe(),
-            "read": {**self._found.work.describe(), "returned": len(self._hits)},
+            "read": {**self._result.cost.describe(), "returned": len(self._matches)},
         }
 
     def _cursor(self, at: int) -> str:
-        walked = len(self._hits) - at if self._plan.backward else at + 1
-        hits = self._found.hits[:walked]
-        return self._token_at(hits[-1].place, places_of(hits))
+        count = len(self._matches) - at if self._plan.backward else at + 1
+        matches = self._result.matches[:count]
+        return self._token_at(matches[-1].cursor, last_cursors(matches))
 
-    def _token_at(self, last: Place, shown: Mapping[int, Place]) -> str:
-        """The token of a record's place, with the shards that stood earlier when the walk came by."""
-        return self._sealed(self._plan.walk.after(shown, last, self._plan.ordinals, self._found.failures))
+    def _token_at(self, last: Cursor, returned: Mapping[int, Cursor]) -> str:
+        """Return the token of a record; `returned` holds the last cursor of each shard up to that record."""
+        traversal, failures = self._plan.traversal, self._result.failures
+        return self._sealed_token(traversal.progress_after(returned, last, self._plan.ordinals, failures))
 
-    def _sealed(self, standing: Standing, hint: int = 0) -> str:
+    def _sealed_token(self, progress: ShardProgress, selectivity_hint: int = 0) -> str:
         plan = self._plan
-        token = self._seal.seal(pack(plan.binding.token(standing, hint)), plan.tenant, plan.principal)
-        if self._found.failures and standing.lagging and len(token) > MAX_OWING_CHARACTERS:
+        payload = pack(plan.token_binding.token(progress, selectivity_hint))
+        token = self._seal.seal(payload, plan.tenant, plan.principal)
+        if self._result.failures and progress.lagging and len(token) > MAX_PARTIAL_TOKEN_CHARACTERS:
             raise StoreUnavailable(
-                "Too many shards have failed at too many places of this walk: try again with the same token, which "
-                "stays good."
+                "Too many shards failed at too many positions of this search: retry with the same token, which stays "
+                "valid."
             )
         return token

@@ -1,4 +1,4 @@
-"""Runs operations: parses, validates, weighs, executes, and puts the answer into words that a client may see."""
+"""Execute GraphQL operations: parse, validate, check limits and cost, run, and format errors for the client."""
 
 import asyncio
 from collections import OrderedDict
@@ -40,72 +40,72 @@ from graphql_api.errors import (
     QueryTooLong,
     ShardQLError,
     ValidationFailed,
-    nearest,
+    suggest,
 )
-from graphql_api.runtime import billed
-from graphql_api.schema.error_formatting import shortened, told, told_all, without_hints
-from graphql_api.schema.execution.document_limits import FieldsThatMerge, Limits, check_shape
-from graphql_api.schema.execution.retry_safety import may_come_again, too_late
-from graphql_api.schema.query_cost import cost_of
+from graphql_api.runtime import meter_capacity
+from graphql_api.schema.error_formatting import format_error, format_errors, truncate_message
+from graphql_api.schema.execution.document_limits import BoundedFieldMergeRule, Limits, check_document_limits
+from graphql_api.schema.execution.retry_safety import deadline_error, is_retry_safe
+from graphql_api.schema.query_cost import operation_cost
 from graphql_api.schema.request_context import Caller, Context
-from graphql_api.schema.validation_messages import told_of_mistake
+from graphql_api.schema.validation_messages import explain_validation_error
 
-KEPT_CHARACTERS = 500_000
-"""of documents that stay parsed, all together: in memory each of them is about a hundred times its text"""
+MAX_CACHED_CHARACTERS = 500_000
+"""Total size of the documents that stay parsed. A parsed document takes about 100 times the memory of its text."""
 
 MAX_TEXT_LENGTH = 100_000
-"""characters of a document"""
+"""Characters of a document."""
 
-MAX_TOLD = 10
-"""mistakes in variables: for each of them GraphQL writes out what was sent"""
+MAX_VARIABLE_ERRORS = 10
+"""Reported errors in variables. GraphQL repeats the value that was sent in each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a client asks for."""
+    """One GraphQL request."""
 
     query: str | None
-    """None where a trusted document is named"""
+    """None if the request has the id of a trusted document instead."""
     name: str | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
     extensions: Mapping[str, Any] = field(default_factory=dict)
-    """as the client sent them"""
+    """As sent by the client."""
     document_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the client gets, and what metrics and logs are told."""
+class ExecutionResponse:
+    """The response body for the client, and the values for metrics and logs."""
 
     body: dict[str, Any]
     executed: bool
-    """something ran, and so there is a key `data`"""
+    """Execution has started, so the body has the key `data`."""
     status: int
     codes: tuple[str, ...]
-    """of its errors"""
-    explained: tuple[Mapping[str, Any], ...] = ()
-    """what its searches have done, where anybody wants to know"""
+    """The codes of the errors."""
+    explain_entries: tuple[Mapping[str, Any], ...] = ()
+    """Explain output, if the response or the log needs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A document that is valid for the schema."""
+    """A parsed document that is valid for the schema."""
 
-    parsed: DocumentNode
+    node: DocumentNode
     operations: Mapping[str, OperationDefinitionNode]
-    """by name; an anonymous one under no characters"""
+    """By name. The anonymous operation has the name ""."""
     fragments: Mapping[str, FragmentDefinitionNode]
 
 
-class _Refused(Exception):
-    """Nothing of the operation ran."""
+class _RequestRejected(Exception):
+    """The operation was rejected before execution."""
 
     def __init__(self, status: int, *errors: dict[str, Any]) -> None:
-        self.answer = Answer({"errors": [*errors]}, executed=False, status=status, codes=_codes(errors))
+        self.response = ExecutionResponse({"errors": [*errors]}, executed=False, status=status, codes=_codes(errors))
 
 
-class Engine:
-    """A schema with its limits, and the documents that it has seen."""
+class DocumentExecutor:
+    """An executor of operations for one schema, with limits and a cache of parsed documents."""
 
     def __init__(
         self,
@@ -128,96 +128,96 @@ class Engine:
         self._only_documents = only_documents
         self._read_unit_price = read_unit_price
         self._rules = [
-            *(FieldsThatMerge if rule is OverlappingFieldsCanBeMergedRule else rule for rule in specified_rules),
+            *(BoundedFieldMergeRule if rule is OverlappingFieldsCanBeMergedRule else rule for rule in specified_rules),
             *([] if introspection else [NoSchemaIntrospectionCustomRule]),
         ]
-        self._seen: OrderedDict[str, _Document] = OrderedDict()
-        self._kept = 0
+        self._cache: OrderedDict[str, _Document] = OrderedDict()
+        self._cached_characters = 0
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> Answer:
-        """The answer to an operation; whatever a client sends, it never raises."""
-        answer = await self._run(operation, database, caller)
-        if not self.suggestions:
-            for error in answer.body.get("errors", ()):
-                error["message"] = without_hints(error["message"])
-        return answer
-
-    async def _run(self, operation: Operation, database: Database, caller: Caller) -> Answer:
+    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
+        """Execute an operation. Never raises, whatever the client sends."""
         try:
             text = self._text(operation)
             document = self._document(text)
-            chosen = _chosen(document, operation.name)
-            if caller.read_only and chosen.operation is not OperationType.QUERY:
-                raise MethodNotAllowed(f"A GET only reads: send this {chosen.operation.value} by POST.")
-            variables = self._variables(chosen, operation.variables)
-            cost = cost_of(self.schema._schema, chosen, document.fragments, variables)  # noqa: SLF001 - its only way
+            definition = _select_operation(document, operation.name)
+            if caller.read_only and definition.operation is not OperationType.QUERY:
+                raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
+            variables = self._coerce_variables(definition, operation.variables)
+            schema = self.schema._schema  # noqa: SLF001 - no public API
+            cost = operation_cost(schema, definition, document.fragments, variables)
             if cost > self.limits.cost:
                 raise QueryTooCostly(
-                    f"The answer could hold {cost:,} fields and objects, and at most {self.limits.cost:,} are allowed: "
-                    "ask for fewer records or fewer fields.",
+                    f"The response could hold {cost:,} fields and objects; the limit is {self.limits.cost:,}. "
+                    "Request fewer records or fewer fields.",
                     limit=self.limits.cost,
                     found=cost,
                 )
-            writes = chosen.operation is OperationType.MUTATION
-            tell = partial(self._told, caller)
-            context = Context(_scoped(database, caller), caller, self._read_unit_price, writes=writes, tell=tell)
-            with billed() if context.explains else nullcontext():
-                return await self._executed(document, chosen, operation, context)
-        except _Refused as refused:
-            return refused.answer
+            is_mutation = definition.operation is OperationType.MUTATION
+            format_for_caller = partial(self._format_error, caller)
+            context = Context(
+                _scoped(database, caller),
+                caller,
+                self._read_unit_price,
+                is_mutation=is_mutation,
+                format_error=format_for_caller,
+            )
+            with meter_capacity() if context.collects_explain else nullcontext():
+                return await self._execute(document, definition, operation, context)
+        except _RequestRejected as rejected:
+            return rejected.response
         except ShardQLError as problem:
-            return _Refused(problem.status, told(problem, caller.correlation_id, details=self._details)).answer
+            return _RequestRejected(problem.status, self._format_error(caller, problem)).response
 
-    def _told(self, caller: Caller, problem: ShardQLError) -> Mapping[str, Any]:
-        """An error that is part of an answer."""
-        words = told(problem, caller.correlation_id, details=self._details)
-        return words if self.suggestions else {**words, "message": without_hints(words["message"])}
+    def _format_error(self, caller: Caller, problem: ShardQLError) -> dict[str, Any]:
+        """Format an error of a request, or one that is part of the data of a response."""
+        return format_error(problem, caller.correlation_id, details=self._details, suggestions=self.suggestions)
 
-    def mistakes(self, text: str) -> tuple[str, ...]:
-        """What is wrong with a document whatever its variables are; nothing runs."""
+    def validation_errors(self, text: str) -> tuple[str, ...]:
+        """Return the errors of a document that do not depend on variables. Executes nothing."""
         try:
             self._document(text)
-        except _Refused as refused:
-            return tuple(map(_with_place, refused.answer.body["errors"]))
+        except _RequestRejected as rejected:
+            return tuple(map(_message_with_location, rejected.response.body["errors"]))
         except ShardQLError as problem:
             return (problem.message,)
         return ()
 
-    # --- before anything runs ----------------------------------------------------------------------------------
+    # --- before execution --------------------------------------------------------------------------------------
 
     def _text(self, operation: Operation) -> str:
-        named = operation.document_id
-        if named is not None:
-            if named not in self._documents:
+        document_id = operation.document_id
+        if document_id is not None:
+            if document_id not in self._documents:
                 raise DocumentNotFound(
-                    f"No trusted document is called {named[:80]!r}: send the one that this server was started with."
+                    f"There is no trusted document with the id {document_id[:80]!r}. "
+                    "Send the id of a document that this server was started with."
                 )
-            return self._documents[named]
+            return self._documents[document_id]
         if self._only_documents:
             if operation.query is not None and operation.query in self._documents.values():
                 return operation.query
-            raise DocumentRequired("This server runs trusted documents only: send the id of one as documentId.")
+            raise DocumentRequired("This server runs trusted documents only. Send the id of a document as documentId.")
         if operation.query is None:
-            raise InvalidRequest("The request has no query: send one as text.", argument="query")
+            raise InvalidRequest("The request has no query. Send the query as a string.", argument="query")
         return operation.query
 
     def _document(self, text: str) -> _Document:
-        if text in self._seen:
-            self._seen.move_to_end(text)
-            return self._seen[text]
-        document = self._valid(self._parsed(text))
-        self._seen[text] = document
-        self._kept += len(text)
-        while self._kept > KEPT_CHARACTERS:
-            oldest, _ = self._seen.popitem(last=False)
-            self._kept -= len(oldest)
+        if text in self._cache:
+            self._cache.move_to_end(text)
+            return self._cache[text]
+        document = self._validate(self._parse(text))
+        self._cache[text] = document
+        self._cached_characters += len(text)
+        while self._cached_characters > MAX_CACHED_CHARACTERS:
+            oldest, _ = self._cache.popitem(last=False)
+            self._cached_characters -= len(oldest)
         return document
 
-    def _parsed(self, text: str) -> DocumentNode:
+    def _parse(self, text: str) -> DocumentNode:
         limits = self.limits
         if len(text) > MAX_TEXT_LENGTH:
             raise QueryTooLong(
-                f"The document has {len(text):,} characters, and at most {MAX_TEXT_LENGTH:,} are read: send less at once.",
+                f"The document has {len(text):,} characters; the limit is {MAX_TEXT_LENGTH:,}. Send a shorter one.",
                 limit=MAX_TEXT_LENGTH,
                 found=len(text),
             )
@@ -226,33 +226,35 @@ class Engine:
         except GraphQLError as problem:
             if "Document contains more than" in problem.message:
                 raise QueryTooLong(
-                    f"The document has more than {limits.tokens:,} tokens: send less at once.", limit=limits.tokens
+                    f"The document has more than {limits.tokens:,} tokens. Send a shorter one.",
+                    limit=limits.tokens,
                 ) from None
             if "nested too deeply" in problem.message:
-                raise self._far_too_deep() from None
-            raise _Refused(400, _with_code(problem, ParseFailed)) from None
+                raise self._nested_too_deeply() from None
+            raise _RequestRejected(400, _with_code(problem, ParseFailed)) from None
         try:
-            check_shape(parsed, limits)
+            check_document_limits(parsed, limits)
         except RecursionError:
-            raise self._far_too_deep() from None
+            raise self._nested_too_deeply() from None
         return parsed
 
-    def _far_too_deep(self) -> QueryTooDeep:
+    def _nested_too_deeply(self) -> QueryTooDeep:
         return QueryTooDeep(
-            "The document is nested deeper than can be followed: ask for less at once.", limit=self.limits.depth
+            "The document is nested too deeply to be processed. Request fewer levels of fields.",
+            limit=self.limits.depth,
         )
 
-    def _valid(self, parsed: DocumentNode) -> _Document:
-        schema = self.schema._schema  # noqa: SLF001 - its only way
+    def _validate(self, parsed: DocumentNode) -> _Document:
+        schema = self.schema._schema  # noqa: SLF001 - no public API
         problems = validate(schema, parsed, self._rules, hide_suggestions=not self.suggestions)
         if problems:
-            refused = [self._mistake(problem, ValidationFailed) for problem in problems]
-            if refused[-1]["message"] == "Validation aborted.":
-                refused[-1]["message"] = (
-                    "The document asks for the same fields too often, or spreads too many fragments, to be checked: "
-                    "ask for each field once."
+            errors = [self._format_graphql_error(problem, ValidationFailed) for problem in problems]
+            if errors[-1]["message"] == "Validation aborted.":
+                errors[-1]["message"] = (
+                    "The document selects the same fields too often, or spreads too many fragments, to be validated. "
+                    "Select each field once."
                 )
-            raise _Refused(400, *refused)
+            raise _RequestRejected(400, *errors)
         operations = [part for part in parsed.definitions if isinstance(part, OperationDefinitionNode)]
         fragments = [part for part in parsed.definitions if isinstance(part, FragmentDefinitionNode)]
         return _Document(
@@ -261,36 +263,36 @@ class Engine:
             {part.name.value: part for part in fragments},
         )
 
-    def _variables(self, chosen: OperationDefinitionNode, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        schema = self.schema._schema  # noqa: SLF001 - its only way
-        found = get_variable_values(
+    def _coerce_variables(self, definition: OperationDefinitionNode, provided: Mapping[str, Any]) -> Mapping[str, Any]:
+        schema = self.schema._schema  # noqa: SLF001 - no public API
+        result = get_variable_values(
             schema,
-            chosen.variable_definitions or (),
-            dict(given),
-            max_errors=MAX_TOLD,
+            definition.variable_definitions or (),
+            dict(provided),
+            max_errors=MAX_VARIABLE_ERRORS,
             hide_suggestions=not self.suggestions,
         )
-        if isinstance(found, list):
-            raise _Refused(400, *(self._mistake(problem, BadUserInput) for problem in found))
-        return found.coerced
+        if isinstance(result, list):
+            raise _RequestRejected(400, *(self._format_graphql_error(problem, BadUserInput) for problem in result))
+        return result.coerced
 
-    def _mistake(self, problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
-        """What is told of a mistake that GraphQL has found."""
-        schema = self.schema._schema  # noqa: SLF001 - its only way
-        message = told_of_mistake(problem.message, schema, suggestions=self.suggestions)
-        return {**_with_code(problem, kind), "message": shortened(message)}
+    def _format_graphql_error(self, problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
+        """Format an error that graphql-core reported, under the code of `kind`."""
+        schema = self.schema._schema  # noqa: SLF001 - no public API
+        message = explain_validation_error(problem.message, schema, suggestions=self.suggestions)
+        return {**_with_code(problem, kind), "message": truncate_message(message)}
 
-    # --- running -----------------------------------------------------------------------------------------------
+    # --- execution ---------------------------------------------------------------------------------------------
 
-    async def _executed(
-        self, document: _Document, chosen: OperationDefinitionNode, operation: Operation, context: Context
-    ) -> Answer:
-        mutations = self.schema._schema.mutation_type  # noqa: SLF001 - its only way
+    async def _execute(
+        self, document: _Document, definition: OperationDefinitionNode, operation: Operation, context: Context
+    ) -> ExecutionResponse:
+        mutation_type = self.schema._schema.mutation_type  # noqa: SLF001 - no public API
         try:
             async with asyncio.timeout(self.limits.deadline):
                 result = execute(
-                    self.schema._schema,  # noqa: SLF001 - its only way
-                    document.parsed,
+                    self.schema._schema,  # noqa: SLF001 - no public API
+                    document.node,
                     context_value=context,
                     variable_values=dict(operation.variables),
                     operation_name=operation.name or None,
@@ -301,61 +303,75 @@ class Engine:
                 if optimized_is_awaitable(result):
                     result = await cast(Awaitable[ExecutionResult], result)
         except TimeoutError:
-            raise too_late(chosen, document.fragments, mutations, context.begun_once, self.limits.deadline) from None
+            started = context.non_idempotent_started
+            raise deadline_error(definition, document.fragments, mutation_type, started, self.limits.deadline) from None
         result = cast(ExecutionResult, result)
         problems = result.errors or ()
-        failed = {problem.path[0] for problem in problems if problem.path and len(problem.path) == 1}
-        again = may_come_again(chosen, document.fragments, mutations, context.done_once, failed)
-        errors = told_all(problems, context.caller.correlation_id, details=self._details, again=again)
+        failed_roots = {problem.path[0] for problem in problems if problem.path and len(problem.path) == 1}
+        completed = context.non_idempotent_completed
+        retry_safe = is_retry_safe(definition, document.fragments, mutation_type, completed, failed_roots)
+        errors = format_errors(
+            problems,
+            context.caller.correlation_id,
+            details=self._details,
+            retry_safe=retry_safe,
+            suggestions=self.suggestions,
+        )
         body: dict[str, Any] = {"errors": errors} if errors else {}
-        explained = tuple(sorted(context.explained, key=_place))
+        entries = tuple(sorted(context.explain_entries, key=_path_key))
         if context.caller.explain:
-            body["extensions"] = {"explain": [*explained]}
-        return Answer(
-            {**body, "data": result.data}, executed=True, status=200, codes=_codes(errors), explained=explained
+            body["extensions"] = {"explain": [*entries]}
+        return ExecutionResponse(
+            {**body, "data": result.data}, executed=True, status=200, codes=_codes(errors), explain_entries=entries
         )
 
 
 def _scoped(database: Database, caller: Caller) -> Database:
-    """The database as the caller may see it."""
-    who = (caller.tenant, caller.principal, caller.subject)
-    if who == (database.tenant, database.principal, database.subject):
+    """Return the database limited to the tenant of the caller."""
+    identity = (caller.tenant, caller.principal, caller.subject)
+    if identity == (database.tenant, database.principal, database.subject):
         return database
     return database.scoped(tenant=caller.tenant, principal=caller.principal, subject=caller.subject)
 
 
-def _place(explained: Mapping[str, Any]) -> list[str]:
-    return [str(part) for part in explained["path"]]
+def _path_key(entry: Mapping[str, Any]) -> list[str]:
+    return [str(part) for part in entry["path"]]
 
 
-def _chosen(document: _Document, name: str | None) -> OperationDefinitionNode:
-    """The one operation that is to run."""
+def _select_operation(document: _Document, name: str | None) -> OperationDefinitionNode:
+    """Return the operation to execute: the one named, or the only one."""
     operations = document.operations
     if name:
         if name not in operations:
-            hint = nearest(name, operations)
-            raise OperationNotFound(f"The document has no operation {name[:80]!r}.{hint}", argument="operationName")
+            raise OperationNotFound(
+                "The document has no operation {name!r}.{hint}",
+                argument="operationName",
+                name=name[:80],
+                hint=suggest(name, operations),
+            )
         return operations[name]
     if len(operations) == 1:
         return next(iter(operations.values()))
     if not operations:
-        raise OperationNotFound("The document has no operation, only fragments: add a query.")
+        raise OperationNotFound("The document has only fragments. Add an operation.")
     raise OperationNotFound(
-        f"The document has the operations {', '.join(operations)}: say which to run by operationName.",
+        f"The document has several operations: {', '.join(operations)}. Choose one by operationName.",
         argument="operationName",
     )
 
 
 def _with_code(problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
     formatted: dict[str, Any] = dict(problem.formatted)
-    formatted["message"] = shortened(problem.message)
+    formatted["message"] = truncate_message(problem.message)
     formatted["extensions"] = {"code": kind.code, **(problem.extensions or {})}
     return formatted
 
 
-def _with_place(error: Mapping[str, Any]) -> str:
-    at = next(iter(error.get("locations", ())), None)
-    return f"line {at['line']}, column {at['column']}: {error['message']}" if at else str(error["message"])
+def _message_with_location(error: Mapping[str, Any]) -> str:
+    location = next(iter(error.get("locations", ())), None)
+    if location is None:
+        return str(error["message"])
+    return f"line {location['line']}, column {location['column']}: {error['message']}"
 
 
 def _codes(errors: Any) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
-"""What an operation may ask for at most. All of it is looked at before anything runs.
+"""Limits of an operation, and the checks of those that depend on the document alone. They run before execution.
 
-Shape is counted on the document alone; cost needs the schema and the values of variables. Fragments count wherever they
-are spread, and each is looked at once, so that the work is linear in the document.
+Fragments count wherever they are spread. Each one is measured once, so the checks take linear time in the document.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,102 +21,103 @@ from graphql import (
 )
 
 from graphql_api.errors import QueryTooDeep, TooManyAliases, TooManyDirectives, TooManyRootFields
-from graphql_api.schema.query_cost import HUGE
+from graphql_api.schema.query_cost import MAX_COST
 
-COMPARISONS = 50_000
-"""How many steps it may take to see that equal names ask for equal fields: a tenth of a second, for all who wait."""
+MAX_MERGE_COMPARISONS = 50_000
+"""Steps of the check that fields with equal response names can be merged: they block the event loop for 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one operation may be."""
+    """Limits of one operation."""
 
     depth: int = 15
-    """levels of fields inside one another; introspection has its own limit"""
+    """Levels of nested fields. Introspection has its own limit."""
     aliases: int = 50
     tokens: int = 2_000
-    """lexical tokens of the document"""
+    """Lexical tokens of the document."""
     directives: int = 50
     root_fields: int = 20
     cost: int = 15_000
-    """fields and objects of the largest answer that the operation could have"""
+    """Fields and objects of the largest possible response."""
     deadline: float = 5.0
-    """seconds"""
+    """Seconds."""
 
 
-class FieldsThatMerge(OverlappingFieldsCanBeMergedRule):
-    """GraphQL's rule for fields with the same name, which compares each with each, with a budget of ours."""
+class BoundedFieldMergeRule(OverlappingFieldsCanBeMergedRule):
+    """The GraphQL rule on fields with equal response names, with a smaller budget of comparisons."""
 
     def __init__(self, context: ValidationContext) -> None:
         super().__init__(context)
-        self.rule_context.remaining_complexity_budget = COMPARISONS
+        self.rule_context.remaining_complexity_budget = MAX_MERGE_COMPARISONS
 
 
-def check_shape(document: DocumentNode, limits: Limits) -> None:
-    """Refuses a document that is too deep or has too many aliases, directives or root fields."""
-    shape = _Shape({part.name.value: part for part in document.definitions if isinstance(part, FragmentDefinitionNode)})
+def check_document_limits(document: DocumentNode, limits: Limits) -> None:
+    """Reject a document that is too deep or has too many aliases, directives or root fields."""
+    measure = _SelectionMeasure(
+        {part.name.value: part for part in document.definitions if isinstance(part, FragmentDefinitionNode)}
+    )
     aliases = directives = 0
     for node in _nodes(document):
         aliases += isinstance(node, FieldNode) and node.alias is not None
         directives += isinstance(node, DirectiveNode)
     if aliases > limits.aliases:
         raise TooManyAliases(
-            f"The document has {aliases} aliases, and at most {limits.aliases} are allowed: send several operations.",
+            f"The document has {aliases} aliases; the limit is {limits.aliases}. Send several operations.",
             limit=limits.aliases,
             found=aliases,
         )
     if directives > limits.directives:
         raise TooManyDirectives(
-            f"The document has {directives} directives, and at most {limits.directives} are allowed: leave some out.",
+            f"The document has {directives} directives; the limit is {limits.directives}. Omit some of them.",
             limit=limits.directives,
             found=directives,
         )
     for part in document.definitions:
         if isinstance(part, OperationDefinitionNode):
-            _check_operation(shape, part, limits)
+            _check_operation(measure, part, limits)
 
 
-def _check_operation(shape: "_Shape", operation: OperationDefinitionNode, limits: Limits) -> None:
-    depth = shape.depth(operation.selection_set)
+def _check_operation(measure: "_SelectionMeasure", operation: OperationDefinitionNode, limits: Limits) -> None:
+    depth = measure.depth(operation.selection_set)
     if depth > limits.depth:
         raise QueryTooDeep(
-            f"The operation is {depth} levels deep, and at most {limits.depth} are allowed: ask for less at once.",
+            f"The operation is {depth} levels deep; the limit is {limits.depth}. Request fewer levels of fields.",
             limit=limits.depth,
             found=depth,
         )
-    roots = min(HUGE, shape.fields(operation.selection_set))
-    if roots > limits.root_fields:
+    root_fields = min(MAX_COST, measure.direct_fields(operation.selection_set))
+    if root_fields > limits.root_fields:
         raise TooManyRootFields(
-            f"The operation has {roots} root fields, and at most {limits.root_fields} are allowed: send several "
-            "operations.",
+            f"The operation has {root_fields} root fields; the limit is {limits.root_fields}. Send several operations.",
             limit=limits.root_fields,
-            found=roots,
+            found=root_fields,
         )
 
 
 def _nodes(document: DocumentNode) -> Iterator[Node]:
-    """Every node once, without recursion: documents of clients may be deep."""
-    waiting: list[Node] = [document]
-    while waiting:
-        node = waiting.pop()
+    """Return every node once. Not recursive, because documents of clients may be deep."""
+    stack: list[Node] = [document]
+    while stack:
+        node = stack.pop()
         yield node
         for key in node.keys:
             if key == "loc":
                 continue
             value = getattr(node, key, None)
             if isinstance(value, Node):
-                waiting.append(value)
+                stack.append(value)
             elif isinstance(value, (list, tuple)):
-                waiting.extend(part for part in value if isinstance(part, Node))
+                stack.extend(part for part in value if isinstance(part, Node))
 
 
 @dataclass(slots=True)
-class _Shape:
-    """Measures selections; what a fragment measures is kept, and one that spreads itself counts nothing there."""
+class _SelectionMeasure:
+    """The sizes of selection sets. Results of fragments are cached. A fragment that spreads itself counts 0 there."""
 
     fragments: Mapping[str, FragmentDefinitionNode]
-    depths: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    depth_by_fragment: dict[str, int] = field(default_factory=dict)
+    fields_by_fragment: dict[str, int] = field(default_factory=dict)
 
     def depth(self, selection_set: SelectionSetNode | None) -> int:
         deepest = 0
@@ -128,26 +128,26 @@ class _Shape:
             elif isinstance(selection, InlineFragmentNode):
                 deepest = max(deepest, self.depth(selection.selection_set))
             elif isinstance(selection, FragmentSpreadNode):
-                deepest = max(deepest, self._of_fragment(selection.name.value, self.depths, self.depth))
+                deepest = max(deepest, self._of_fragment(selection.name.value, self.depth_by_fragment, self.depth))
         return deepest
 
-    def fields(self, selection_set: SelectionSetNode | None) -> int:
-        """How many fields stand directly in a selection, fragments included."""
+    def direct_fields(self, selection_set: SelectionSetNode | None) -> int:
+        """Count the fields on the top level of a selection set, including those in fragments."""
         count = 0
         for selection in selection_set.selections if selection_set else ():
             if isinstance(selection, FieldNode):
                 count += 1
             elif isinstance(selection, InlineFragmentNode):
-                count += self.fields(selection.selection_set)
+                count += self.direct_fields(selection.selection_set)
             elif isinstance(selection, FragmentSpreadNode):
-                count += self._of_fragment(selection.name.value, self.counts, self.fields)
+                count += self._of_fragment(selection.name.value, self.fields_by_fragment, self.direct_fields)
         return count
 
-    def _of_fragment(self, name: str, known: dict[str, int], measure: object) -> int:
+    def _of_fragment(self, name: str, cache: dict[str, int], measure: object) -> int:
         fragment = self.fragments.get(name)
         if fragment is None:
             return 0
-        if name not in known:
-            known[name] = 0
-            known[name] = measure(fragment.selection_set)  # type: ignore[operator]
-        return known[name]
+        if name not in cache:
+            cache[name] = 0
+            cache[name] = measure(fragment.selection_set)  # type: ignore[operator]
+        return cache[name]

@@ -1,4 +1,4 @@
-"""Whether an operation may be sent again as it is, that did not end in time or of which a part has failed."""
+"""Whether an operation is safe to retry after a timeout or a partial failure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -14,65 +14,66 @@ from graphql import (
 )
 
 from graphql_api.errors import DeadlineExceeded, OutcomeUnknown, ShardQLError
-from graphql_api.schema.query_cost import WRITES, marks_of
+from graphql_api.schema.query_cost import WRITES, field_marks
 
 
-def too_late(
+def deadline_error(
     operation: OperationDefinitionNode,
     fragments: Mapping[str, FragmentDefinitionNode],
-    mutations: GraphQLObjectType | None,
-    begun_once: Sequence[str],
+    mutation_type: GraphQLObjectType | None,
+    non_idempotent_started: Sequence[str],
     seconds: float,
 ) -> ShardQLError:
-    """The error of an operation that was stopped after so many seconds.
+    """Return the error of an operation that was stopped at its deadline.
 
-    `mutations`: their type in the schema. `begun_once`: generated ones that have begun to write what must not be
-    written twice. What own ones do nobody knows.
+    `mutation_type`: the root type of mutations. `non_idempotent_started`: names of generated mutations that have
+    started a write that is not idempotent. Custom mutations count as not idempotent.
     """
-    late = f"The operation did not end within {seconds:g} seconds"
-    own = (field.name.value for field in _own_fields(operation, fragments, mutations))
-    doubtful = [*dict.fromkeys([*begun_once, *own])]
-    if doubtful:
-        were = "was" if len(doubtful) == 1 else "were"
+    timed_out = f"The operation did not end within {seconds:g} seconds"
+    custom = (field.name.value for field in _custom_mutations(operation, fragments, mutation_type))
+    in_doubt = [*dict.fromkeys([*non_idempotent_started, *custom])]
+    if in_doubt:
+        were = "was" if len(in_doubt) == 1 else "were"
         return OutcomeUnknown(
-            f"{late}, and nobody knows whether {' and '.join(doubtful)} {were} carried out: look at what stands "
-            "there before you send it again. Under an idempotency key it could be sent again as it is."
+            f"{timed_out}, and it is unknown whether {' and '.join(in_doubt)} {were} executed. "
+            "Read the current state before you send it again. A mutation with an idempotency key is safe to retry."
         )
-    return DeadlineExceeded(f"{late}: ask for less, or try again.")
+    return DeadlineExceeded(f"{timed_out}. Request less, or try again.")
 
 
-def may_come_again(
+def is_retry_safe(
     operation: OperationDefinitionNode,
     fragments: Mapping[str, FragmentDefinitionNode],
-    mutations: GraphQLObjectType | None,
-    done_once: Sequence[str],
-    failed: Collection[str | int],
+    mutation_type: GraphQLObjectType | None,
+    non_idempotent_completed: Sequence[str],
+    failed_roots: Collection[str | int],
 ) -> bool:
-    """Whether nothing is done twice if an operation is sent again of which a part has failed.
+    """Return whether an operation that failed in part can run again without a second effect.
 
-    `done_once`: generated mutations that have written what must not be written twice. `failed`: the fields at the root
-    that have failed, by their names in the answer; what own ones have done then their errors say themselves.
+    `non_idempotent_completed`: names of generated mutations that have completed a write that is not idempotent.
+    `failed_roots`: response names of the root fields that have failed. A custom mutation that failed reports itself
+    whether it is safe to retry.
     """
-    own = (field.alias or field.name for field in _own_fields(operation, fragments, mutations))
-    return not done_once and all(called.value in failed for called in own)
+    custom = (field.alias or field.name for field in _custom_mutations(operation, fragments, mutation_type))
+    return not non_idempotent_completed and all(name.value in failed_roots for name in custom)
 
 
-def _own_fields(
+def _custom_mutations(
     operation: OperationDefinitionNode,
     fragments: Mapping[str, FragmentDefinitionNode],
-    mutations: GraphQLObjectType | None,
+    mutation_type: GraphQLObjectType | None,
 ) -> Iterator[FieldNode]:
-    """The mutations of one's own in an operation."""
-    if operation.operation is OperationType.MUTATION and mutations is not None:
+    """Return the fields of an operation that are mutations of the application, not generated ones."""
+    if operation.operation is OperationType.MUTATION and mutation_type is not None:
         for field in _fields(operation.selection_set, fragments):
-            definition = mutations.fields.get(field.name.value)
-            if definition is not None and WRITES not in marks_of(definition):
+            definition = mutation_type.fields.get(field.name.value)
+            if definition is not None and WRITES not in field_marks(definition):
                 yield field
 
 
-def _fields(selected: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode]) -> Iterator[FieldNode]:
-    """The fields that are selected, through fragments too."""
-    for selection in selected.selections:
+def _fields(selection_set: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode]) -> Iterator[FieldNode]:
+    """Return the selected fields, including those in fragments."""
+    for selection in selection_set.selections:
         if isinstance(selection, FieldNode):
             yield selection
         elif isinstance(selection, InlineFragmentNode):

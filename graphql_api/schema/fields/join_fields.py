@@ -1,4 +1,4 @@
-"""The fields by which a record shows others: one, several by their ids, or pages of a search."""
+"""Fields for joined records: one record, several by their ids, or pages of a search."""
 
 from asyncio import gather
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,26 +9,32 @@ from strawberry.types.field import StrawberryField
 from graphql_api.codecs import Eq
 from graphql_api.errors import KeyTooLong
 from graphql_api.model import Catalog, Entity, EntitySpec, JoinSpec, UnionSpec, camel_case, depends_on_record, value_of
-from graphql_api.query import SearchRequest, searched_value
-from graphql_api.schema.fields.record_resolvers import allow_join, read_part, read_record, shown_by
-from graphql_api.schema.fields.search_fields import Searches
-from graphql_api.schema.graphql_names import Names
-from graphql_api.schema.query_cost import SORTED
+from graphql_api.query import SearchRequest, search_value
+from graphql_api.schema import descriptions
+from graphql_api.schema.fields.record_resolvers import (
+    check_join_allowed,
+    load_authorized_page,
+    read_record,
+    shown_for_authorization,
+)
+from graphql_api.schema.fields.search_fields import SearchFields
+from graphql_api.schema.graphql_names import GraphQLNames
+from graphql_api.schema.query_cost import SORTABLE
 from graphql_api.schema.selection import selected_properties
-from graphql_api.schema.types.connection_types import Connection, Nothing
-from graphql_api.schema.types.field_arguments import Given, Info, record_field
-from graphql_api.schema.types.graphql_scalars import or_null
-from graphql_api.schema.types.object_types import attribute_of
+from graphql_api.schema.types.connection_types import Connection, EmptyPage
+from graphql_api.schema.types.field_arguments import ArgumentValues, Info, record_field
+from graphql_api.schema.types.graphql_scalars import make_nullable
+from graphql_api.schema.types.object_types import resolve_attribute
 
 
-class Joins:
-    """Makes the fields of one entity after the other; the types of all of them have to be there."""
+class JoinFields:
+    """Factory of the join fields of entities; requires the types of all entities."""
 
     def __init__(
         self,
         catalog: Catalog,
-        names: Names,
-        searches: Searches,
+        names: GraphQLNames,
+        searches: SearchFields,
         records: Mapping[str, type],
         connections: Mapping[str, type],
     ) -> None:
@@ -38,133 +44,139 @@ class Joins:
         self._records = records
         self._connections = connections
 
-    def of(self, entity: EntitySpec) -> Iterator[StrawberryField]:
-        """All joins of an entity."""
+    def fields_of_entity(self, entity: EntitySpec) -> Iterator[StrawberryField]:
+        """Yield the fields of all joins of an entity."""
         for join in entity.joins.values():
             target = self._entities[join.target]
             if join.kind == "page":
-                yield self._page(entity, join, target)
+                yield self._page_field(entity, join, target)
             elif join.kind == "many":
-                yield self._many(entity, join, target)
+                yield self._list_field(entity, join, target)
             elif join.via is not None:
-                yield self._first(entity, join, target, join.via)
+                yield self._first_field(entity, join, target, join.via)
             else:
-                yield self._one(entity, join, target)
+                yield self._reference_field(entity, join, target)
 
-    # --- by its key --------------------------------------------------------------------------------------------
+    # --- by key ------------------------------------------------------------------------------------------------
 
-    def _one(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
-        async def resolve(root: Any, info: Info, _: Given) -> Entity | None:
-            await allow_join(info, entity, join, root)
-            values = _values(join, root)
-            return None if values is None else await self._read(info, target, values, why)
+    def _reference_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
+        async def resolve(root: Any, info: Info, _: ArgumentValues) -> Entity | None:
+            await check_join_allowed(info, entity, join, root)
+            values = _join_values(join, root)
+            return None if values is None else await self._read_target(info, target, values, why)
 
-        why = f"{self._hooked_as(entity, join)} reads {target.type_name} records by their keys."
-        words = join.description or f"The {target.type_name} that {_by(join)} names; null if there is none."
-        return record_field(camel_case(join.name), or_null(self._records[target.name]), words, [], resolve)
+        why = f"{self._qualified_name(entity, join)} reads {target.type_name} records by their keys."
+        result_type = make_nullable(self._records[target.name])
+        return record_field(camel_case(join.name), result_type, descriptions.join_one(join, target), [], resolve)
 
-    def _many(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
+    def _list_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
         (part,) = join.by
 
-        async def resolve(root: Any, info: Info, _: Given) -> Sequence[Entity | BaseException | None]:
-            await allow_join(info, entity, join, root)
-            ids = attribute_of(root, part.name) or ()
-            info.context.reads.admit(len(ids))
-            known = [id for id in dict.fromkeys(ids) if _is_given(id)]
-            # An error is told at each place of its record; whatever else ends a read ends all of them.
-            found = await gather(*(self._read(info, target, [id], why) for id in known), return_exceptions=True)
-            for end in found:
-                if isinstance(end, BaseException) and not isinstance(end, Exception):
-                    raise end
-            by_id = dict(zip(known, found, strict=True))
+        async def resolve(root: Any, info: Info, _: ArgumentValues) -> Sequence[Entity | BaseException | None]:
+            await check_join_allowed(info, entity, join, root)
+            ids = resolve_attribute(root, part.name) or ()
+            info.context.dataloaders.check_listed_ids(len(ids))
+            distinct_ids = [id for id in dict.fromkeys(ids) if _is_present(id)]
+            # An error belongs to each list element of its record; a cancellation ends the whole field.
+            results = await gather(
+                *(self._read_target(info, target, [id], why) for id in distinct_ids), return_exceptions=True
+            )
+            for result in results:
+                if isinstance(result, BaseException) and not isinstance(result, Exception):
+                    raise result
+            by_id = dict(zip(distinct_ids, results, strict=True))
             return [by_id.get(id) for id in ids]
 
-        why = f"{self._hooked_as(entity, join)} reads {target.type_name} records by their keys."
-        words = join.description or (
-            f"For each id in {part.stored} the {target.type_name}, in this order; null where there is none."
-        )
-        several: Any = list[or_null(self._records[target.name])]  # type: ignore[misc]
+        why = f"{self._qualified_name(entity, join)} reads {target.type_name} records by their keys."
+        result_type: Any = list[make_nullable(self._records[target.name])]  # type: ignore[misc]
         if depends_on_record(part.allow):
-            several = or_null(several)
-        return record_field(camel_case(join.name), several, words, [], resolve)
+            result_type = make_nullable(result_type)
+        return record_field(camel_case(join.name), result_type, descriptions.join_many(join, target), [], resolve)
 
-    async def _read(self, info: Info, target: EntitySpec, values: Sequence[Any], why: str) -> Entity | None:
-        parts = target.primary[: len(values)]
-        key = [searched_value(target, part, value) for part, value in zip(parts, values, strict=True)]
+    async def _read_target(self, info: Info, target: EntitySpec, values: Sequence[Any], why: str) -> Entity | None:
+        parts = target.primary_key[: len(values)]
+        key = [search_value(target, part, value) for part, value in zip(parts, values, strict=True)]
         try:
-            return await read_record(info, target, key, shown_by(info, target), why=why, dialect=self._names.dialect)
+            return await read_record(
+                info, target, key, shown_for_authorization(info, target), why=why, naming=self._names.naming
+            )
         except KeyTooLong:
-            return None  # No record can have such a key.
+            return None  # No record can have a key of this length.
 
     # --- by an index -------------------------------------------------------------------------------------------
 
-    def _first(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, via: str) -> StrawberryField:
-        index, dialect = target.indexes[via], self._names.dialect
+    def _first_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, via: str) -> StrawberryField:
+        index, naming = target.indexes[via], self._names.naming
 
-        async def resolve(root: Any, info: Info, _: Given) -> Entity | None:
-            await allow_join(info, entity, join, root)
-            values = _values(join, root)
+        async def resolve(root: Any, info: Info, _: ArgumentValues) -> Entity | None:
+            await check_join_allowed(info, entity, join, root)
+            values = _join_values(join, root)
             if values is None:
                 return None
-            seen_whole = self._searches.is_seen_whole(target, called) or index.projection == "ALL"
+            reads_whole = self._searches.reads_whole_records(target, field_name) or index.projection == "ALL"
             request = SearchRequest(
                 target.name,
                 via,
-                {dialect.argument(name): Eq(value) for name, value in zip(join.gives, values, strict=True)},
+                {
+                    naming.property_argument(name): Eq(value)
+                    for name, value in zip(join.target_properties, values, strict=True)
+                },
                 limit=1,
-                why=f"{called} is the first record that the index {index.name} has.",
-                select=None if seen_whole else selected_properties(target, info._raw_info, of_page=False),  # noqa: SLF001 - its only way
-                dialect=dialect,
+                why=f"{field_name} is the first record of the index {index.name}.",
+                select=None if reads_whole else selected_properties(target, info._raw_info, of_page=False),  # noqa: SLF001 - no public access
+                naming=naming,
             )
             try:
-                page = await read_part(info, target, index, request, shown_by(info, target))
+                page = await load_authorized_page(info, target, index, request, shown_for_authorization(info, target))
             except KeyTooLong:
                 return None
             return page.items[0] if page.items else None
 
-        called = self._hooked_as(entity, join)
-        words = join.description or f"The first {target.type_name} by {index.name} with this {_by(join)}, or null."
-        return record_field(camel_case(join.name), or_null(self._records[target.name]), words, [], resolve)
-
-    def _page(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
-        assert join.via is not None, "pages are found by a search"
-        search = target.unions.get(join.via) or target.indexes[join.via]
-        dialect = self._names.dialect
-
-        async def resolve(root: Any, info: Info, given: Given) -> Connection:
-            await allow_join(info, entity, join, root)
-            values = _values(join, root)
-            if values is None:
-                return Connection(Nothing())
-            by = {dialect.argument(name): value for name, value in zip(join.gives, values, strict=True)}
-            why = f"{called} is joined by the {'union' if isinstance(search, UnionSpec) else 'index'} {search.name}."
-            return await self._searches.search(info, called, target, search, {**given, **by}, why)
-
-        called = self._hooked_as(entity, join)
-        words = join.description or f"Every {target.type_name} with this {_by(join)}, by {search.name}."
+        field_name = self._qualified_name(entity, join)
+        result_type = make_nullable(self._records[target.name])
         return record_field(
-            camel_case(join.name),
-            or_null(self._connections[target.name]),
-            words,
-            self._searches.arguments(target, search),
-            resolve,
-            [SORTED] if isinstance(search, UnionSpec) else (),
+            camel_case(join.name), result_type, descriptions.join_first(join, target, index), [], resolve
         )
 
-    def _hooked_as(self, entity: EntitySpec, join: JoinSpec) -> str:
-        """What the field is called by hooks, and by those who explain."""
-        return f"{self._names.type(entity.type_name)}.{camel_case(join.name)}"
+    def _page_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
+        assert join.via is not None, "the catalog requires via for a page"
+        search = target.unions.get(join.via) or target.indexes[join.via]
+        naming = self._names.naming
+
+        async def resolve(root: Any, info: Info, arguments: ArgumentValues) -> Connection:
+            await check_join_allowed(info, entity, join, root)
+            values = _join_values(join, root)
+            if values is None:
+                return Connection(EmptyPage())
+            conditions = {
+                naming.property_argument(name): value
+                for name, value in zip(join.target_properties, values, strict=True)
+            }
+            why = (
+                f"{field_name} is joined by the {'union' if isinstance(search, UnionSpec) else 'index'} {search.name}."
+            )
+            return await self._searches.search(info, field_name, target, search, {**arguments, **conditions}, why)
+
+        field_name = self._qualified_name(entity, join)
+        return record_field(
+            camel_case(join.name),
+            make_nullable(self._connections[target.name]),
+            descriptions.join_page(join, target, search),
+            self._searches.optional_arguments(target, search),
+            resolve,
+            [SORTABLE] if isinstance(search, UnionSpec) else (),
+        )
+
+    def _qualified_name(self, entity: EntitySpec, join: JoinSpec) -> str:
+        """Return the name of the field for hooks and explain output: `User.emails`."""
+        return f"{self._names.type_name(entity.type_name)}.{camel_case(join.name)}"
 
 
-def _values(join: JoinSpec, record: Any) -> list[Any] | None:
-    """What a record holds for a join; None where something is missing, and so nothing can be found."""
+def _join_values(join: JoinSpec, record: Any) -> list[Any] | None:
+    """Return the values by which a record is joined; None if one is missing, so that no record can match."""
     values = [value_of(record, part.name) for part in join.by]
-    return values if all(map(_is_given, values)) else None
+    return values if all(map(_is_present, values)) else None
 
 
-def _is_given(value: Any) -> bool:
+def _is_present(value: Any) -> bool:
     return value is not None and value != ""
-
-
-def _by(join: JoinSpec) -> str:
-    return " and ".join(part.stored for part in join.by) or "the key"

@@ -1,4 +1,4 @@
-"""What mutations answer with: the record under its entity's own name, or for each row of a batch that or its error."""
+"""Payload types of mutations: the record under the name of its entity, or for a batch a result for each row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,105 +8,102 @@ import strawberry
 from strawberry.types.field import StrawberryField
 
 from graphql_api.model import Entity, EntitySpec, entity_name, value_of
-from graphql_api.schema.authorization import place_of
-from graphql_api.schema.fields.record_resolvers import shown_by
-from graphql_api.schema.graphql_names import Names, Register, at
-from graphql_api.schema.query_cost import EACH, STORED
+from graphql_api.schema import descriptions
+from graphql_api.schema.authorization import field_location
+from graphql_api.schema.fields.record_resolvers import shown_for_authorization
+from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at
+from graphql_api.schema.query_cost import PER_RECORD, STORED_LIST
 from graphql_api.schema.types.field_arguments import PARENT
-from graphql_api.schema.types.graphql_scalars import BigInt, or_null
+from graphql_api.schema.types.graphql_scalars import BigInt, make_nullable
 from graphql_api.schema.types.object_types import object_type, plain_field
 
 SHARED_TYPES = ("WriteError", "FieldProblem", "DeleteResult")
-"""types that the mutations of all catalogs have in common"""
+"""Names of types that the mutations of all schemas share."""
 
 RESULTS = "results"
 
 
-@strawberry.type(description="What is wrong with one property of a record.")
+@strawberry.type(description=descriptions.FIELD_PROBLEM)
 class FieldProblem:
-    """One of several, as they are found together."""
+    """An invalid property of a record."""
 
-    field: str = strawberry.field(description="Its name, and behind a dot where in it.")
-    message: str = strawberry.field(description="What is wrong, and what to do.")
+    field: str = strawberry.field(description=descriptions.FIELD_PROBLEM_FIELD)
+    message: str = strawberry.field(description=descriptions.FIELD_PROBLEM_MESSAGE)
 
 
-@strawberry.type(description="Why one row of a batch was not written.")
+@strawberry.type(description=descriptions.WRITE_ERROR)
 class WriteError:
-    """The same as an error of a mutation of one record."""
+    """The error of one row, with the properties of an error of a single mutation."""
 
-    code: str = strawberry.field(description="What kind of error it is, as `NOT_UNIQUE`: one of a fixed list.")
-    message: str = strawberry.field(description="What is wrong, and what to do.")
-    argument: str | None = strawberry.field(default=None, description="The property or argument that it is about.")
-    retryable: bool = strawberry.field(
-        default=False, description="Whether the same row may be sent again as it is, and can be right a little later."
-    )
-    version: BigInt | None = strawberry.field(
-        default=None, description="Of a VERSION_CONFLICT: the version that the record has; null where there is none."
-    )
+    code: str = strawberry.field(description=descriptions.WRITE_ERROR_CODE)
+    message: str = strawberry.field(description=descriptions.WRITE_ERROR_MESSAGE)
+    argument: str | None = strawberry.field(default=None, description=descriptions.WRITE_ERROR_ARGUMENT)
+    retryable: bool = strawberry.field(default=False, description=descriptions.WRITE_ERROR_RETRYABLE)
+    version: BigInt | None = strawberry.field(default=None, description=descriptions.WRITE_ERROR_VERSION)
     fields: list[FieldProblem] = strawberry.field(
-        default_factory=list,
-        description="Of a record that does not fit: everything that is wrong, property by property.",
-        metadata={STORED: True},
+        default_factory=list, description=descriptions.WRITE_ERROR_FIELDS, metadata={STORED_LIST: True}
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What became of one record."""
+class WriteResult:
+    """The result of one record: the record, or for a row of a batch its error."""
 
     record: Entity | None = None
-    """as it was written, or as it was removed"""
+    """The record after the write, or before a delete."""
     error: WriteError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What became of each row."""
+class BatchResult:
+    """The results of all rows, in the order of the inputs."""
 
-    results: Sequence[Written]
+    results: Sequence[WriteResult]
 
 
 class PayloadTypes:
-    """Makes the types of answers, each once."""
+    """Factory of the payload types of mutations."""
 
-    def __init__(self, names: Names, register: Register) -> None:
+    def __init__(self, names: GraphQLNames, registry: NameRegistry) -> None:
         self._names = names
-        self._register = register
+        self._registry = registry
 
-    def of_one(self, entity: EntitySpec, verb: str, record: type) -> type:
-        """The answer of a mutation that writes one record."""
-        field = _deleted_id() if verb == "delete" else _record(entity, own_name(entity), record)
-        return object_type(self._name(entity, verb), [field], f"What {self._names.edit(verb, entity)} answers.")
+    def payload_type(self, entity: EntitySpec, verb: str, record: type) -> type:
+        """Create the payload type of a mutation of one record."""
+        field = _deleted_id() if verb == "delete" else _record(entity, record_field_name(entity), record)
+        description = descriptions.payload(self._names.mutation_field(verb, entity))
+        return object_type(self._claim_name(entity, verb), [field], description)
 
-    def of_several(self, entity: EntitySpec, verb: str, result: type) -> type:
-        """The answer of a batch, whose rows have this type."""
-        rows: Any = list[result]  # type: ignore[valid-type]
-        words = "What became of each row, in the order of the inputs."
-        fields = [plain_field(RESULTS, rows, description=words, marks=[EACH])]
-        name = self._name(entity, verb, several=True)
-        return object_type(name, fields, f"What {self._names.edit(verb, entity, several=True)} answers.")
+    def batch_payload_type(self, entity: EntitySpec, verb: str, result: type) -> type:
+        """Create the payload type of a batch mutation; `result`: the type of the result of each row."""
+        results: Any = list[result]  # type: ignore[valid-type]
+        fields = [plain_field(RESULTS, results, description=descriptions.RESULTS, marks=[PER_RECORD])]
+        name = self._claim_name(entity, verb, several=True)
+        return object_type(name, fields, descriptions.payload(self._names.mutation_field(verb, entity, several=True)))
 
-    def result(self, entity: EntitySpec, record: type) -> type:
-        """The answer to one row: the record, or why it was not written."""
-        name = self._names.type(f"{entity.type_name}Result")
-        self._register.type(name, at(entity), f"what became of one row of {entity.type_name}")
-        fields = [_record(entity, own_name(entity), record), _error()]
-        return object_type(name, fields, f"The {entity.type_name} of one row, or why it was not written.")
+    def row_result_type(self, entity: EntitySpec, record: type) -> type:
+        """Create the type of the result of one row: the record, or an error."""
+        name = self._names.type_name(f"{entity.type_name}Result")
+        self._registry.claim_type(name, declared_at(entity), f"the result of one row of {entity.type_name}")
+        fields = [_record(entity, record_field_name(entity), record), _error()]
+        return object_type(name, fields, descriptions.row_result(entity))
 
-    def _name(self, entity: EntitySpec, verb: str, *, several: bool = False) -> str:
-        name = self._names.type(f"{self._names.edited(verb.capitalize(), entity, several=several)}Payload")
-        self._register.type(name, at(entity), f"the answer of {self._names.edited(verb, entity, several=several)}")
+    def _claim_name(self, entity: EntitySpec, verb: str, *, several: bool = False) -> str:
+        type_name = self._names.unprefixed_mutation(verb.capitalize(), entity, several=several)
+        name = self._names.type_name(f"{type_name}Payload")
+        mutation = self._names.unprefixed_mutation(verb, entity, several=several)
+        self._registry.claim_type(name, declared_at(entity), f"the payload of {mutation}")
         return name
 
 
-def own_name(entity: EntitySpec) -> str:
-    """Under which name an entity's record stands in answers."""
+def record_field_name(entity: EntitySpec) -> str:
+    """Return the name of the field that holds the record in payloads and row results."""
     name = entity_name(entity.type_name)
     return f"{name}_" if name == "error" else name
 
 
 def _record(entity: EntitySpec, name: str, record: type) -> StrawberryField:
-    async def shown(root: Any, info: strawberry.Info[Any, Any]) -> Entity | None:
+    async def resolve_record(root: Any, info: strawberry.Info[Any, Any]) -> Entity | None:
         written: Entity | None = root.record
         if written is None:
             return None
@@ -114,28 +111,35 @@ def _record(entity: EntitySpec, name: str, record: type) -> StrawberryField:
         async def read() -> Entity | None:
             return written
 
-        known = {part.name: value_of(written, part.name) for part in entity.properties.values()}
-        seen: Entity | None = await info.context.gate.read(entity, known, read, shown_by(info, entity), place_of(info))
+        values = {part.name: value_of(written, part.name) for part in entity.properties.values()}
+        seen: Entity | None = await info.context.authorization.read_if_allowed(
+            entity, values, read, shown_for_authorization(info, entity), field_location(info)
+        )
         return seen
 
-    shown.__annotations__ = {"root": PARENT[Any], "info": strawberry.Info}
+    resolve_record.__annotations__ = {"root": PARENT[Any], "info": strawberry.Info}
     return plain_field(
-        "record", or_null(record), name=name, description=f"The {entity.type_name} as it was written.", resolver=shown
+        "record",
+        make_nullable(record),
+        name=name,
+        description=descriptions.written_record(entity),
+        resolver=resolve_record,
     )
 
 
 def _deleted_id() -> StrawberryField:
-    def sealed(root: Any, info: strawberry.Info[Any, Any]) -> str | None:
+    def resolve_id(root: Any, info: strawberry.Info[Any, Any]) -> str | None:
         return None if root.record is None else info.context.database.seal_key(root.record)
 
-    sealed.__annotations__ = {"root": PARENT[Any], "info": strawberry.Info}
-    words = "The `id` that the record had; null where there was none."
-    return plain_field("deleted_id", or_null(strawberry.ID), description=words, resolver=sealed)
+    resolve_id.__annotations__ = {"root": PARENT[Any], "info": strawberry.Info}
+    return plain_field(
+        "deleted_id", make_nullable(strawberry.ID), description=descriptions.DELETED_ID, resolver=resolve_id
+    )
 
 
 def _error() -> StrawberryField:
-    return plain_field("error", or_null(WriteError), description="Why it was not written; null where it was.")
+    return plain_field("error", make_nullable(WriteError), description=descriptions.ROW_ERROR)
 
 
-DELETION = object_type("DeleteResult", [_deleted_id(), _error()], "The id of what is gone, or why it is not.")
-"""the answer to one row of a removal; what is gone has no type"""
+DELETE_RESULT = object_type("DeleteResult", [_deleted_id(), _error()], descriptions.DELETE_RESULT)
+"""The result of one row of a delete, which is the same type for all entities."""

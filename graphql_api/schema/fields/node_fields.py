@@ -1,4 +1,4 @@
-"""`node` and `nodes`: any record by its `id`, whatever its type is."""
+"""The fields `node` and `nodes`: records of any type by their global ids."""
 
 from asyncio import gather
 from collections.abc import Iterator
@@ -9,63 +9,64 @@ from strawberry.types.field import StrawberryField
 
 from graphql_api.errors import InvalidLimit
 from graphql_api.model import Entity
-from graphql_api.schema.fields.record_resolvers import read_record, shown_by
-from graphql_api.schema.graphql_names import Names
-from graphql_api.schema.query_cost import GIVEN
-from graphql_api.schema.types.field_arguments import Argument, Given, Info, resolved_field
-from graphql_api.schema.types.graphql_scalars import or_null
+from graphql_api.schema import descriptions
+from graphql_api.schema.fields.record_resolvers import read_record, shown_for_authorization
+from graphql_api.schema.graphql_names import GraphQLNames
+from graphql_api.schema.query_cost import PER_INPUT
+from graphql_api.schema.types.field_arguments import Argument, ArgumentValues, Info, root_field
+from graphql_api.schema.types.graphql_scalars import make_nullable
 
 MAX_NODES = 100
-"""records that are found by one field: what an engine reads by key in one call"""
+"""Ids of one field: the number of keys that an engine reads in one call."""
 
 
-def node_fields(names: Names, node: type) -> Iterator[StrawberryField]:
-    """The two fields, whose answers are of the interface `node`."""
+def node_fields(names: GraphQLNames, node: type) -> Iterator[StrawberryField]:
+    """Create both fields; `node`: the interface of their records."""
 
-    async def one(info: Info, given: Given) -> Entity | None:
-        return await _read(info, names, given["id"], "id")
+    async def resolve_node(info: Info, values: ArgumentValues) -> Entity | None:
+        return await _read(info, names, values["id"], "id")
 
-    async def several(info: Info, given: Given) -> list[Entity | BaseException | None]:
-        ids = given["ids"]
+    async def resolve_nodes(info: Info, values: ArgumentValues) -> list[Entity | BaseException | None]:
+        ids = values["ids"]
         if len(ids) > MAX_NODES:
             raise InvalidLimit(
-                f"ids are {len(ids):,}, and at most {MAX_NODES} are read at once: ask for them in parts.",
+                f"ids has {len(ids):,} elements, and the limit is {MAX_NODES}: split them into several requests.",
                 argument="ids",
             )
         reads = [_read(info, names, id, "ids") for id in ids]
-        return await gather(*reads, return_exceptions=True)  # An error is one of its own place in the list.
+        return await gather(*reads, return_exceptions=True)  # An exception is the error of its own list element.
 
-    yield resolved_field(
+    yield root_field(
         "node",
-        or_null(node),
-        "The record with this id, or null.",
-        [Argument("id", strawberry.ID, "The id of a record of any type.", required=True)],
-        one,
+        make_nullable(node),
+        descriptions.NODE_FIELD,
+        [Argument("id", strawberry.ID, descriptions.NODE_ID, required=True)],
+        resolve_node,
     )
     ids: Any = list[strawberry.ID]
-    yield resolved_field(
+    yield root_field(
         "nodes",
-        list[or_null(node)],  # type: ignore[misc]
-        f"For each of up to {MAX_NODES} ids the record, in this order; null where there is none.",
-        [Argument("ids", ids, "Ids of records of any types.", required=True)],
-        several,
-        [GIVEN],
+        list[make_nullable(node)],  # type: ignore[misc]
+        descriptions.nodes_field(MAX_NODES),
+        [Argument("ids", ids, descriptions.NODE_IDS, required=True)],
+        resolve_nodes,
+        [PER_INPUT],
     )
 
 
-async def _read(info: Info, names: Names, id: str, argument: str) -> Entity | None:
+async def _read(info: Info, names: GraphQLNames, id: str, argument: str) -> Entity | None:
     database = info.context.database
     key = database.open_key(id, argument=argument)
     entity = database.catalog.entities[key.origin]
-    called = names.type(entity.type_name)
+    type_name = names.type_name(entity.type_name)
     return await read_record(
         info,
         entity,
         [*key.ids, *key.children],
-        shown_by(info, entity, type_name=called),
-        called=called,
+        shown_for_authorization(info, entity, type_name=type_name),
+        field_name=type_name,
         keys=database.keys_at(entity, key),
         consistent=True,
         why=f"{argument} is the key of a {entity.type_name}.",
-        dialect=names.dialect,
+        naming=names.naming,
     )

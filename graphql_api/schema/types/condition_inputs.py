@@ -1,4 +1,4 @@
-"""Conditions on a sort property under its own name: exactly one of several kinds, for each scalar one input type."""
+"""Input types of conditions on sort properties: one `@oneOf` type for each scalar."""
 
 from typing import Any
 
@@ -7,65 +7,65 @@ from strawberry.types.maybe import Some
 
 from graphql_api.codecs import Between, Boolean, Condition, Eq, Prefix, Text
 from graphql_api.model import EntitySpec, PropertySpec
-from graphql_api.schema.graphql_names import Register, at
-from graphql_api.schema.types.graphql_scalars import name_of
+from graphql_api.schema import descriptions
+from graphql_api.schema.descriptions import OPERATORS
+from graphql_api.schema.graphql_names import NameRegistry, declared_at
 from graphql_api.schema.types.object_types import RecordTypes, input_type, plain_field
 
 
 class ConditionTypes:
-    """Makes the input types of conditions, each once."""
+    """Factory of the input types of conditions; creates each type once."""
 
-    def __init__(self, records: RecordTypes, register: Register) -> None:
+    def __init__(self, records: RecordTypes, registry: NameRegistry) -> None:
         self._records = records
-        self._register = register
-        self._made: dict[str, type] = {}
+        self._registry = registry
+        self._types: dict[str, type] = {}
 
-    def of(self, entity: EntitySpec, part: PropertySpec) -> type:
-        """The input type of conditions on a property."""
+    def condition_type(self, entity: EntitySpec, part: PropertySpec) -> type:
+        """Return the input type of conditions on a property."""
         codec = part.column.codec
-        scalar, name = self._records.scalar(entity, part), name_of(codec, self._records.enum_name)
-        if name not in self._made:
-            of = at(entity, part.name)
-            self._register.type(f"{name}Condition", of, f"the conditions on {name}")
-            fields = [_optional("eq", scalar, "Exactly this value.")]
+        scalar, scalar_name = self._records.scalar_annotation(entity, part), self._records.scalar_name(part)
+        name = f"{scalar_name}Condition"
+        if name not in self._types:
+            self._registry.claim_type(name, declared_at(entity, part.name), f"the condition type of {scalar_name}")
+            fields = [_optional_field("eq", scalar, OPERATORS["eq"])]
             if isinstance(codec, Text):
-                fields.append(_optional("prefix", str, "Texts that begin so."))
+                fields.append(_optional_field("prefix", str, OPERATORS["prefix"]))
             if not isinstance(codec, Boolean):
-                between = self.range_of(entity, part)
                 fields += [
-                    _optional("low", scalar, "This value and all behind it.", name="from"),
-                    _optional("high", scalar, "This value and all before it.", name="to"),
-                    _optional("between", between, "From one value to another, both included."),
+                    _optional_field("low", scalar, descriptions.LOWER_BOUND, name="from"),
+                    _optional_field("high", scalar, descriptions.UPPER_BOUND, name="to"),
+                    _optional_field("between", self.range_type(entity, part), OPERATORS["between"]),
                 ]
-            self._made[name] = input_type(f"{name}Condition", fields, "One condition on a property.", one_of=True)
-        return self._made[name]
+            self._types[name] = input_type(name, fields, descriptions.CONDITION, one_of=True)
+        return self._types[name]
 
-    def range_of(self, entity: EntitySpec, part: PropertySpec) -> type:
-        """The input type of ranges of a property's values."""
-        scalar, scalar_name = self._records.scalar(entity, part), name_of(part.column.codec, self._records.enum_name)
+    def range_type(self, entity: EntitySpec, part: PropertySpec) -> type:
+        """Return the input type of ranges of a property's values."""
+        scalar, scalar_name = self._records.scalar_annotation(entity, part), self._records.scalar_name(part)
         name = f"{scalar_name}Range"
-        if name not in self._made:
-            self._register.type(name, at(entity, part.name), f"the range of {scalar_name}")
+        if name not in self._types:
+            self._registry.claim_type(name, declared_at(entity, part.name), f"the range type of {scalar_name}")
             bounds = [
-                plain_field("low", scalar, name="from", description="The first value that belongs to it."),
-                plain_field("high", scalar, name="to", description="The last value that belongs to it."),
+                plain_field("low", scalar, name="from", description=descriptions.LOWER_BOUND),
+                plain_field("high", scalar, name="to", description=descriptions.UPPER_BOUND),
             ]
-            self._made[name] = input_type(name, bounds, "All values from one to another, both of them included.")
-        return self._made[name]
+            self._types[name] = input_type(name, bounds, descriptions.RANGE)
+        return self._types[name]
 
 
-def _optional(python_name: str, annotation: Any, description: str, *, name: str | None = None) -> Any:
+def _optional_field(python_name: str, annotation: Any, description: str, *, name: str | None = None) -> Any:
     maybe: Any = strawberry.Maybe
     return plain_field(python_name, maybe[annotation], name=name, description=description)
 
 
-def condition_of(given: Any) -> Condition:
-    """What an input object asks for; GraphQL has made sure that it is one thing."""
+def to_condition(input_object: Any) -> Condition:
+    """Convert an input object to a condition; GraphQL has checked that exactly one of its fields is set."""
     for kind in ("eq", "prefix", "low", "high", "between"):
-        chosen = getattr(given, kind, None)
-        if isinstance(chosen, Some):
-            return _condition(kind, chosen.value)
-    raise AssertionError(f"{given!r} is an input object of one key")
+        field = getattr(input_object, kind, None)
+        if isinstance(field, Some):
+            return _condition(kind, field.value)
+    raise AssertionError(f"{input_object!r} is an input object with one field")
 
 
 def _condition(kind: str, value: Any) -> Condition:

@@ -1,4 +1,4 @@
-"""A page of records as clients know it: items with a `nextToken`, or edges with a `pageInfo`; both at once."""
+"""Connection types: a page as `items` with a `nextToken`, and as Relay's `edges` with a `pageInfo`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from strawberry.types.field import StrawberryField
 from graphql_api.model import EntitySpec
 from graphql_api.query import MAX_COUNTED
 from graphql_api.query.execution import Count, Page, Shards
-from graphql_api.schema.graphql_names import Names, Register, at
-from graphql_api.schema.query_cost import COUNTED, EACH, STORED
+from graphql_api.schema import descriptions
+from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at
+from graphql_api.schema.query_cost import COUNTING, PER_RECORD, STORED_LIST
 from graphql_api.schema.request_context import Context
 from graphql_api.schema.types.object_types import object_type, plain_field
 
@@ -35,74 +36,55 @@ class _History(Enum):
 
 StoppedBy = Annotated[
     _StoppedBy,
-    strawberry.enum(name="StoppedBy", description="Why a page is shorter than asked for, though more records follow."),
+    strawberry.enum(name="StoppedBy", description=descriptions.STOPPED_BY),
 ]
 OnShardFailure = Annotated[
-    _OnShardFailure,
-    strawberry.enum(
-        name="OnShardFailure",
-        description="What becomes of a page when a shard does not answer: FAIL is an error; PARTIAL gives the records "
-        "of the others, says so, and brings the missing ones on later pages.",
-    ),
+    _OnShardFailure, strawberry.enum(name="OnShardFailure", description=descriptions.ON_SHARD_FAILURE)
 ]
-
-History = Annotated[
-    _History,
-    strawberry.enum(
-        name="History",
-        description="Which records of histories are wanted: ALL of them, only the entries (PAST), or only the one "
-        "that holds the latest state of each id (CURRENT).",
-    ),
-]
+History = Annotated[_History, strawberry.enum(name="History", description=descriptions.HISTORY)]
 
 SHARED_TYPES = ("PageInfo", "TotalCount", "SearchShards", "FailedShard", "StoppedBy", "OnShardFailure")
-"""types that all catalogs have in common"""
+"""Names of types that all schemas share."""
 
 
-@strawberry.type(description="Where a page stands in the whole answer.")
+@strawberry.type(description=descriptions.PAGE_INFO)
 class PageInfo:
-    """Relay's description of a page."""
+    """Relay's `PageInfo`."""
 
-    has_next_page: bool = strawberry.field(description="Whether records follow this page.")
-    has_previous_page: bool = strawberry.field(description="Whether records precede this page.")
-    start_cursor: str | None = strawberry.field(
-        description="The place of the first record; on a page that `last` asked for, what `before` takes to go on."
-    )
-    end_cursor: str | None = strawberry.field(
-        description="The place of the last record; while more follows, what `after` and `nextToken` take to go on."
-    )
+    has_next_page: bool = strawberry.field(description=descriptions.HAS_NEXT_PAGE)
+    has_previous_page: bool = strawberry.field(description=descriptions.HAS_PREVIOUS_PAGE)
+    start_cursor: str | None = strawberry.field(description=descriptions.START_CURSOR)
+    end_cursor: str | None = strawberry.field(description=descriptions.END_CURSOR)
 
 
-@strawberry.type(description="A shard that did not answer.")
+@strawberry.type(description=descriptions.FAILED_SHARD)
 class FailedShard:
-    """One of those that a page lacks."""
+    """A shard that did not answer."""
 
-    shard: str = strawberry.field(description="Its name.")
-    code: str = strawberry.field(description="What went wrong, as one of the codes of errors.")
-    retryable: bool = strawberry.field(description="Whether asking again can help.")
+    shard: str = strawberry.field(description=descriptions.FAILED_SHARD_NAME)
+    code: str = strawberry.field(description=descriptions.FAILED_SHARD_CODE)
+    retryable: bool = strawberry.field(description=descriptions.FAILED_SHARD_RETRYABLE)
 
 
-@strawberry.type(description="Which shards a page asked, and which of them answered.")
+@strawberry.type(description=descriptions.SEARCH_SHARDS)
 class SearchShards:
-    """The shards behind a page."""
+    """The shards that were read for a page."""
 
-    expected: int = strawberry.field(description="How many were asked.")
-    answered: int = strawberry.field(description="How many answered.")
-    failed: list[FailedShard] = strawberry.field(
-        description="Those that did not; their records come on later pages.", metadata={STORED: True}
-    )
+    expected: int = strawberry.field(description=descriptions.SHARDS_EXPECTED)
+    answered: int = strawberry.field(description=descriptions.SHARDS_ANSWERED)
+    failed: list[FailedShard] = strawberry.field(description=descriptions.SHARDS_FAILED, metadata={STORED_LIST: True})
 
 
-@strawberry.type(description="How many records an answer has, as far as they were counted.")
+@strawberry.type(description=descriptions.TOTAL_COUNT)
 class TotalCount:
-    """A count."""
+    """The number of records in a result."""
 
-    value: int = strawberry.field(description="So many.")
-    exact: bool = strawberry.field(description="Whether there are no more than these.")
+    value: int = strawberry.field(description=descriptions.COUNTED_RECORDS)
+    exact: bool = strawberry.field(description=descriptions.COUNT_IS_EXACT)
 
 
-class Nothing:
-    """The page of an answer of which it is known, without a look at the store, that it holds no record."""
+class EmptyPage:
+    """The page of a result that is known to be empty without a read."""
 
     items: Sequence[Any] = ()
     cursors: Sequence[str] = ()
@@ -115,27 +97,27 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One record of a page, and its place."""
+    """One record of a page, and its cursor."""
 
-    page: Page[Any] | Nothing
-    at: int
+    page: Page[Any] | EmptyPage
+    position: int
 
     @property
     def node(self) -> Any:
         """The record."""
-        return self.page.items[self.at]
+        return self.page.items[self.position]
 
     @property
     def cursor(self) -> str:
-        """Its place."""
-        return self.page.cursors[self.at]
+        """The cursor of the record."""
+        return self.page.cursors[self.position]
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A page under the names of its GraphQL fields."""
+    """A page with the attributes that the GraphQL fields read."""
 
-    page: Page[Any] | Nothing
+    page: Page[Any] | EmptyPage
 
     @property
     def items(self) -> Sequence[Any]:
@@ -144,38 +126,38 @@ class Connection:
 
     @property
     def next_token(self) -> str | None:
-        """What asks for the next page."""
+        """The token of the next page."""
         return self.page.next_token
 
     @property
     def edges(self) -> list[Edge]:
-        """The records with their places."""
-        return [Edge(self.page, at) for at in range(len(self.page.items))]
+        """The records with their cursors."""
+        return [Edge(self.page, position) for position in range(len(self.page.items))]
 
     @property
     def page_info(self) -> PageInfo:
-        """Where the page stands; cursors are sealed only where they are asked for."""
+        """The position of the page; cursors are sealed only if they are selected."""
         return _PageInfo(self.page)  # type: ignore[return-value]
 
     @property
     def complete(self) -> bool:
-        """Whether all shards answered."""
+        """Whether every shard answered."""
         return self.page.complete
 
     @property
     def stopped_by(self) -> _StoppedBy | None:
-        """Why the page is short."""
+        """Why the page is shorter than requested."""
         return None if self.page.stopped_by is None else _StoppedBy(self.page.stopped_by)
 
     @property
     def shards(self) -> Any:
-        """Who answered."""
+        """The shards that were read, and which of them answered."""
         return self.page.shards
 
 
 @dataclass(frozen=True, slots=True)
 class _PageInfo:
-    page: Page[Any] | Nothing
+    page: Page[Any] | EmptyPage
 
     @property
     def has_next_page(self) -> bool:
@@ -194,55 +176,55 @@ class _PageInfo:
         return self.page.end_cursor
 
 
-def connection_type(names: Names, register: Register, entity: EntitySpec, record: type) -> type:
-    """The type of an entity's pages."""
-    name = names.type(f"{entity.type_name}Connection")
-    edge_name = names.type(f"{entity.type_name}Edge")
-    for taken in (name, edge_name):
-        register.type(taken, at(entity), f"the pages of {entity.type_name}")
+def connection_type(names: GraphQLNames, registry: NameRegistry, entity: EntitySpec, record: type) -> type:
+    """Create the connection type of an entity."""
+    name = names.type_name(f"{entity.type_name}Connection")
+    edge_name = names.type_name(f"{entity.type_name}Edge")
+    for claimed in (name, edge_name):
+        registry.claim_type(claimed, declared_at(entity), f"the pages of {entity.type_name}")
     edge = object_type(
         edge_name,
         [
-            plain_field("node", record, description="The record."),
-            plain_field("cursor", str, description="Its place: `after`, `before` and `nextToken` take it."),
+            plain_field("node", record, description=descriptions.EDGE_NODE),
+            plain_field("cursor", str, description=descriptions.EDGE_CURSOR),
         ],
-        f"A record of a page of {entity.type_name}, and its place.",
+        descriptions.edge(entity),
     )
-    return object_type(name, _fields(record, edge), f"A page of {entity.type_name}.")
+    return object_type(name, _fields(record, edge), descriptions.connection(entity))
 
 
 def _total_count() -> StrawberryField:
     async def total_count(
         root: Connection, info: strawberry.Info[Context, None], at_most: int = MAX_COUNTED
     ) -> Count | TotalCount:
-        if isinstance(root.page, Nothing):
+        if isinstance(root.page, EmptyPage):
             return TotalCount(value=0, exact=True)
-        return await info.context.reads.count(root.page.request, at_most, info.path.as_list())
+        return await info.context.dataloaders.load_count(root.page.request, at_most, info.path.as_list())
 
     total_count.__annotations__ |= {
         "root": strawberry.Parent[Connection],
-        "at_most": Annotated[
-            int, strawberry.argument(name="atMost", description=f"How far to count, 1 to {MAX_COUNTED:,}.")
-        ],
+        "at_most": Annotated[int, strawberry.argument(name="atMost", description=descriptions.COUNT_LIMIT)],
         "return": TotalCount,
     }
-    made: StrawberryField = strawberry.field(
+    field: StrawberryField = strawberry.field(
         resolver=cast(Any, total_count),
         name="totalCount",
-        description="How many records the whole answer has.",
-        metadata={COUNTED: True},
+        description=descriptions.WHOLE_COUNT,
+        metadata={COUNTING: True},
     )
-    return made
+    return field
 
 
 def _fields(record: type, edge: type) -> list[StrawberryField]:
+    records: Any = list[record]  # type: ignore[valid-type]
+    edges: Any = list[edge]  # type: ignore[valid-type]
     return [
-        plain_field("items", list[record], description="The records of this page, in order.", marks=[EACH]),  # type: ignore[valid-type]
-        plain_field("next_token", str | None, description="Asks for the next page; null when nothing is left."),
-        plain_field("edges", list[edge], description="The same records, each with its place.", marks=[EACH]),  # type: ignore[valid-type]
+        plain_field("items", records, description=descriptions.ITEMS, marks=[PER_RECORD]),
+        plain_field("next_token", str | None, description=descriptions.NEXT_TOKEN),
+        plain_field("edges", edges, description=descriptions.EDGES, marks=[PER_RECORD]),
         _total_count(),
-        plain_field("page_info", PageInfo, description="Where this page stands in the whole answer."),
-        plain_field("complete", bool, description="Whether every shard answered."),
-        plain_field("stopped_by", StoppedBy | None, description="Why the page is short though more follows."),
-        plain_field("shards", SearchShards, description="Which shards were asked, and which answered."),
+        plain_field("page_info", PageInfo, description=descriptions.CONNECTION_PAGE_INFO),
+        plain_field("complete", bool, description=descriptions.COMPLETE),
+        plain_field("stopped_by", StoppedBy | None, description=descriptions.WHY_STOPPED),
+        plain_field("shards", SearchShards, description=descriptions.SHARDS),
     ]

@@ -1,4 +1,4 @@
-"""Arguments of generated fields, and fields that are resolved with what a client gave."""
+"""Arguments of generated fields, and fields whose resolvers receive the arguments as a mapping."""
 
 import inspect
 import keyword
@@ -12,17 +12,17 @@ from strawberry.types.arguments import StrawberryArgument
 from strawberry.types.field import StrawberryField
 from strawberry.types.fields.resolver import StrawberryResolver
 
-from graphql_api.query import DEFAULT_LIMIT, MAX_LIMIT
+from graphql_api.schema import descriptions
 from graphql_api.schema.request_context import Context
 from graphql_api.schema.types.connection_types import OnShardFailure
-from graphql_api.schema.types.graphql_scalars import or_null, read_once
+from graphql_api.schema.types.graphql_scalars import cached_annotation, make_nullable
 
 Info = strawberry.Info[Context, None]
 PARENT: Any = strawberry.Parent
-"""marks the parameter that is the record; type checkers take it for a plain alias"""
+"""Annotation of the resolver parameter that receives the record; type checkers see a plain alias."""
 
-Given = Mapping[str, Any]
-"""arguments that a client gave, by their GraphQL names"""
+ArgumentValues = Mapping[str, Any]
+"""Provided arguments by their GraphQL names."""
 
 
 @dataclass(frozen=True)
@@ -37,75 +37,75 @@ class Argument:
 
     @property
     def python_name(self) -> str:
-        """A name that Python lets a parameter have."""
-        word = self.name.rstrip("_")
-        return f"{self.name}_" if keyword.iskeyword(word) or word in ("info", "self", "root", "source") else self.name
+        """The name of the resolver parameter: no keyword, and no name that Strawberry reserves."""
+        base = self.name.rstrip("_")
+        return f"{self.name}_" if keyword.iskeyword(base) or base in ("info", "self", "root", "source") else self.name
 
     @cached_property
-    def read(self) -> StrawberryArgument:
-        """The argument as Strawberry has it, made once for all fields that take it."""
-        says_itself = self.required or self.default is not strawberry.UNSET
+    def strawberry_argument(self) -> StrawberryArgument:
+        """The argument for Strawberry, created once for all fields that use it."""
+        is_non_null = self.required or self.default is not strawberry.UNSET
         return StrawberryArgument(
             self.python_name,
             self.name,
-            read_once(self.annotation if says_itself else or_null(self.annotation)),
+            cached_annotation(self.annotation if is_non_null else make_nullable(self.annotation)),
             description=self.description,
             default=self.default,
         )
 
 
 class _Resolver(StrawberryResolver[Any]):
-    """Is told its arguments: to read them out of signatures is half of the time that a large schema takes."""
+    """Resolver with predefined arguments: parsing signatures takes half of the time to build a large schema."""
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Argument]) -> None:
         super().__init__(function)
-        self.arguments = [one.read for one in arguments]
+        self.arguments = [argument.strawberry_argument for argument in arguments]
 
 
-def resolved_field(
+def root_field(
     name: str,
-    answer: Any,
+    result_type: Any,
     description: str,
     arguments: Sequence[Argument],
-    resolve: Callable[[Info, Given], Awaitable[Any]],
+    resolve: Callable[[Info, ArgumentValues], Awaitable[Any]],
     marks: Sequence[str] = (),
 ) -> StrawberryField:
-    """A field of the query; what is null or left out does not reach its resolver."""
+    """Create a field of Query or Mutation; null and omitted arguments do not reach its resolver."""
 
-    async def resolver(info: Info, **given: Any) -> Any:
-        return await resolve(info, _given(arguments, given))
+    async def resolver(info: Info, **values: Any) -> Any:
+        return await resolve(info, _provided_arguments(arguments, values))
 
-    return _field(name, answer, description, arguments, resolver, [_INFO], marks)
+    return _field(name, result_type, description, arguments, resolver, [_INFO], marks)
 
 
 def record_field(
     name: str,
-    answer: Any,
+    result_type: Any,
     description: str,
     arguments: Sequence[Argument],
-    resolve: Callable[[Any, Info, Given], Awaitable[Any]],
+    resolve: Callable[[Any, Info, ArgumentValues], Awaitable[Any]],
     marks: Sequence[str] = (),
 ) -> StrawberryField:
-    """A field of a record, which its resolver gets as well."""
+    """Create a field of a record type; its resolver also receives the record."""
 
-    async def resolver(root: Any, info: Info, **given: Any) -> Any:
-        return await resolve(root, info, _given(arguments, given))
+    async def resolver(root: Any, info: Info, **values: Any) -> Any:
+        return await resolve(root, info, _provided_arguments(arguments, values))
 
-    return _field(name, answer, description, arguments, resolver, [_ROOT, _INFO], marks)
+    return _field(name, result_type, description, arguments, resolver, [_ROOT, _INFO], marks)
 
 
 _ROOT = inspect.Parameter("root", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=PARENT[Any])
 _INFO = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=strawberry.Info)
 
 
-def _given(arguments: Sequence[Argument], values: Mapping[str, Any]) -> Given:
+def _provided_arguments(arguments: Sequence[Argument], values: Mapping[str, Any]) -> ArgumentValues:
     names = {argument.python_name: argument.name for argument in arguments}
     return {names[key]: value for key, value in values.items() if value is not None and value is not strawberry.UNSET}
 
 
 def _field(
     name: str,
-    answer: Any,
+    result_type: Any,
     description: str,
     arguments: Sequence[Argument],
     resolver: Any,
@@ -113,29 +113,24 @@ def _field(
     marks: Sequence[str],
 ) -> StrawberryField:
     resolver.__name__ = name
-    resolver.__signature__ = inspect.Signature(parameters, return_annotation=answer)
-    resolver.__annotations__ = {**{one.name: one.annotation for one in parameters}, "return": answer}
-    made: StrawberryField = strawberry.field(
+    resolver.__signature__ = inspect.Signature(parameters, return_annotation=result_type)
+    resolver.__annotations__ = {
+        **{parameter.name: parameter.annotation for parameter in parameters},
+        "return": result_type,
+    }
+    field: StrawberryField = strawberry.field(
         resolver=_Resolver(resolver, arguments), name=name, description=description, metadata=dict.fromkeys(marks, True)
     )
-    made.python_name = name
-    return made
+    field.python_name = name
+    return field
 
 
 PAGE_ARGUMENTS = (
-    Argument(
-        "limit",
-        int,
-        f"How many records a page has, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} if nothing is said. Goes with nextToken.",
-    ),
-    Argument("nextToken", str, "Asks for what follows the page that gave this token."),
-    Argument("first", int, "How many records a page has, walking forward. Goes with after."),
-    Argument("after", str, "The place behind which the page begins: a cursor or nextToken."),
-    Argument("last", int, "How many records a page has, walking backward from the end. Goes with before."),
-    Argument("before", str, "The place before which the page ends: a cursor or nextToken."),
-    Argument(
-        "onShardFailure",
-        OnShardFailure,
-        "What becomes of the page when a shard does not answer; FAIL if nothing is said.",
-    ),
+    Argument("limit", int, descriptions.LIMIT),
+    Argument("nextToken", str, descriptions.NEXT_TOKEN_ARGUMENT),
+    Argument("first", int, descriptions.FIRST),
+    Argument("after", str, descriptions.AFTER),
+    Argument("last", int, descriptions.LAST),
+    Argument("before", str, descriptions.BEFORE),
+    Argument("onShardFailure", OnShardFailure, descriptions.ON_SHARD_FAILURE_ARGUMENT),
 )

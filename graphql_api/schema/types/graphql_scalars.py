@@ -1,4 +1,4 @@
-"""The scalars of GraphQL, one for each codec: how values come in and go out."""
+"""GraphQL scalars, one for each codec: parsing of inputs and serialization of results."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -29,14 +29,15 @@ from strawberry.types.scalar import ScalarDefinition
 from graphql_api import codecs
 from graphql_api.codecs import Codec
 from graphql_api.errors import ShardQLError
+from graphql_api.schema import descriptions
 
 BigInt = NewType("BigInt", int)
 Timestamp = NewType("Timestamp", int)
 TimestampMs = NewType("TimestampMs", int)
-DecimalText = NewType("DecimalText", Decimal)
-Uuid = NewType("Uuid", UUID)
-Day = NewType("Day", date)
-Moment = NewType("Moment", datetime)
+DecimalScalar = NewType("DecimalScalar", Decimal)
+UuidScalar = NewType("UuidScalar", UUID)
+DateScalar = NewType("DateScalar", date)
+DateTimeScalar = NewType("DateTimeScalar", datetime)
 Duration = NewType("Duration", timedelta)
 Json = NewType("Json", object)
 Bytes = NewType("Bytes", bytes)
@@ -45,13 +46,16 @@ Bytes = NewType("Bytes", bytes)
 def _scalar(
     name: str, codec: Codec[Any], description: str, *, number: bool = False, url: str | None = None
 ) -> ScalarDefinition:
-    """A scalar that reads what its codec reads: texts, and numbers where they are exact."""
+    """Define a scalar that accepts the strings of its codec, and numbers that it represents exactly.
+
+    `number`: the scalar is serialized as a number, and accepts no strings.
+    """
 
     def parse(value: Any) -> Any:
         try:
             if isinstance(value, str) and not number:
                 return codec.parse(value)
-            return codec.check(_number(value, codec) if isinstance(value, int | float | Decimal) else value)
+            return codec.check(_exact_number(value, codec) if isinstance(value, int | float | Decimal) else value)
         except ShardQLError as problem:
             raise ValueError(problem.message) from problem
 
@@ -61,28 +65,28 @@ def _scalar(
         specified_by_url=url,
         serialize=(lambda value: value) if number else codec.format,
         parse_value=parse,
-        parse_literal=lambda node, _variables=None: parse(_literal(name, node)),
+        parse_literal=lambda node, _variables=None: parse(_literal_value(name, node)),
     )
 
 
-def _number(value: float | Decimal, codec: Codec[Any]) -> object:
-    """A number as the codec knows it, if it is the same number: `5.0` and `5e0` are whole, `5.5` is not."""
+def _exact_number(value: float | Decimal, codec: Codec[Any]) -> object:
+    """Convert a number to the type of the codec if no digit is lost: `5.0` and `5e0` become 5, `5.5` stays."""
     if isinstance(value, bool):
         return value
     if isinstance(codec, codecs.DecimalNumber):
         return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    if isinstance(codec, _WHOLE) and not isinstance(value, int) and -_TOO_LARGE < value < _TOO_LARGE:
+    if isinstance(codec, _INTEGER_CODECS) and not isinstance(value, int) and -_MAX_INTEGER < value < _MAX_INTEGER:
         return int(value) if value == int(value) else value
     return value
 
 
-_WHOLE = (codecs.Int64, codecs.Timestamp, codecs.TimestampMs)
-_TOO_LARGE = 10**20
-"""beyond every whole number that a codec holds"""
+_INTEGER_CODECS = (codecs.Int64, codecs.Timestamp, codecs.TimestampMs)
+_MAX_INTEGER = 10**20
+"""Exceeds every integer that a codec accepts."""
 
 
-def _literal(name: str, node: ValueNode) -> Any:
-    """What a literal of a query says, exactly."""
+def _literal_value(name: str, node: ValueNode) -> Any:
+    """Return the exact value of a literal in a document."""
     if isinstance(node, StringValueNode):
         return node.value
     if isinstance(node, IntValueNode):
@@ -91,93 +95,78 @@ def _literal(name: str, node: ValueNode) -> Any:
         try:
             return Decimal(node.value)
         except InvalidOperation:
-            raise ValueError(f"{name} takes no number with an exponent of so many digits.") from None
+            raise ValueError(f"The exponent of this {name} has too many digits: send a smaller exponent.") from None
     if isinstance(node, BooleanValueNode):
         return node.value
-    raise ValueError(f"{name} takes a text or a number, not {node.kind.replace('_', ' ')}.")
+    raise ValueError(f"{name} accepts a string or a number, not {node.kind.replace('_', ' ')}.")
 
 
-def _json_out(value: Any) -> Any:
+def _serialize_json(value: Any) -> Any:
     return to_jsonable_python(value, bytes_mode="base64")
 
 
-def _json_literal(node: ValueNode, variables: Mapping[str, Any] | None = None) -> Any:
-    return _known(value_from_ast_untyped(node, dict(variables or {})))
+def _parse_json_literal(node: ValueNode, variables: Mapping[str, Any] | None = None) -> Any:
+    return _without_undefined(value_from_ast_untyped(node, dict(variables or {})))
 
 
-def _known(value: Any) -> Any:
-    """What a literal of JSON says, without the variables in it that have no value."""
+def _without_undefined(value: Any) -> Any:
+    """Remove variables without a value from a JSON literal; in a list they become null."""
     if isinstance(value, dict):
-        return {name: _known(item) for name, item in value.items() if item is not Undefined}
+        return {name: _without_undefined(item) for name, item in value.items() if item is not Undefined}
     if isinstance(value, list):
-        return [None if item is Undefined else _known(item) for item in value]
+        return [None if item is Undefined else _without_undefined(item) for item in value]
     return value
 
 
-def _bytes_in(value: Any) -> bytes:
+def _parse_bytes(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (TypeError, ValueError):
-        raise ValueError("Bytes are a text in base64.") from None
+        raise ValueError("Bytes must be a base64 string.") from None
 
 
 SCALARS: Mapping[object, ScalarDefinition] = MappingProxyType(
     {
-        BigInt: _scalar(
-            "BigInt", codecs.Int64(), "A whole number of 64 bits: a text in answers, a text or a number in arguments."
+        BigInt: _scalar("BigInt", codecs.Int64(), descriptions.BIG_INT),
+        Timestamp: _scalar("Timestamp", codecs.Timestamp(), descriptions.TIMESTAMP, number=True),
+        TimestampMs: _scalar("TimestampMs", codecs.TimestampMs(), descriptions.TIMESTAMP_MS, number=True),
+        DecimalScalar: _scalar("Decimal", codecs.DecimalNumber(), descriptions.DECIMAL),
+        UuidScalar: _scalar("UUID", codecs.Uuid(), descriptions.UUID, url="https://www.rfc-editor.org/rfc/rfc9562"),
+        DateScalar: _scalar("Date", codecs.Date(), descriptions.DATE, url="https://www.rfc-editor.org/rfc/rfc3339"),
+        DateTimeScalar: _scalar(
+            "DateTime", codecs.DateTime(), descriptions.DATE_TIME, url="https://www.rfc-editor.org/rfc/rfc3339"
         ),
-        Timestamp: _scalar("Timestamp", codecs.Timestamp(), "Seconds since 1970-01-01 UTC.", number=True),
-        TimestampMs: _scalar("TimestampMs", codecs.TimestampMs(), "Milliseconds since 1970-01-01 UTC.", number=True),
-        DecimalText: _scalar(
-            "Decimal",
-            codecs.DecimalNumber(),
-            "A decimal number of up to 38 digits, as a text; arguments may be numbers too.",
-        ),
-        Uuid: _scalar(
-            "UUID", codecs.Uuid(), "A UUID in its form with hyphens.", url="https://www.rfc-editor.org/rfc/rfc9562"
-        ),
-        Day: _scalar("Date", codecs.Date(), "A day, as `2026-01-31`.", url="https://www.rfc-editor.org/rfc/rfc3339"),
-        Moment: _scalar(
-            "DateTime",
-            codecs.DateTime(),
-            "A moment in UTC, as `2026-01-31T12:00:00Z`; arguments may have any offset.",
-            url="https://www.rfc-editor.org/rfc/rfc3339",
-        ),
-        Duration: _scalar(
-            "Duration",
-            codecs.Duration(),
-            "An ISO 8601 duration of days, hours, minutes and seconds, as `P1DT2H` or `PT0.5S`.",
-        ),
+        Duration: _scalar("Duration", codecs.Duration(), descriptions.DURATION),
         Json: strawberry.scalar(
             name="JSON",
-            description="Any JSON value.",
-            serialize=_json_out,
+            description=descriptions.JSON,
+            serialize=_serialize_json,
             parse_value=lambda value: value,
-            parse_literal=_json_literal,
+            parse_literal=_parse_json_literal,
         ),
         Bytes: strawberry.scalar(
             name="Bytes",
-            description="Bytes in base64.",
+            description=descriptions.BYTES,
             serialize=lambda value: base64.b64encode(value).decode(),
-            parse_value=_bytes_in,
+            parse_value=_parse_bytes,
         ),
     }
 )
-"""by the types that stand for them in generated fields"""
+"""Scalars by the annotations of generated fields."""
 
 SCALAR_MAP: Mapping[object, ScalarDefinition] = MappingProxyType(
     {
         **SCALARS,
-        Decimal: SCALARS[DecimalText],
-        UUID: SCALARS[Uuid],
-        date: SCALARS[Day],
-        datetime: SCALARS[Moment],
+        Decimal: SCALARS[DecimalScalar],
+        UUID: SCALARS[UuidScalar],
+        date: SCALARS[DateScalar],
+        datetime: SCALARS[DateTimeScalar],
         timedelta: SCALARS[Duration],
         bytes: SCALARS[Bytes],
         strawberry.scalars.JSON: SCALARS[Json],
     }
 )
-"""The same for own fields too, whose plain types would come out as other scalars with the same names."""
+"""The same for fields of the developer: Strawberry maps their plain Python types to scalars of its own."""
 
 _ANNOTATIONS: Mapping[type[Codec[Any]], Any] = MappingProxyType(
     {
@@ -186,34 +175,34 @@ _ANNOTATIONS: Mapping[type[Codec[Any]], Any] = MappingProxyType(
         codecs.Int32: int,
         codecs.Timestamp: Timestamp,
         codecs.TimestampMs: TimestampMs,
-        codecs.DecimalNumber: DecimalText,
+        codecs.DecimalNumber: DecimalScalar,
         codecs.Float64: float,
         codecs.Boolean: bool,
-        codecs.Uuid: Uuid,
-        codecs.Date: Day,
-        codecs.DateTime: Moment,
+        codecs.Uuid: UuidScalar,
+        codecs.Date: DateScalar,
+        codecs.DateTime: DateTimeScalar,
         codecs.Duration: Duration,
     }
 )
 
 
-def annotation_of(codec: Codec[Any], enum_name: Callable[[type], str]) -> Any:
-    """What a property with this codec is in Strawberry."""
+def strawberry_annotation(codec: Codec[Any], enum_name: Callable[[type], str]) -> Any:
+    """Return the Strawberry annotation of a property with this codec."""
     if isinstance(codec, codecs.EnumCodec):
         return _enum_type(codec.enum_class, enum_name(codec.enum_class))
     return _ANNOTATIONS[type(codec)]
 
 
 def _enum_type(enum_class: type[Enum], name: str) -> StrawberryEnumDefinition:
-    """What `strawberry.enum` makes, without its mark on the class: another catalog may have another name for it."""
-    own: Any = vars(enum_class).get("__strawberry_definition__")
-    values = own.values if own else [EnumValue(member.name, member.value) for member in enum_class]
-    words = own.description if own else vars(enum_class).get("__doc__")
-    return _EnumDefinition(enum_class, name, values, words and cleandoc(words))
+    """Define an enum without marking its class as `strawberry.enum` does: catalogs may name it differently."""
+    declared: Any = vars(enum_class).get("__strawberry_definition__")
+    values = declared.values if declared else [EnumValue(member.name, member.value) for member in enum_class]
+    description = declared.description if declared else vars(enum_class).get("__doc__")
+    return _EnumDefinition(enum_class, name, values, description and cleandoc(description))
 
 
 class _EnumDefinition(StrawberryEnumDefinition):
-    """Is the enum that Strawberry makes of the same class where own fields name it: that one has no description."""
+    """Enum that equals the one that Strawberry creates for fields of the developer, without a description."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StrawberryEnumDefinition):
@@ -223,20 +212,20 @@ class _EnumDefinition(StrawberryEnumDefinition):
     __hash__ = StrawberryEnumDefinition.__hash__
 
 
-def or_null(annotation: Any) -> Any:
-    """The annotation of what may be null; `| None` does not know the types that Strawberry has made already."""
+def make_nullable(annotation: Any) -> Any:
+    """Return the nullable variant of an annotation; the operator `|` rejects definitions of Strawberry."""
     optional: Any = Optional
     return optional[annotation]
 
 
 @lru_cache(maxsize=256)
-def read_once(annotation: Any) -> StrawberryAnnotation:
-    """An annotation as Strawberry has it, which reads it once for all fields and arguments that have it."""
+def cached_annotation(annotation: Any) -> StrawberryAnnotation:
+    """Return the Strawberry object of an annotation, shared by all its fields so that it is resolved once."""
     return StrawberryAnnotation(annotation, namespace={})
 
 
-def name_of(codec: Codec[Any], enum_name: Callable[[type], str]) -> str:
-    """What its scalar is called in GraphQL."""
+def graphql_scalar_name(codec: Codec[Any], enum_name: Callable[[type], str]) -> str:
+    """Return the name of the GraphQL scalar or enum of a codec."""
     if isinstance(codec, codecs.EnumCodec):
         return enum_name(codec.enum_class)
     builtin = {str: "String", int: "Int", float: "Float", bool: "Boolean"}

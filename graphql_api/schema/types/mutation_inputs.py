@@ -1,4 +1,4 @@
-"""The input types of mutations: one for each entity and manner of writing, one for each model inside of a record."""
+"""Input types of mutations: one for each entity and verb, and one for each nested model."""
 
 import inspect
 from collections.abc import Iterator
@@ -8,259 +8,231 @@ import strawberry
 from pydantic import BaseModel
 from strawberry.types.field import StrawberryField
 
-from graphql_api.errors import InvalidValue
-from graphql_api.model import EntitySpec, PropertySpec, camel_case, read_annotation
-from graphql_api.schema.document_literals import literal
-from graphql_api.schema.graphql_names import Names, Register, at, property_name, with_article
+from graphql_api.model import EntitySpec, PropertySpec, camel_case, parse_annotation
+from graphql_api.schema import descriptions
+from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at, property_name
 from graphql_api.schema.types.field_arguments import Argument
-from graphql_api.schema.types.graphql_scalars import Json, or_null
-from graphql_api.schema.types.object_types import RecordTypes, deprecation, has_own_type, input_type, plain_field
-from graphql_api.schema.validation_messages import UNTAKEN, untaken
+from graphql_api.schema.types.graphql_scalars import Json, make_nullable
+from graphql_api.schema.types.object_types import (
+    RecordTypes,
+    deprecation_reason,
+    has_graphql_type,
+    input_type,
+    plain_field,
+)
+from graphql_api.schema.validation_messages import REJECTED_FIELDS, rejected_fields
 
 ID = "id"
 EXPECTED_VERSION = "expectedVersion"
 IDEMPOTENCY_KEY = "idempotencyKey"
-EXPECTED = "expected_version"
-"""the attribute of inputs, as hooks see them, in which that stands"""
+EXPECTED_VERSION_ATTRIBUTE = "expected_version"
+"""The attribute of input objects, as hooks see them, that holds the expected version."""
 
-IDEMPOTENCY_WORDS = (
-    "A text of your making that stands for this request, such as a new UUID: sent again under it within 24 hours, the "
-    "request has no further effect and gets its first answer."
-)
-
-_KEPT = frozenset({EXPECTED_VERSION, IDEMPOTENCY_KEY})
-"""fields and arguments that are no properties: a property of such a name has an underscore behind it"""
+_RESERVED_NAMES = frozenset({EXPECTED_VERSION, IDEMPOTENCY_KEY})
+"""Fields and arguments that are not properties: a property of this name gets a trailing underscore."""
 
 
 class InputTypes:
-    """Makes the input types of entities, each once."""
+    """Factory of the input types of entities and nested models."""
 
-    def __init__(self, names: Names, records: RecordTypes, register: Register) -> None:
+    def __init__(self, names: GraphQLNames, records: RecordTypes, registry: NameRegistry) -> None:
         self._names = names
         self._records = records
-        self._register = register
+        self._registry = registry
         self._models: dict[type[BaseModel], type] = {}
-        self._open: list[type[BaseModel]] = []
+        self._in_progress: list[type[BaseModel]] = []
 
-    def create(self, entity: EntitySpec) -> type | None:
-        """What a new record is made of; None where everything of it is made by the server."""
-        fields = [self._property(entity, part) for part in writable(entity)]
-        return self._type(entity, "create", fields, f"A new {entity.type_name}. What the server sets is not in it.")
+    def create_input(self, entity: EntitySpec) -> type | None:
+        """Create the input type of a create; None if the server sets every property."""
+        fields = [self._property_field(entity, part) for part in writable_properties(entity)]
+        return self._input_type(entity, "create", fields, descriptions.create_input(entity))
 
-    def put(self, entity: EntitySpec) -> type | None:
-        """What a whole record is made of, whether it is there or not."""
-        fields = [self._property(entity, part, needed=part in entity.primary) for part in writable(entity)]
-        return self._type(
-            entity,
-            "put",
-            [*fields, *self._version(entity)],
-            f"The whole of {with_article(entity.type_name)}, whether it is there or not.",
-        )
+    def put_input(self, entity: EntitySpec) -> type | None:
+        """Create the input type of a put; None if it would have no fields."""
+        fields = [
+            self._property_field(entity, part, required=part in entity.primary_key)
+            for part in writable_properties(entity)
+        ]
+        fields += self._version_field(entity)
+        return self._input_type(entity, "put", fields, descriptions.put_input(entity))
 
-    def update(self, entity: EntitySpec) -> type | None:
-        """Which record is changed, and in what; None where nothing of it can be changed."""
-        fields = [self._changed(entity, part) for part in changeable(entity)]
-        # With an id and sub ids alone there are new entries to make of the last one.
+    def update_input(self, entity: EntitySpec) -> type | None:
+        """Create the input type of an update; None if no property can be changed."""
+        fields = [self._field(entity, part, required=False) for part in updatable_properties(entity)]
+        # Without updatable properties, an update can still add an entry to a history.
         if not fields and not entity.sub_ids:
             return None
-        words = (
-            f"Which {entity.type_name} is changed, and in what: what is left out stays as it is, and null clears. "
-            "What never changes is not in it."
-        )
-        return self._type(entity, "update", [*self._key(entity), *fields, *self._version(entity)], words)
+        fields = [*self._key_fields(entity), *fields, *self._version_field(entity)]
+        return self._input_type(entity, "update", fields, descriptions.update_input(entity))
 
-    def delete(self, entity: EntitySpec) -> type | None:
-        """Which record is removed; None where there is only one."""
-        if not entity.primary:
+    def delete_input(self, entity: EntitySpec) -> type | None:
+        """Create the input type of a delete; None for a singleton."""
+        if not entity.primary_key:
             return None
-        words = f"Which {entity.type_name} is removed."
-        return self._type(entity, "delete", [*self._key(entity), *self._version(entity)], words)
+        fields = [*self._key_fields(entity), *self._version_field(entity)]
+        return self._input_type(entity, "delete", fields, descriptions.delete_input(entity))
 
     def arguments(self, entity: EntitySpec, verb: str) -> Iterator[Argument]:
-        """What a mutation of one record takes beside its input, or instead of one."""
+        """Yield the arguments of a single mutation in addition to `input`."""
         if verb == "delete":
             if entity.ids:
-                yield Argument(ID, strawberry.ID, key_words(entity), required=True)
+                yield Argument(ID, strawberry.ID, descriptions.raw_or_global_id(entity), required=True)
             for part in entity.sub_ids:
-                scalar, words = self._records.scalar(entity, part), sub_id_words(entity, part)
-                yield Argument(input_name(part.name), scalar, words, required=not entity.ids)
+                scalar, description = self._records.scalar_annotation(entity, part), descriptions.sub_id(entity, part)
+                yield Argument(input_field_name(part.name), scalar, description, required=not entity.ids)
         if verb != "create" and entity.version is not None:
-            yield Argument(EXPECTED_VERSION, self._records.scalar(entity, entity.version), version_words(entity))
-        yield Argument(IDEMPOTENCY_KEY, str, IDEMPOTENCY_WORDS)
+            scalar = self._records.scalar_annotation(entity, entity.version)
+            yield Argument(EXPECTED_VERSION, scalar, descriptions.expected_version(entity.version))
+        yield Argument(IDEMPOTENCY_KEY, str, descriptions.IDEMPOTENCY_KEY)
 
-    def _type(self, entity: EntitySpec, verb: str, fields: list[StrawberryField], words: str) -> type | None:
+    def _input_type(
+        self, entity: EntitySpec, verb: str, fields: list[StrawberryField], description: str
+    ) -> type | None:
         if not fields:
             return None
-        name = self._names.type(f"{self._names.edited(verb.capitalize(), entity)}Input")
-        self._register.type(name, at(entity), f"what {self._names.edited(verb, entity)} takes")
-        made = input_type(name, fields, words)
-        setattr(made, UNTAKEN, {**_beside(entity, verb), **untaken(entity, verb)})
-        return made
+        name = self._names.type_name(f"{self._names.unprefixed_mutation(verb.capitalize(), entity)}Input")
+        self._registry.claim_type(
+            name, declared_at(entity), f"the input of {self._names.unprefixed_mutation(verb, entity)}"
+        )
+        created = input_type(name, fields, description)
+        setattr(created, REJECTED_FIELDS, {**_rejected_controls(entity, verb), **rejected_fields(entity, verb)})
+        return created
 
     # --- fields ------------------------------------------------------------------------------------------------
 
-    def _property(self, entity: EntitySpec, part: PropertySpec, *, needed: bool = False) -> StrawberryField:
-        """A property of a whole record; it may be left out where something else says what it is then."""
-        optional = not needed and may_be_left_out(entity, part)
-        further = default_words(entity, part) if optional else ""
-        return self._field(entity, part, needed=not optional and not part.nullable, further=further)
+    def _property_field(self, entity: EntitySpec, part: PropertySpec, *, required: bool = False) -> StrawberryField:
+        """Create the field of a property in a whole record; it is optional if the property has another source."""
+        optional = not required and is_optional_input(entity, part)
+        default = descriptions.default_value(entity, part) if optional else ""
+        return self._field(entity, part, required=not optional and not part.nullable, default=default)
 
-    def _changed(self, entity: EntitySpec, part: PropertySpec) -> StrawberryField:
-        return self._field(entity, part, needed=False)
-
-    def _field(self, entity: EntitySpec, part: PropertySpec, *, needed: bool, further: str = "") -> StrawberryField:
+    def _field(self, entity: EntitySpec, part: PropertySpec, *, required: bool, default: str = "") -> StrawberryField:
         field = entity.model.model_fields[part.name]
         if part.codec is not None:
-            annotation = self._records.scalar(entity, part)
+            annotation = self._records.scalar_annotation(entity, part)
         else:
-            annotation = self._records.value(entity, part.name, field.annotation, field.metadata, model=self._model)
-        return _given(
-            attribute_name(part.name),
-            input_name(part.name),
+            annotation = self._records.value_annotation(
+                entity, part.name, field.annotation, field.metadata, model=self._model_annotation
+            )
+        return _input_field(
+            input_attribute_name(part.name),
+            input_field_name(part.name),
             annotation,
-            " ".join(filter(None, [part.description or f"The {part.stored}.", further])),
-            needed=needed,
-            deprecated=deprecation(field),
+            " ".join(filter(None, [descriptions.property_description(part), default])),
+            required=required,
+            deprecated=deprecation_reason(field),
         )
 
-    def _key(self, entity: EntitySpec) -> Iterator[StrawberryField]:
-        """What names a record that is there."""
+    def _key_fields(self, entity: EntitySpec) -> Iterator[StrawberryField]:
+        """Yield the fields that identify a stored record."""
         if entity.ids:
-            yield _given(ID, ID, strawberry.ID, key_words(entity), needed=True)
+            yield _input_field(ID, ID, strawberry.ID, descriptions.raw_or_global_id(entity), required=True)
         for part in entity.sub_ids:
-            scalar, words = self._records.scalar(entity, part), sub_id_words(entity, part)
-            yield _given(attribute_name(part.name), input_name(part.name), scalar, words, needed=not entity.ids)
+            yield _input_field(
+                input_attribute_name(part.name),
+                input_field_name(part.name),
+                self._records.scalar_annotation(entity, part),
+                descriptions.sub_id(entity, part),
+                required=not entity.ids,
+            )
 
-    def _version(self, entity: EntitySpec) -> Iterator[StrawberryField]:
+    def _version_field(self, entity: EntitySpec) -> Iterator[StrawberryField]:
         if entity.version is not None:
-            scalar = self._records.scalar(entity, entity.version)
-            yield _given(EXPECTED, EXPECTED_VERSION, scalar, version_words(entity), needed=False)
+            scalar = self._records.scalar_annotation(entity, entity.version)
+            description = descriptions.expected_version(entity.version)
+            yield _input_field(EXPECTED_VERSION_ATTRIBUTE, EXPECTED_VERSION, scalar, description, required=False)
 
     # --- models ------------------------------------------------------------------------------------------------
 
-    def _model(self, entity: EntitySpec, place: str, model: type[BaseModel]) -> Any:
-        """The input type of a model inside a record, where it has a type of its own in answers."""
+    def _model_annotation(self, entity: EntitySpec, attribute: str, model: type[BaseModel]) -> Any:
+        """Return the input type of a nested model that has a GraphQL type of its own; JSON for others."""
         if model in self._models:
             return self._models[model]
-        if model in self._open or not has_own_type(model):
+        if model in self._in_progress or not has_graphql_type(model):
             return Json
-        name = self._names.type(f"{model.__name__}Input")
-        self._register.type(name, at(entity, place), f"the input of {model.__name__}")
-        self._open.append(model)
+        name = self._names.type_name(f"{model.__name__}Input")
+        self._registry.claim_type(name, declared_at(entity, attribute), f"the input of {model.__name__}")
+        self._in_progress.append(model)
         fields = []
         for python_name, field in model.model_fields.items():
-            annotation = self._records.value(entity, place, field.annotation, field.metadata, model=self._model)
-            nullable = read_annotation(field.annotation, field.metadata).nullable
-            needed = field.is_required() and not nullable
-            words = field.description or f"The {camel_case(python_name)}."
-            name_in_graphql = camel_case(python_name)
-            fields.append(
-                _given(python_name, name_in_graphql, annotation, words, needed=needed, deprecated=deprecation(field))
+            annotation = self._records.value_annotation(
+                entity, attribute, field.annotation, field.metadata, model=self._model_annotation
             )
-        self._open.remove(model)
-        words = inspect.cleandoc(model.__doc__) if model.__doc__ else f"A {model.__name__}."
-        self._models[model] = input_type(name, fields, words)
+            nullable = parse_annotation(field.annotation, field.metadata).nullable
+            fields.append(
+                _input_field(
+                    python_name,
+                    camel_case(python_name),
+                    annotation,
+                    descriptions.model_field(python_name, field.description),
+                    required=field.is_required() and not nullable,
+                    deprecated=deprecation_reason(field),
+                )
+            )
+        self._in_progress.remove(model)
+        description = inspect.cleandoc(model.__doc__) if model.__doc__ else descriptions.model_input(model.__name__)
+        self._models[model] = input_type(name, fields, description)
         return self._models[model]
 
 
-# --- what is asked for -----------------------------------------------------------------------------------------
+# --- properties of inputs --------------------------------------------------------------------------------------
 
 
-def writable(entity: EntitySpec) -> list[PropertySpec]:
-    """What a client may say of a record: neither what is derived, nor what the server alone sets."""
-    own = {part.name for part in (entity.updated, entity.version) if part is not None}
+def writable_properties(entity: EntitySpec) -> list[PropertySpec]:
+    """Return the properties that a client can set: neither derived ones, nor those that the server sets."""
+    set_by_server = {part.name for part in (entity.updated, entity.version) if part is not None}
     return [
         part
         for part in entity.properties.values()
-        if part.function is None and part.counts is None and part.name not in own
+        if part.function is None and part.counter_group is None and part.name not in set_by_server
     ]
 
 
-def changeable(entity: EntitySpec) -> list[PropertySpec]:
-    """What a client may say of a record that is there."""
-    fixed = {part.name for part in (*entity.primary, entity.created) if part is not None}
-    return [part for part in writable(entity) if part.name not in fixed and not part.immutable]
+def updatable_properties(entity: EntitySpec) -> list[PropertySpec]:
+    """Return the properties that a client can change in a stored record."""
+    fixed = {part.name for part in (*entity.primary_key, entity.created) if part is not None}
+    return [part for part in writable_properties(entity) if part.name not in fixed and not part.immutable]
 
 
-def may_be_left_out(entity: EntitySpec, part: PropertySpec) -> bool:
-    """Whether something else says what a property is."""
+def is_optional_input(entity: EntitySpec, part: PropertySpec) -> bool:
+    """Whether an omitted property has a value from another source: null, its default or the server."""
     return part.nullable or part is entity.created or not entity.model.model_fields[part.name].is_required()
 
 
-def _beside(entity: EntitySpec, verb: str) -> dict[str, str]:
-    """Why the input of a verb does not take what goes with writes."""
-    reasons = {IDEMPOTENCY_KEY: "it stands beside the input, as an argument of its own"}
+def _rejected_controls(entity: EntitySpec, verb: str) -> dict[str, str]:
+    """Explain why an input rejects the idempotency key or the expected version, by field name."""
+    reasons = {IDEMPOTENCY_KEY: "pass it as an argument of the mutation, not in the input"}
     if verb == "create":
-        reasons[EXPECTED_VERSION] = "what is created has no version yet; leave it out"
+        reasons[EXPECTED_VERSION] = "a new record has no version yet; omit it"
     elif entity.version is None:
-        reasons[EXPECTED_VERSION] = f"{entity.type_name} keeps no version that could be expected; leave it out"
-    for name in {property_name(part.name) for part in writable(entity)} & reasons.keys():
-        reasons[name] = f"what records have under this name is {name}_ in inputs; give that"
+        reasons[EXPECTED_VERSION] = f"{entity.type_name} has no version property; omit it"
+    for name in {property_name(part.name) for part in writable_properties(entity)} & reasons.keys():
+        reasons[name] = f"the input field of the property {name} is {name}_; use that"
     return reasons
 
 
-def input_name(python_name: str) -> str:
-    """What a property is called in inputs."""
+def input_field_name(python_name: str) -> str:
+    """Return the name of a property in inputs."""
     name = property_name(python_name)
-    return f"{name}_" if name in _KEPT else name
+    return f"{name}_" if name in _RESERVED_NAMES else name
 
 
-def attribute_name(python_name: str) -> str:
-    """Where a property stands in input objects, as hooks see them: two names belong to what is no property."""
-    return {ID: f"row_{ID}", EXPECTED: f"{EXPECTED}_"}.get(python_name, python_name)
+def input_attribute_name(python_name: str) -> str:
+    """Return the attribute of a property in input objects, as hooks see them; two names are reserved."""
+    reserved = {ID: f"row_{ID}", EXPECTED_VERSION_ATTRIBUTE: f"{EXPECTED_VERSION_ATTRIBUTE}_"}
+    return reserved.get(python_name, python_name)
 
 
-def _given(
-    python_name: str, name: str, annotation: Any, description: str, *, needed: bool, deprecated: str | None = None
+def _input_field(
+    python_name: str, name: str, annotation: Any, description: str, *, required: bool, deprecated: str | None = None
 ) -> StrawberryField:
-    if needed:
+    if required:
         return plain_field(python_name, annotation, name=name, description=description)
     return plain_field(
         python_name,
-        or_null(annotation),
+        make_nullable(annotation),
         name=name,
         description=description,
         deprecated=deprecated,
         default=strawberry.UNSET,
     )
-
-
-# --- words -----------------------------------------------------------------------------------------------------
-
-
-def key_words(entity: EntitySpec) -> str:
-    """What an id says."""
-    names = [part.stored for part in entity.ids]
-    if len(names) == 1:
-        return f"The {names[0]}, or the id of the record."
-    together = f"The {' and '.join(names)} with {entity.separator!r} between"
-    return f"{together}, as in {entity.separator.join(names)!r}, or the id of the record."
-
-
-def sub_id_words(entity: EntitySpec, part: PropertySpec) -> str:
-    """What a part of a sub id says."""
-    words = part.description or f"The {part.stored}."
-    return f"{words} Not needed where `id` is that of an entry, which says it." if entity.ids else words
-
-
-def version_words(entity: EntitySpec) -> str:
-    """What an expected version does."""
-    assert entity.version is not None, "only entities with versions are asked for one"
-    return (
-        f"Refuses the write, by `VERSION_CONFLICT`, unless the {entity.version.stored} of the record is still this one."
-    )
-
-
-def default_words(entity: EntitySpec, part: PropertySpec) -> str:
-    """What a property of a whole record is where it is left out, if that is not null."""
-    field = entity.model.model_fields[part.name]
-    if part is entity.created:
-        return "Left out, it is the moment at which the record is created."
-    if field.default_factory is not None:
-        return "Left out, the server makes one." if part in entity.primary else ""
-    if field.is_required() or field.default is None or part.codec is None:
-        return ""
-    try:
-        return f"Left out, it is `{literal(part.codec, field.default)}`."
-    except InvalidValue:  # pydantic takes a default of another type at its word, and so does the record.
-        return ""

@@ -1,4 +1,4 @@
-"""`Node`: what all records have in common is an `id` by which each of them is found again."""
+"""The interface `Node`: the global `id` that all records have."""
 
 import types
 from typing import Any
@@ -8,64 +8,63 @@ from graphql import GraphQLAbstractType, GraphQLResolveInfo
 from strawberry.types.field import StrawberryField
 
 from graphql_api.model import Entity, EntitySpec
-from graphql_api.schema.graphql_names import Names
+from graphql_api.schema import descriptions
+from graphql_api.schema.graphql_names import GraphQLNames
 
 NODE = "Node"
-"""Relay's name, which no namespace stands in front of"""
+"""The name that Relay requires, without a namespace."""
 
 _PARENT: Any = strawberry.Parent
-"""Type checkers take it for a plain alias."""
+"""Type checkers see a plain alias."""
 
-_ATTRIBUTE = "_record_key"
-"""in generated types; no property can be called so"""
+_ID_ATTRIBUTE = "_record_key"
+"""Python name of the id field; no property can have it"""
 
 
-def node_interface(names: Names) -> type:
-    """The interface, which finds the type of a record by its class."""
+def node_interface(names: GraphQLNames) -> type:
+    """Create the interface; it resolves the type of a record by its class."""
 
     def resolve_type(record: Any, info: GraphQLResolveInfo[Any], node: GraphQLAbstractType) -> str | None:
-        called = [names.type(kind.__name__) for kind in type(record).__mro__ if issubclass(kind, Entity)]
-        possible = {made.name for made in info.schema.get_possible_types(node)}
-        return next((name for name in called if name in possible), None)
+        candidates = [names.type_name(kind.__name__) for kind in type(record).__mro__ if issubclass(kind, Entity)]
+        possible = {kind.name for kind in info.schema.get_possible_types(node)}
+        return next((name for name in candidates if name in possible), None)
 
     body = {
-        _ATTRIBUTE: _id_field(),
-        "__annotations__": {_ATTRIBUTE: strawberry.ID},
+        _ID_ATTRIBUTE: _id_field(),
+        "__annotations__": {_ID_ATTRIBUTE: strawberry.ID},
         "resolve_type": staticmethod(resolve_type),
     }
-    made = types.new_class(NODE, (), {}, lambda space: space.update(body))
-    return strawberry.interface(made, name=NODE, description="A record of any type.")
+    interface = types.new_class(NODE, (), {}, lambda namespace: namespace.update(body))
+    return strawberry.interface(interface, name=NODE, description=descriptions.NODE)
 
 
 def record_type(
     entity: EntitySpec, node: type, name: str, fields: dict[str, Any], description: str | None = None
 ) -> type:
-    """The type of an entity's records: its `id`, and these fields by their Python names."""
+    """Create the type of an entity's records: its `id`, and these fields by their Python names."""
 
     def is_type_of(record: Any, _: GraphQLResolveInfo[Any]) -> bool:
-        # What an own field gives need not be an entity.
+        # A field of the developer may return an object that is not an entity.
         return isinstance(record, entity.model) or not isinstance(record, Entity)
 
     body = {
         **fields,
-        _ATTRIBUTE: _id_field(),
-        "__annotations__": {_ATTRIBUTE: strawberry.ID, **fields["__annotations__"]},
+        _ID_ATTRIBUTE: _id_field(),
+        "__annotations__": {_ID_ATTRIBUTE: strawberry.ID, **fields["__annotations__"]},
         "is_type_of": staticmethod(is_type_of),
     }
-    made = types.new_class(name, (node,), {}, lambda space: space.update(body))
-    return strawberry.type(made, name=name, description=description)
+    record_class = types.new_class(name, (node,), {}, lambda namespace: namespace.update(body))
+    return strawberry.type(record_class, name=name, description=description)
 
 
 def _id_field() -> StrawberryField:
-    """The sealed key of a record."""
+    """Create the `id` field: the sealed record key."""
 
     def seal(root: Any, info: strawberry.Info[Any, Any]) -> str:
         return str(info.context.database.seal_key(root))
 
     seal.__annotations__ = {"root": _PARENT[Any], "info": strawberry.Info, "return": strawberry.ID}
     resolver: Any = seal
-    made: StrawberryField = strawberry.field(
-        resolver=resolver, name="id", description="Names the record for ever: `node` finds it by this."
-    )
-    made.python_name = _ATTRIBUTE
-    return made
+    field: StrawberryField = strawberry.field(resolver=resolver, name="id", description=descriptions.GLOBAL_ID)
+    field.python_name = _ID_ATTRIBUTE
+    return field

@@ -1,4 +1,4 @@
-"""The object types of a catalog: one for each entity, one for each model inside of one."""
+"""Object types of a catalog: one for each entity, and one for each model nested in a record."""
 
 import inspect
 import types
@@ -14,35 +14,43 @@ from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from graphql_api.errors import Violation
-from graphql_api.model import EntitySpec, PropertySpec, camel_case, depends_on_record, read_annotation, value_of
-from graphql_api.schema.authorization import place_of
-from graphql_api.schema.graphql_names import Names, Register, at, property_name
-from graphql_api.schema.query_cost import STORED
-from graphql_api.schema.types.graphql_scalars import Bytes, Json, annotation_of, or_null, read_once
+from graphql_api.model import EntitySpec, PropertySpec, camel_case, depends_on_record, parse_annotation, value_of
+from graphql_api.schema import descriptions
+from graphql_api.schema.authorization import field_location
+from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at, property_name
+from graphql_api.schema.query_cost import STORED_LIST
+from graphql_api.schema.types.graphql_scalars import (
+    Bytes,
+    Json,
+    cached_annotation,
+    graphql_scalar_name,
+    make_nullable,
+    strawberry_annotation,
+)
 from graphql_api.schema.types.node_interface import node_interface, record_type
 
-ModelType = Callable[[EntitySpec, str, type[BaseModel]], Any]
-"""makes the type of a model inside of a record, at a property of an entity"""
+ModelTypeFactory = Callable[[EntitySpec, str, type[BaseModel]], Any]
+"""Creates the type of a nested model, for a property of an entity."""
 
 
 def object_type(name: str, fields: Sequence[StrawberryField], description: str | None = None) -> type:
-    """A GraphQL type of fields that know their Python names."""
-    made = types.new_class(name, (), {}, lambda space: space.update(_body(fields)))
-    return strawberry.type(made, name=name, description=description)
+    """Create a GraphQL object type of fields that have their Python names."""
+    python_class = types.new_class(name, (), {}, lambda namespace: namespace.update(_class_body(fields)))
+    return strawberry.type(python_class, name=name, description=description)
 
 
 def input_type(name: str, fields: Sequence[StrawberryField], description: str, *, one_of: bool = False) -> type:
-    """A GraphQL input type."""
-    made = types.new_class(name, (), {}, lambda space: space.update(_body(fields)))
-    return strawberry.input(made, name=name, description=description, one_of=one_of)
+    """Create a GraphQL input type."""
+    python_class = types.new_class(name, (), {}, lambda namespace: namespace.update(_class_body(fields)))
+    return strawberry.input(python_class, name=name, description=description, one_of=one_of)
 
 
-def _body(fields: Sequence[StrawberryField]) -> dict[str, Any]:
-    named = {field.python_name: field for field in fields}
-    annotations = {name: field.type_annotation for name, field in named.items() if field.type_annotation}
+def _class_body(fields: Sequence[StrawberryField]) -> dict[str, Any]:
+    by_name = {field.python_name: field for field in fields}
+    annotations = {name: field.type_annotation for name, field in by_name.items() if field.type_annotation}
     for name in annotations:
-        named[name].type_annotation = None  # Strawberry would read those of class and field, and both several times.
-    return {**named, "__annotations__": annotations}
+        by_name[name].type_annotation = None  # Otherwise Strawberry resolves the annotations of class and field.
+    return {**by_name, "__annotations__": annotations}
 
 
 def plain_field(
@@ -56,22 +64,22 @@ def plain_field(
     default: Any = None,
     resolver: Any = None,
 ) -> StrawberryField:
-    """A field that is read from the attribute of the same Python name, or by a resolver."""
-    given = {name: value for name, value in (("default", default), ("resolver", resolver)) if value is not None}
-    made: StrawberryField = strawberry.field(
+    """Create a field that is read from the attribute of the same Python name, or by a resolver."""
+    options = {name: value for name, value in (("default", default), ("resolver", resolver)) if value is not None}
+    field: StrawberryField = strawberry.field(
         name=name or camel_case(python_name),
         description=description,
         deprecation_reason=deprecated,
         metadata=dict.fromkeys(marks, True),
-        **given,
+        **options,
     )
-    made.python_name = python_name
-    made.type_annotation = read_once(annotation)
-    return made
+    field.python_name = python_name
+    field.type_annotation = cached_annotation(annotation)
+    return field
 
 
-def attribute_of(record: Any, name: str) -> Any:
-    """What a plain field answers: sets have no order of their own, and come in the same one from every server."""
+def resolve_attribute(record: Any, name: str) -> Any:
+    """Return the value of a plain field; sets are sorted, so that every server returns the same order."""
     value = value_of(record, name) if isinstance(record, BaseModel) else getattr(record, name)
     if not isinstance(value, AbstractSet):
         return value
@@ -82,176 +90,182 @@ def attribute_of(record: Any, name: str) -> Any:
 
 
 class RecordTypes:
-    """Makes the types of records, each once."""
+    """Factory of the types of records and nested models."""
 
-    def __init__(self, names: Names, register: Register) -> None:
+    def __init__(self, names: GraphQLNames, registry: NameRegistry) -> None:
         self._names = names
-        self._register = register
+        self._registry = registry
         self.node = node_interface(names)
-        """the interface of all records"""
+        """Interface of all records."""
         self._models: dict[type[BaseModel], type] = {}
-        self._open: list[type[BaseModel]] = []
+        self._in_progress: list[type[BaseModel]] = []
 
-    def entity(self, entity: EntitySpec) -> type:
-        """The type of an entity's records."""
-        name = self._names.type(entity.type_name)
-        self._register.type(name, at(entity), entity.model)
-        named = [(property_name(part.name), part) for part in entity.properties.values()]
-        self._register.fields_of(entity, [*named, *((camel_case(join.name), join) for join in entity.joins.values())])
-        fields = [self._property(entity, field_name, part) for field_name, part in named]
-        return record_type(entity, self.node, name, _body(_first_of_each(fields)), entity.description)
+    def entity_type(self, entity: EntitySpec) -> type:
+        """Create the type of an entity's records."""
+        name = self._names.type_name(entity.type_name)
+        self._registry.claim_type(name, declared_at(entity), entity.model)
+        properties = [(property_name(part.name), part) for part in entity.properties.values()]
+        joins = [(camel_case(join.name), join) for join in entity.joins.values()]
+        self._registry.claim_record_fields(entity, [*properties, *joins])
+        fields = [self._property_field(entity, field_name, part) for field_name, part in properties]
+        return record_type(entity, self.node, name, _class_body(_without_duplicates(fields)), entity.description)
 
     def enum_name(self, enum_class: type) -> str:
-        """What an enum is called in GraphQL."""
-        return self._names.type(enum_class.__name__)
+        """Return the GraphQL name of an enum."""
+        return self._names.type_name(enum_class.__name__)
 
-    def scalar(self, entity: EntitySpec, part: PropertySpec) -> Any:
-        """The annotation of a property that can be part of a key."""
+    def scalar_name(self, part: PropertySpec) -> str:
+        """Return the name of the GraphQL scalar or enum of a property that can be part of a key."""
+        return graphql_scalar_name(part.column.codec, self.enum_name)
+
+    def scalar_annotation(self, entity: EntitySpec, part: PropertySpec) -> Any:
+        """Return the annotation of a property that can be part of a key."""
         codec = part.column.codec
         enum_class = getattr(codec, "enum_class", None)
         if enum_class is not None:
-            self._take_enum(entity, part.name, enum_class)
-        return annotation_of(codec, self.enum_name)
+            self._claim_enum(entity, part.name, enum_class)
+        return strawberry_annotation(codec, self.enum_name)
 
     # --- properties --------------------------------------------------------------------------------------------
 
-    def _property(self, entity: EntitySpec, name: str, part: PropertySpec) -> StrawberryField:
+    def _property_field(self, entity: EntitySpec, name: str, part: PropertySpec) -> StrawberryField:
         field = entity.model.model_fields[part.name]
         if part.codec is not None:
-            annotation, marks = self.scalar(entity, part), []
+            annotation, marks = self.scalar_annotation(entity, part), []
         else:
-            annotation, marks = self.value(entity, part.name, field.annotation, field.metadata), [STORED]
+            annotation = self.value_annotation(entity, part.name, field.annotation, field.metadata)
+            marks = [STORED_LIST]
         return plain_field(
             part.name,
-            or_null(annotation) if part.nullable or depends_on_record(part.allow) else annotation,
+            make_nullable(annotation) if part.nullable or depends_on_record(part.allow) else annotation,
             name=name,
             description=part.description,
-            deprecated=deprecation(field),
+            deprecated=deprecation_reason(field),
             marks=marks,
-            resolver=_guarded(entity, part) if part.allow is not None else None,
+            resolver=_authorized_resolver(entity, part) if part.allow is not None else None,
         )
 
-    def value(
+    def value_annotation(
         self,
         entity: EntitySpec,
-        place: str,
+        attribute: str,
         annotation: Any,
         marks: Iterable[Any] = (),
         *,
-        model: ModelType | None = None,
+        model: ModelTypeFactory | None = None,
     ) -> Any:
-        """The annotation of anything; what has no type of its own is JSON. `model`: makes the types of models."""
-        read = read_annotation(annotation, marks)
-        if read.codec is not None:
-            enum_class = getattr(read.codec, "enum_class", None)
+        """Return the annotation of any value; JSON if GraphQL has no type for it. `model`: creates types of models."""
+        parsed = parse_annotation(annotation, marks)
+        if parsed.codec is not None:
+            enum_class = getattr(parsed.codec, "enum_class", None)
             if enum_class is not None:
-                self._take_enum(entity, place, enum_class)
-            return annotation_of(read.codec, self.enum_name)
-        if len(read.types) != 1:
+                self._claim_enum(entity, attribute, enum_class)
+            return strawberry_annotation(parsed.codec, self.enum_name)
+        if len(parsed.types) != 1:
             return Json
-        kind = read.types[0]
+        kind = parsed.types[0]
         if kind is bytes:
             return Bytes
         origin = get_origin(kind) or kind
         if isinstance(origin, type) and issubclass(origin, list | tuple | AbstractSet):
-            return self._list(entity, place, kind, model)
+            return self._list_annotation(entity, attribute, kind, model)
         if isinstance(origin, type) and issubclass(origin, BaseModel) and not issubclass(origin, RootModel):
-            return (model or self._model)(entity, place, kind)
+            return (model or self._model_annotation)(entity, attribute, kind)
         return Json
 
-    def _list(self, entity: EntitySpec, place: str, kind: Any, model: ModelType | None) -> Any:
-        inside = {part for part in get_args(kind) if part is not Ellipsis}
-        if len(inside) != 1:
+    def _list_annotation(self, entity: EntitySpec, attribute: str, kind: Any, model: ModelTypeFactory | None) -> Any:
+        item_types = {part for part in get_args(kind) if part is not Ellipsis}
+        if len(item_types) != 1:
             return Json
-        (item,) = inside
-        of_item = self.value(entity, place, item, model=model)
-        if of_item is Json:
+        (item,) = item_types
+        item_annotation = self.value_annotation(entity, attribute, item, model=model)
+        if item_annotation is Json:
             return Json
-        return list[or_null(of_item)] if read_annotation(item).nullable else list[of_item]  # type: ignore[misc,valid-type]
+        return list[make_nullable(item_annotation)] if parse_annotation(item).nullable else list[item_annotation]  # type: ignore[misc,valid-type]
 
-    def _model(self, entity: EntitySpec, place: str, model: type[BaseModel]) -> Any:
-        """The type of a model inside a record; one that holds itself, or keeps what it does not know, is JSON."""
+    def _model_annotation(self, entity: EntitySpec, attribute: str, model: type[BaseModel]) -> Any:
+        """Return the type of a nested model; one that contains itself or accepts extra fields is JSON."""
         if model in self._models:
             return self._models[model]
-        if model in self._open or not has_own_type(model):
+        if model in self._in_progress or not has_graphql_type(model):
             return Json
-        name = self._names.type(model.__name__)
-        self._register.type(name, at(entity, place), model)
-        self._check_names(entity, place, model)
-        self._open.append(model)
+        name = self._names.type_name(model.__name__)
+        self._registry.claim_type(name, declared_at(entity, attribute), model)
+        self._check_names(entity, attribute, model)
+        self._in_progress.append(model)
         fields = []
         for python_name, field in model.model_fields.items():
-            annotation = self.value(entity, place, field.annotation, field.metadata)
-            nullable = read_annotation(field.annotation, field.metadata).nullable
+            annotation = self.value_annotation(entity, attribute, field.annotation, field.metadata)
+            nullable = parse_annotation(field.annotation, field.metadata).nullable
             fields.append(
                 plain_field(
                     python_name,
-                    or_null(annotation) if nullable else annotation,
+                    make_nullable(annotation) if nullable else annotation,
                     description=field.description,
-                    deprecated=deprecation(field),
-                    marks=[STORED],
+                    deprecated=deprecation_reason(field),
+                    marks=[STORED_LIST],
                 )
             )
-        self._open.remove(model)
+        self._in_progress.remove(model)
         self._models[model] = object_type(
-            name, _first_of_each(fields), model.__doc__ and inspect.cleandoc(model.__doc__)
+            name, _without_duplicates(fields), model.__doc__ and inspect.cleandoc(model.__doc__)
         )
         return self._models[model]
 
-    def _check_names(self, entity: EntitySpec, place: str, model: type[BaseModel]) -> None:
-        """Reports what GraphQL cannot write in the names of a model, and fields that would have one name."""
+    def _check_names(self, entity: EntitySpec, attribute: str, model: type[BaseModel]) -> None:
+        """Report names of a model that are invalid in GraphQL, and fields that would share a name."""
 
         def report(problem: str, remedy: str) -> None:
-            violation = Violation(entity.type_name, place, f"is of {model.__name__}, {problem}", remedy)
-            self._register.violations.append(violation)
+            violation = Violation(entity.type_name, attribute, f"is of {model.__name__}, {problem}", remedy)
+            self._registry.violations.append(violation)
 
         if not _is_graphql_name(model.__name__):
-            report("a name that GraphQL cannot write.", "Derive a class from it, and use that one.")
+            report("whose name is invalid in GraphQL.", "Derive a class with a valid name, and use that class.")
         taken: dict[str, str] = {}
         for python_name in model.model_fields:
             name = camel_case(python_name)
             other = taken.setdefault(name, python_name)
             if not _is_graphql_name(name):
-                report(f"whose {python_name!r} GraphQL cannot write.", "Use ASCII letters, digits and underscores.")
+                report(f"whose {python_name!r} is invalid in GraphQL.", "Use ASCII letters, digits and underscores.")
             elif other != python_name:
                 report(
                     f"whose {python_name!r} becomes the field {name!r}, as {other!r} does.", "Rename one of the two."
                 )
 
-    def _take_enum(self, entity: EntitySpec, place: str, enum_class: type[Enum]) -> None:
-        self._register.type(self.enum_name(enum_class), at(entity, place), enum_class)
-        wrong = next((member.name for member in enum_class if member.name in ("true", "false", "null")), None)
-        wrong = wrong or next((member.name for member in enum_class if not _is_graphql_name(member.name)), None)
-        if wrong is not None:
-            self._register.violations.append(
+    def _claim_enum(self, entity: EntitySpec, attribute: str, enum_class: type[Enum]) -> None:
+        self._registry.claim_type(self.enum_name(enum_class), declared_at(entity, attribute), enum_class)
+        invalid = next((member.name for member in enum_class if member.name in ("true", "false", "null")), None)
+        invalid = invalid or next((member.name for member in enum_class if not _is_graphql_name(member.name)), None)
+        if invalid is not None:
+            self._registry.violations.append(
                 Violation(
                     entity.type_name,
-                    place,
-                    f"is of {enum_class.__name__}, whose member {wrong!r} GraphQL cannot write.",
-                    "Name members with ASCII letters, digits and underscores.",
+                    attribute,
+                    f"is of {enum_class.__name__}, whose member {invalid!r} is invalid in GraphQL.",
+                    "Use ASCII letters, digits and underscores.",
                 )
             )
 
 
-def has_own_type(model: type[BaseModel]) -> bool:
-    """Whether GraphQL can name everything that a model holds."""
+def has_graphql_type(model: type[BaseModel]) -> bool:
+    """Whether a model has a GraphQL type of its own: it declares fields and accepts no others."""
     return model.model_config.get("extra") != "allow" and bool(model.model_fields)
 
 
-def _guarded(entity: EntitySpec, part: PropertySpec) -> Any:
-    """Reads a property for those only who may."""
+def _authorized_resolver(entity: EntitySpec, part: PropertySpec) -> Any:
+    """Create a resolver that reads a property if the caller is authorized."""
 
     async def resolve(root: Any, info: strawberry.Info[Any, Any]) -> Any:
-        await info.context.gate.show(entity, [part], root, place_of(info))
-        return attribute_of(root, part.name)
+        await info.context.authorization.check_readable(entity, [part], root, field_location(info))
+        return resolve_attribute(root, part.name)
 
     parent: Any = strawberry.Parent
     resolve.__annotations__ = {"root": parent[Any], "info": strawberry.Info}
     return resolve
 
 
-def _first_of_each(fields: Iterable[StrawberryField]) -> list[StrawberryField]:
-    """Doubles are reported, and left out so that all else can be looked at too."""
+def _without_duplicates(fields: Iterable[StrawberryField]) -> list[StrawberryField]:
+    """Drop duplicate fields, which are reported as violations, so that the remaining checks can run."""
     first: dict[str | None, StrawberryField] = {}
     for field in fields:
         first.setdefault(field.graphql_name, field)
@@ -262,18 +276,18 @@ def _is_graphql_name(name: str) -> bool:
     return name.isascii() and name.isidentifier() and not name.startswith("__")
 
 
-def deprecation(field: FieldInfo) -> str | None:
-    """Why a property is not to be used any more, if that is said."""
+def deprecation_reason(field: FieldInfo) -> str | None:
+    """Return why a property is deprecated, or None if it is not."""
     if isinstance(field.deprecated, bool):
-        return "It is no longer to be used." if field.deprecated else None
+        return descriptions.DEPRECATED if field.deprecated else None
     return getattr(field.deprecated, "message", None) or (
         field.deprecated if isinstance(field.deprecated, str) else None
     )
 
 
-def fields_of(decorated: type) -> list[StrawberryField]:
-    """The fields of a class that was decorated with `strawberry.type`."""
+def strawberry_fields(decorated: type) -> list[StrawberryField]:
+    """Return the fields of a class that is decorated with `strawberry.type`."""
     definition = get_object_definition(decorated)
     if definition is None:
-        raise TypeError(f"{decorated!r} is no Strawberry type: decorate it with @strawberry.type.")
+        raise TypeError(f"{decorated!r} is not a Strawberry type: decorate it with @strawberry.type.")
     return definition.fields

@@ -1,4 +1,4 @@
-"""Authentication: bearer tokens, JWKS, API keys, development tokens."""
+"""Authentication: bearer tokens, JWKS, API keys and development tokens."""
 
 from typing import TYPE_CHECKING
 
@@ -6,59 +6,59 @@ from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from graphql_api.server.auth.auth_configuration import (
-        algorithms_of,
-        credential_mistakes,
-        credentials_in_words,
-        identify_of,
-        issuer_of,
+        accepted_algorithms,
+        build_authenticator,
+        configured_issuer,
+        credential_problems,
+        describe_credentials,
         read_api_keys_file,
-        read_keys_at_start,
+        read_jwks_file,
     )
-    from graphql_api.server.auth.authenticator import Identify
-    from graphql_api.server.auth.development_tokens import mint
+    from graphql_api.server.auth.authenticator import Authenticator
+    from graphql_api.server.auth.development_tokens import mint_token
     from graphql_api.server.auth.identity import Identity
     from graphql_api.server.auth.jwks import HMAC, KeySet
-    from graphql_api.server.auth.jwks_loading import load_from
-    from graphql_api.server.auth.jwks_source import KeysUnavailable
-    from graphql_api.server.auth.token_claims import MAX_CHARACTERS, is_name
+    from graphql_api.server.auth.jwks_loading import jwks_loader
+    from graphql_api.server.auth.jwks_source import JwksUnavailable
+    from graphql_api.server.auth.token_claims import MAX_CHARACTERS, is_valid_name
 else:
     __getattr__ = lazy_exports(
         __name__,
         {
+            "Authenticator": "authenticator",
             "HMAC": "jwks",
-            "Identify": "authenticator",
             "Identity": "identity",
+            "JwksUnavailable": "jwks_source",
             "KeySet": "jwks",
-            "KeysUnavailable": "jwks_source",
             "MAX_CHARACTERS": "token_claims",
-            "algorithms_of": "auth_configuration",
-            "credential_mistakes": "auth_configuration",
-            "credentials_in_words": "auth_configuration",
-            "identify_of": "auth_configuration",
-            "is_name": "token_claims",
-            "issuer_of": "auth_configuration",
-            "load_from": "jwks_loading",
-            "mint": "development_tokens",
+            "accepted_algorithms": "auth_configuration",
+            "build_authenticator": "auth_configuration",
+            "configured_issuer": "auth_configuration",
+            "credential_problems": "auth_configuration",
+            "describe_credentials": "auth_configuration",
+            "is_valid_name": "token_claims",
+            "jwks_loader": "jwks_loading",
+            "mint_token": "development_tokens",
             "read_api_keys_file": "auth_configuration",
-            "read_keys_at_start": "auth_configuration",
+            "read_jwks_file": "auth_configuration",
         },
     )
 
 __all__ = [
     "HMAC",
     "MAX_CHARACTERS",
-    "Identify",
+    "Authenticator",
     "Identity",
+    "JwksUnavailable",
     "KeySet",
-    "KeysUnavailable",
-    "algorithms_of",
-    "credential_mistakes",
-    "credentials_in_words",
-    "identify_of",
-    "is_name",
-    "issuer_of",
-    "load_from",
-    "mint",
+    "accepted_algorithms",
+    "build_authenticator",
+    "configured_issuer",
+    "credential_problems",
+    "describe_credentials",
+    "is_valid_name",
+    "jwks_loader",
+    "mint_token",
     "read_api_keys_file",
-    "read_keys_at_start",
+    "read_jwks_file",
 ]

@@ -1,4 +1,4 @@
-"""Bearer tokens: signed by an issuer whose keys are known, or minted for development."""
+"""Bearer tokens: verified against the keys of an issuer, or minted for development."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,39 +7,39 @@ from typing import Protocol
 from graphql_api.clock import Clock, system_clock
 from graphql_api.errors import Unauthenticated
 from graphql_api.server.auth.identity import Identity
-from graphql_api.server.auth.jwks_source import KeySource
-from graphql_api.server.auth.jws import SignedText
+from graphql_api.server.auth.jwks_source import JwksCache
+from graphql_api.server.auth.jws import SignedToken
 from graphql_api.server.auth.token_claims import ClaimRules
 
 
-class Bearer(Protocol):
-    """One kind of tokens."""
+class TokenVerifier(Protocol):
+    """Verifies one kind of bearer token."""
 
-    def is_for(self, signed: SignedText) -> bool:
-        """Whether a token is of this kind, by its head alone."""
+    def accepts(self, token: SignedToken) -> bool:
+        """Return whether a token is of this kind, judged by its header alone."""
 
-    async def identity(self, signed: SignedText) -> Identity:
-        """Who a token stands for; refuses one that is not right."""
+    async def verify(self, token: SignedToken) -> Identity:
+        """Return the principal of a token. Raise Unauthenticated if the token is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
-class IssuedTokens:
-    """Tokens of an issuer, signed with one of its keys."""
+class IssuerTokenVerifier:
+    """Verifies tokens that an issuer has signed with one of its keys."""
 
-    keys: KeySource
+    keys: JwksCache
     rules: ClaimRules
     algorithms: Collection[str]
     clock: Clock = system_clock
 
-    def is_for(self, signed: SignedText) -> bool:  # noqa: ARG002 - whatever is of no other kind
-        """Every token may be one."""
+    def accepts(self, token: SignedToken) -> bool:  # noqa: ARG002 - this verifier comes last and takes the rest
+        """Return True: any token may come from the issuer."""
         return True
 
-    async def identity(self, signed: SignedText) -> Identity:
-        """Who a token stands for."""
-        if signed.algorithm not in self.algorithms:
+    async def verify(self, token: SignedToken) -> Identity:
+        """Return the principal of a token."""
+        if token.algorithm not in self.algorithms:
             raise Unauthenticated(
-                "The token is signed by an algorithm that this server does not accept, or not at all."
+                "The token is unsigned, or signed with an algorithm that this server does not accept."
             )
-        key = await self.keys.key_for(signed.algorithm, signed.kid)
-        return self.rules.identity(signed.claims(key), self.clock())
+        key = await self.keys.key_for(token.algorithm, token.kid)
+        return self.rules.verify(token.verified_claims(key), self.clock())

@@ -1,15 +1,15 @@
-"""Who asks, as far as their credentials say."""
+"""The principal of a request, as its credentials identify it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Somebody whom the server knows, or nobody."""
+    """An authenticated principal, or the anonymous one if there is no subject."""
 
     subject: str | None = None
     groups: frozenset[str] = frozenset()
     tenant: str | None = None
 
 
-NOBODY = Identity()
+ANONYMOUS = Identity()

@@ -1,4 +1,4 @@
-"""The keys that tokens are checked with, out of a JWKS. The type of a key decides what it checks, not the token."""
+"""A JWKS: the keys that verify tokens. The type of a key decides which algorithms it verifies, never the token."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -20,21 +20,21 @@ CURVES: Mapping[tuple[str, str], str] = {
 }
 PUBLIC_KEY_ALGORITHMS = (*RSA, "ES256", "ES384", "ES512", "EdDSA")
 HMAC = {"HS256": 32, "HS384": 48, "HS512": 64}
-"""with the bytes that a secret needs for each"""
+"""Each HMAC algorithm with the minimum size of its secret, in bytes."""
 KNOWN_ALGORITHMS = frozenset([*PUBLIC_KEY_ALGORITHMS, *HMAC])
 MIN_RSA_BITS = 2048
 _PUBLIC_MEMBERS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x"), "oct": ("k",)}
-"""of each type of key: more than these is not read, so that a private key that strayed in is only a public one"""
-_IMPLEMENTED: Mapping[str, Algorithm] = get_default_algorithms()
+"""The members that are read of each key type. Private members are ignored, so a private key acts as a public one."""
+_IMPLEMENTATIONS: Mapping[str, Algorithm] = get_default_algorithms()
 
 
-class NoKeySet(Exception):
-    """A text that is no JWKS."""
+class InvalidKeySet(Exception):
+    """The text is not a JWKS."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
-    """One key, and what it can check."""
+    """A key, and the algorithms that it verifies."""
 
     kid: str | None
     algorithms: frozenset[str]
@@ -43,71 +43,71 @@ class VerifyingKey:
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """All keys of an issuer that this server can use."""
+    """All usable keys of an issuer."""
 
     keys: tuple[VerifyingKey, ...]
     skipped: int = 0
-    """of other kinds, too weak, or broken"""
+    """Number of keys that are unusable: of another type, too weak or invalid."""
 
-    def knows(self, kid: str | None) -> bool:
-        """Whether there is a key of this id at all."""
+    def has_key_id(self, kid: str | None) -> bool:
+        """Return whether any key has this id. A missing id matches every key."""
         return kid is None or any(key.kid == kid for key in self.keys)
 
     def key_for(self, algorithm: str, kid: str | None) -> VerifyingKey | None:
-        """The one key that fits; None where there is none, or where it is not said which."""
-        fitting = [key for key in self.keys if algorithm in key.algorithms and (kid is None or key.kid == kid)]
-        return fitting[0] if len(fitting) == 1 else None
+        """Return the only matching key. Return None if there is no match, or more than one."""
+        matching = [key for key in self.keys if algorithm in key.algorithms and (kid is None or key.kid == kid)]
+        return matching[0] if len(matching) == 1 else None
 
 
 def read_key_set(text: bytes | str, algorithms: Collection[str]) -> KeySet:
-    """The keys of a JWKS that serve these algorithms; those that serve none are left out."""
+    """Parse a JWKS. Keep only keys that support one of these algorithms."""
     try:
-        found = read_json(text, "The key set")
-    except InvalidJson as problem:
-        raise NoKeySet(problem.message) from None
-    members = found.get("keys") if isinstance(found, dict) else None
+        document = read_json(text, "The key set")
+    except InvalidJson as error:
+        raise InvalidKeySet(error.message) from None
+    members = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(members, list):
-        raise NoKeySet('It is no key set: a JWKS is an object such as {"keys": [ … ]}.')
-    keys = [key for member in members if (key := _key(member, algorithms)) is not None]
+        raise InvalidKeySet('The text is not a key set: a JWKS is an object such as {"keys": [ … ]}.')
+    keys = [key for member in members if (key := _parse_key(member, algorithms)) is not None]
     return KeySet(tuple(keys), len(members) - len(keys))
 
 
-def _key(member: Any, algorithms: Collection[str]) -> VerifyingKey | None:
-    if not isinstance(member, dict) or member.get("use", "sig") != "sig" or "verify" not in _uses(member):
+def _parse_key(member: Any, algorithms: Collection[str]) -> VerifyingKey | None:
+    if not isinstance(member, dict) or member.get("use", "sig") != "sig" or "verify" not in _operations(member):
         return None
-    kid, kind = member.get("kid"), member.get("kty")
-    if not isinstance(kid, str | None) or not isinstance(kind, str) or kind not in _PUBLIC_MEMBERS:
+    kid, key_type = member.get("kid"), member.get("kty")
+    if not isinstance(kid, str | None) or not isinstance(key_type, str) or key_type not in _PUBLIC_MEMBERS:
         return None
-    possible = frozenset(_possible(kind, member)) & frozenset(algorithms)
+    supported = frozenset(_algorithms_of_type(key_type, member)) & frozenset(algorithms)
     if "alg" in member:
-        possible &= {member["alg"]} if isinstance(member["alg"], str) else frozenset()
-    if not possible:
+        supported &= {member["alg"]} if isinstance(member["alg"], str) else frozenset()
+    if not supported:
         return None
-    public = {"kty": kind, **{name: member.get(name) for name in _PUBLIC_MEMBERS[kind]}}
+    public = {"kty": key_type, **{name: member.get(name) for name in _PUBLIC_MEMBERS[key_type]}}
     try:
-        key = _IMPLEMENTED[min(possible)].from_jwk(public)
-    except (PyJWTError, ValueError, TypeError, KeyError, AttributeError):  # as its parts are broken
+        key = _IMPLEMENTATIONS[min(supported)].from_jwk(public)
+    except (PyJWTError, ValueError, TypeError, KeyError, AttributeError):  # Raised for various invalid members.
         return None
-    strong = frozenset(name for name in possible if _is_strong(kind, name, key))
+    strong = frozenset(name for name in supported if _is_strong(key_type, name, key))
     return VerifyingKey(kid, strong, key) if strong else None
 
 
-def _uses(member: Mapping[str, Any]) -> list[Any]:
-    uses = member.get("key_ops", ["verify"])
-    return uses if isinstance(uses, list) else []
+def _operations(member: Mapping[str, Any]) -> list[Any]:
+    operations = member.get("key_ops", ["verify"])
+    return operations if isinstance(operations, list) else []
 
 
-def _possible(kind: str, member: Mapping[str, Any]) -> Collection[str]:
-    if kind == "RSA":
+def _algorithms_of_type(key_type: str, member: Mapping[str, Any]) -> Collection[str]:
+    if key_type == "RSA":
         return RSA
-    if kind == "oct":
+    if key_type == "oct":
         return HMAC
     curve = member.get("crv")
-    name = CURVES.get((kind, curve)) if isinstance(curve, str) else None
+    name = CURVES.get((key_type, curve)) if isinstance(curve, str) else None
     return () if name is None else (name,)
 
 
-def _is_strong(kind: str, algorithm: str, key: Any) -> bool:
-    if kind == "RSA":
+def _is_strong(key_type: str, algorithm: str, key: Any) -> bool:
+    if key_type == "RSA":
         return bool(key.key_size >= MIN_RSA_BITS)
-    return kind != "oct" or len(key) >= HMAC[algorithm]
+    return key_type != "oct" or len(key) >= HMAC[algorithm]

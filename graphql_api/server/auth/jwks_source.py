@@ -1,7 +1,7 @@
-"""Keys that an issuer renews: asked for when they are needed, kept when it does not answer.
+"""A cache of the keys of an issuer, which renews them and keeps old keys while the issuer is unavailable.
 
-Old keys serve while new ones are fetched, and for as long as the issuer is silent. A token whose key nobody knows is
-what a forger can send without end, so it makes the issuer be asked only now and then.
+Old keys stay in use during a renewal, and for as long as the issuer does not answer. An attacker can send any number
+of tokens with unknown key ids, so these trigger a renewal only at intervals.
 """
 
 import asyncio
@@ -16,91 +16,89 @@ from graphql_api.server.auth.jwks import KeySet, VerifyingKey
 
 log = getLogger("shardql.keys")
 
-Load = Callable[[], Awaitable[KeySet]]
+LoadKeySet = Callable[[], Awaitable[KeySet]]
 
 
-class KeysUnavailable(Exception):
-    """The keys cannot be had now; the text says why."""
+class JwksUnavailable(Exception):
+    """The keys cannot be loaded now. The message says why."""
 
 
 @dataclass(slots=True)
-class KeySource:
-    """The newest keys that could be had. Times are seconds."""
+class JwksCache:
+    """The newest keys that could be loaded. All durations are in seconds."""
 
-    load: Load
-    where: str
-    """for people who read logs"""
-    fresh: float = 600.0
-    """as old as keys may be before new ones are asked for; at twice that age they are waited for"""
-    unknown: float = 30.0
-    """between two attempts that are made because of an unknown key"""
-    again: float = 5.0
-    """between an attempt that failed and the next one"""
+    load: LoadKeySet
+    location: str
+    """The source of the keys, for log messages."""
+    max_age: float = 600.0
+    """Age at which keys are renewed in the background. At twice this age, requests wait for the renewal."""
+    unknown_key_interval: float = 30.0
+    """Minimum time between two renewals that are caused by an unknown key id."""
+    retry_interval: float = 5.0
+    """Minimum time between a failed renewal and the next one."""
     clock: Clock = time.monotonic
     _keys: KeySet | None = None
-    _came: float = 0.0
-    _tried: float | None = None
-    _failed: bool = False
-    _attempt: asyncio.Task[None] | None = field(default=None, repr=False)
+    _loaded_at: float = 0.0
+    _attempted_at: float | None = None
+    _last_attempt_failed: bool = False
+    _renewal: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def key_for(self, algorithm: str, kid: str | None) -> VerifyingKey:
-        """The key that a token must have been signed with."""
-        keys = await self._current()
-        if keys is not None and not keys.knows(kid) and self._since_attempt() >= self._patience(self.unknown):
+        """Return the key that must verify a token with this algorithm and key id."""
+        keys = await self._current_keys()
+        if keys is not None and not keys.has_key_id(kid) and self._may_renew(self.unknown_key_interval):
             await self._renew()
             keys = self._keys
         if keys is None:
-            raise Unauthenticated(
-                "The keys that tokens are checked with cannot be had at the moment: try again.", passing=True
-            )
+            raise Unauthenticated("The keys that verify tokens are unavailable at the moment: try again.", passing=True)
         key = keys.key_for(algorithm, kid)
         if key is not None:
             return key
-        if not keys.knows(kid):
+        if not keys.has_key_id(kid):
             raise Unauthenticated(
-                "The token was signed with a key that this server does not know.", passing=self._failed
+                "The token was signed with a key that this server does not know.", passing=self._last_attempt_failed
             )
-        raise Unauthenticated("No key of the issuer fits the algorithm of the token, or several of them do.")
+        raise Unauthenticated("No key of the issuer matches the algorithm of the token, or several do.")
 
-    async def _current(self) -> KeySet | None:
-        since, age = self._since_attempt(), self.clock() - self._came
+    async def _current_keys(self) -> KeySet | None:
+        age = self.clock() - self._loaded_at
         if self._keys is None:
-            if since >= self._patience(0.0):
+            if self._may_renew(0.0):
                 await self._renew()
-        elif age >= self.fresh and since >= self._patience(self.fresh):
-            attempt = self._started()
-            if age >= 2 * self.fresh and not self._failed:  # Nobody asked for long; keys may have been withdrawn.
-                await asyncio.shield(attempt)
+        elif age >= self.max_age and self._may_renew(self.max_age):
+            renewal = self._start_renewal()
+            # Long without requests: keys may have been revoked in the meantime.
+            if age >= 2 * self.max_age and not self._last_attempt_failed:
+                await asyncio.shield(renewal)
         return self._keys
 
-    def _since_attempt(self) -> float:
-        return float("inf") if self._tried is None else self.clock() - self._tried
-
-    def _patience(self, otherwise: float) -> float:
-        """How long to wait from one attempt to the next."""
-        return self.again if self._failed else otherwise
+    def _may_renew(self, interval: float) -> bool:
+        """Return whether enough time has passed since the last attempt. A failed one has its own interval."""
+        if self._attempted_at is None:
+            return True
+        return self.clock() - self._attempted_at >= (self.retry_interval if self._last_attempt_failed else interval)
 
     async def _renew(self) -> None:
-        # Whoever waits may leave; the attempt is for all of them.
-        await asyncio.shield(self._started())
+        # All waiting requests share the renewal, so cancelling one of them must not cancel it.
+        await asyncio.shield(self._start_renewal())
 
-    def _started(self) -> asyncio.Task[None]:
-        """The attempt that is under way, else a new one."""
-        running = self._attempt
-        if running is None or running.done() or running.get_loop() is not asyncio.get_running_loop():
-            running = self._attempt = asyncio.create_task(self._try())
-        return running
+    def _start_renewal(self) -> asyncio.Task[None]:
+        """Return the running renewal, or start a new one."""
+        renewal = self._renewal
+        if renewal is None or renewal.done() or renewal.get_loop() is not asyncio.get_running_loop():
+            renewal = self._renewal = asyncio.create_task(self._load())
+        return renewal
 
-    async def _try(self) -> None:
+    async def _load(self) -> None:
         try:
             keys = await self.load()
-        except KeysUnavailable as problem:
-            self._failed = True
-            kept = "no token can be checked" if self._keys is None else "the keys known so far stay"
-            log.warning("Keys of %s: %s %s.", self.where, problem, kept.capitalize())
+        except JwksUnavailable as error:
+            self._last_attempt_failed = True
+            consequence = "No token can be verified" if self._keys is None else "The previous keys stay in use"
+            log.warning("Keys of %s: %s %s.", self.location, error, consequence)
         else:
-            self._keys, self._came, self._failed = keys, self.clock(), False
+            self._keys, self._loaded_at, self._last_attempt_failed = keys, self.clock(), False
             if not keys.keys:
-                log.warning("Keys of %s: none of %s can be used, so no token is accepted.", self.where, keys.skipped)
+                log.warning("Keys of %s: none of %s is usable, so no token is accepted.", self.location, keys.skipped)
         finally:
-            self._tried = self.clock()
+            self._attempted_at = self.clock()

@@ -1,4 +1,4 @@
-"""What people who run a server see of it: health, counts, log and spans, around an application."""
+"""Instrumentation of an application: health checks, metrics, request log and tracing."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,14 +12,14 @@ from graphql_api.server import OpenDatabase
 from graphql_api.server.observability.health import Readiness, health_routes
 from graphql_api.server.observability.metrics import STORE_CALLS, STORE_SECONDS, Metrics
 from graphql_api.server.observability.metrics_endpoint import metrics_routes
-from graphql_api.server.observability.observed_executor import ObservedEngine, Runs
+from graphql_api.server.observability.observed_executor import ObservedExecutor, OperationExecutor
 from graphql_api.server.observability.request_log import LogRequests
 from graphql_api.server.observability.tracing import NoTracing, Tracing
 from graphql_api.storage import MeteredStore, StoreCall
 
 
-class Operations:
-    """Watches one server: pass its engine, database, routes and middleware through here."""
+class Instrumentation:
+    """Observes one server. Pass its executor, database, routes and middleware through these methods."""
 
     def __init__(
         self,
@@ -33,38 +33,38 @@ class Operations:
         self.metrics = Metrics()
         self._tracing = tracing or NoTracing()
         self._path = path
-        self._shows_metrics = metrics
+        self._serves_metrics = metrics
 
-    def engine(self, engine: Runs) -> ObservedEngine:
-        """The engine, watched."""
-        return ObservedEngine(engine, self.metrics, self._tracing)
+    def instrument_executor(self, executor: OperationExecutor) -> ObservedExecutor:
+        """Return an executor that counts and traces operations."""
+        return ObservedExecutor(executor, self.metrics, self._tracing)
 
-    def opening(self, open_database: OpenDatabase) -> OpenDatabase:
-        """The database, with a store that is measured."""
+    def instrument_database(self, open_database: OpenDatabase) -> OpenDatabase:
+        """Return a function that opens the database with a measured store."""
 
         @asynccontextmanager
-        async def opened() -> AsyncIterator[Database]:
+        async def open_metered() -> AsyncIterator[Database]:
             async with open_database() as database:
-                self.readiness.opened(database.store)
+                self.readiness.store_opened(database.store)
                 try:
-                    yield replace(database, store=MeteredStore(database.store, self._told))
+                    yield replace(database, store=MeteredStore(database.store, self._record_store_call))
                 finally:
-                    self.readiness.stop()
+                    self.readiness.begin_shutdown()
 
-        def open_measured() -> AbstractAsyncContextManager[Database]:
-            return opened()
+        def open_database_metered() -> AbstractAsyncContextManager[Database]:
+            return open_metered()
 
-        return open_measured
+        return open_database_metered
 
     def routes(self) -> list[BaseRoute]:
-        """Paths for machines."""
-        return [*health_routes(self.readiness), *(metrics_routes(self.metrics) if self._shows_metrics else ())]
+        """Return the routes of the health checks and metrics."""
+        return [*health_routes(self.readiness), *(metrics_routes(self.metrics) if self._serves_metrics else ())]
 
     def middleware(self) -> Middleware:
-        """What stands around everything else, so that it sees each answer as it goes out."""
-        return Middleware(LogRequests, metrics=self.metrics, tracing=self._tracing, graphql=self._path)
+        """Return the middleware that logs requests. It must be outermost, to see each final response."""
+        return Middleware(LogRequests, metrics=self.metrics, tracing=self._tracing, graphql_path=self._path)
 
-    def _told(self, call: StoreCall) -> None:
-        self.metrics.add(STORE_CALLS, call.name, call.failure or "ok")
-        self.metrics.took(STORE_SECONDS, call.seconds, call.name)
-        self._tracing.store_call(call)
+    def _record_store_call(self, call: StoreCall) -> None:
+        self.metrics.increment(STORE_CALLS, call.name, call.failure or "ok")
+        self.metrics.observe(STORE_SECONDS, call.seconds, call.name)
+        self._tracing.record_store_call(call)

@@ -1,7 +1,7 @@
-"""What a server counts: every metric is listed once, here, and docs/operations.md is compared with the list.
+"""The metrics of a server. A test compares docs/operations.md with this list.
 
-A registry belongs to one server, so two of them in a process do not mix. Where several processes serve as one, the
-variable PROMETHEUS_MULTIPROC_DIR names a folder before this module is loaded, and each process answers for all.
+Each server has its own registry, so that two servers in one process stay separate. With several worker processes, the
+variable PROMETHEUS_MULTIPROC_DIR names a directory before this module is imported, and each process reports the sums.
 """
 
 import os
@@ -12,18 +12,18 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
-SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""variable that tells prometheus_client where the processes of one server keep their counts"""
+MULTIPROCESS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable with the directory where prometheus_client shares the counts of all worker processes."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 MAX_CODES = 100
-"""own resolvers may answer with codes of their own; beyond so many of them they are counted as one"""
+"""Maximum number of error codes used as labels. Custom resolvers may add codes; further ones count as OTHER."""
 OTHER = "OTHER"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: what it is called and means."""
+    """The definition of one metric."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -33,45 +33,41 @@ class Metric:
 
 
 HTTP_REQUESTS = Metric(
-    "shardql_http_requests_total", "counter", "requests", "HTTP requests that were answered.", ("route", "status")
+    "shardql_http_requests_total", "counter", "requests", "HTTP requests with a response.", ("route", "status")
 )
-IN_FLIGHT = Metric("shardql_operations_in_flight", "gauge", "operations", "Operations that are being worked on now.")
+IN_FLIGHT = Metric("shardql_operations_in_flight", "gauge", "operations", "Operations in progress.")
 OPERATIONS = Metric(
     "shardql_operations_total",
     "counter",
     "operations",
-    "GraphQL operations, by how they ended: ok, errors (some of the answer is missing), refused (nothing was "
-    "executed), cancelled (the client went away), failed (a mistake of the server).",
+    "GraphQL operations by outcome: ok, errors (part of the response is missing), refused (not executed), "
+    "cancelled (the client disconnected), failed (internal error).",
     ("outcome",),
 )
 OPERATION_SECONDS = Metric(
-    "shardql_operation_seconds", "histogram", "seconds", "How long operations took, with all their calls of the store."
+    "shardql_operation_seconds", "histogram", "seconds", "Duration of operations, including their store calls."
 )
-ERRORS = Metric("shardql_errors_total", "counter", "errors", "Errors in answers, by code.", ("code",))
-TOKEN_ERRORS = Metric(
-    "shardql_token_errors_total", "counter", "errors", "Page tokens that were not accepted, by code.", ("code",)
-)
+ERRORS = Metric("shardql_errors_total", "counter", "errors", "Errors in responses, by code.", ("code",))
+TOKEN_ERRORS = Metric("shardql_token_errors_total", "counter", "errors", "Rejected page tokens, by code.", ("code",))
 STORE_CALLS = Metric(
     "shardql_store_calls_total",
     "counter",
     "calls",
-    "Calls of the store, by method of the port; the outcome is ok or the code of the first error.",
+    "Store calls, by method of the storage port. The outcome is ok, or the code of the first error.",
     ("call", "outcome"),
 )
-STORE_SECONDS = Metric(
-    "shardql_store_call_seconds", "histogram", "seconds", "How long calls of the store took.", ("call",)
-)
+STORE_SECONDS = Metric("shardql_store_call_seconds", "histogram", "seconds", "Duration of store calls.", ("call",))
 STORE_RETRIES = Metric(
     "shardql_store_retries_total",
     "counter",
     "requests",
-    "Requests that the engine sent once more on behalf of operations; SQLite never does.",
+    "Requests that the storage engine sent again for operations. SQLite never retries.",
 )
-SEARCHES = Metric("shardql_searches_total", "counter", "searches", "Pages of searches that were looked for.")
-SHARDS_ASKED = Metric("shardql_shards_asked_total", "counter", "shards", "Shards that searches asked.")
-RECORDS_READ = Metric("shardql_records_read_total", "counter", "records", "Records that the store looked at.")
+SEARCHES = Metric("shardql_searches_total", "counter", "searches", "Pages of searches that were read.")
+SHARDS_ASKED = Metric("shardql_shards_asked_total", "counter", "shards", "Shards that searches read.")
+RECORDS_READ = Metric("shardql_records_read_total", "counter", "records", "Records that the store examined.")
 RECORDS_RETURNED = Metric(
-    "shardql_records_returned_total", "counter", "records", "Records that searches and reads by id gave back."
+    "shardql_records_returned_total", "counter", "records", "Records that searches and reads by id returned."
 )
 
 METRICS = (
@@ -92,7 +88,7 @@ METRICS = (
 
 
 class Metrics:
-    """The counts of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -111,35 +107,35 @@ class Metrics:
             for metric in gauges
         }
         self._codes: set[str] = set()
-        if SHARED_FOLDER not in os.environ:
+        if MULTIPROCESS_DIRECTORY not in os.environ:
             ProcessCollector(registry=self._registry)
 
-    def add(self, metric: Metric, *labels: str, amount: float = 1) -> None:
-        """Counts; labels stand in the order of the metric's own."""
+    def increment(self, metric: Metric, *labels: str, amount: float = 1) -> None:
+        """Increment a counter. Labels are in the order of the metric's definition."""
         counter = self._counters[metric]
         (counter.labels(*labels) if labels else counter).inc(amount)
 
-    def took(self, metric: Metric, seconds: float, *labels: str) -> None:
-        """Sorts a duration into a histogram."""
+    def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
+        """Add a duration to a histogram."""
         histogram = self._histograms[metric]
         (histogram.labels(*labels) if labels else histogram).observe(seconds)
 
-    def move(self, metric: Metric, by: int) -> None:
-        """Moves a gauge up or down."""
+    def change_gauge(self, metric: Metric, by: int) -> None:
+        """Increase or decrease a gauge."""
         self._gauges[metric].inc(by)
 
-    def label_of(self, code: str) -> str:
-        """The code as a label, of which there must not be any number."""
+    def code_label(self, code: str) -> str:
+        """Return the label of an error code. The number of labels is limited."""
         if code not in self._codes:
             if len(self._codes) >= MAX_CODES:
                 return OTHER
             self._codes.add(code)
         return code
 
-    def text(self, accept: str) -> tuple[bytes, str]:
-        """All metrics in the form that fits an Accept header, and its content type."""
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics in the format that an Accept header requests, and its content type."""
         registry = self._registry
-        if SHARED_FOLDER in os.environ:
+        if MULTIPROCESS_DIRECTORY in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         encode, content_type = choose_encoder(accept)

@@ -1,4 +1,4 @@
-"""`/metrics`: the counts of the server, for Prometheus."""
+"""The endpoint `/metrics` for Prometheus."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,10 +10,10 @@ METRICS_PATH = "/metrics"
 
 
 def metrics_routes(metrics: Metrics) -> list[BaseRoute]:
-    """The page."""
+    """Return the route of the metrics."""
 
-    def page(request: Request) -> Response:
-        text, content_type = metrics.text(request.headers.get("accept", ""))
+    def endpoint(request: Request) -> Response:
+        text, content_type = metrics.render(request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type, "cache-control": "no-store"})
 
-    return [Route(METRICS_PATH, page, methods=["GET"])]
+    return [Route(METRICS_PATH, endpoint, methods=["GET"])]

@@ -1,4 +1,4 @@
-"""An engine that is watched: what it runs is counted, traced and noted for the log."""
+"""An operation executor that counts, traces and logs what another executor runs."""
 
 import re
 import time
@@ -7,68 +7,72 @@ from hashlib import blake2b
 from typing import Protocol
 
 from graphql_api.database import Database
-from graphql_api.runtime import tally_so_far
-from graphql_api.schema import Answer, Caller, Operation
+from graphql_api.runtime import current_statistics
+from graphql_api.schema import Caller, ExecutionResponse, Operation
 from graphql_api.server.observability.metrics import IN_FLIGHT, OPERATION_SECONDS, OPERATIONS, Metrics
-from graphql_api.server.observability.request_log import in_log, note_operation
+from graphql_api.server.observability.request_log import add_log_fields, statistics_fields
 from graphql_api.server.observability.tracing import Tracing
 
-_NAMED = re.compile(r"\b(?:query|mutation|subscription)\s+([A-Za-z_][A-Za-z0-9_]*)")
-_LOOKED_AT = 10_000
-"""characters of a document: the name is for people who read logs"""
+_OPERATION_NAME = re.compile(r"\b(?:query|mutation|subscription)\s+([A-Za-z_][A-Za-z0-9_]*)")
+_MAX_SEARCHED = 10_000
+"""Characters of a document that are searched for a name. The name is only informative."""
 
 
-class Runs(Protocol):
-    """What answers operations."""
+class OperationExecutor(Protocol):
+    """Executes GraphQL operations."""
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> Answer: ...
+    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse: ...
 
 
-class ObservedEngine:
-    """Runs operations by another engine, and tells what became of them."""
+class ObservedExecutor:
+    """Delegates operations to another executor and records their outcomes."""
 
-    def __init__(self, engine: Runs, metrics: Metrics, tracing: Tracing) -> None:
-        self._engine = engine
+    def __init__(self, executor: OperationExecutor, metrics: Metrics, tracing: Tracing) -> None:
+        self._executor = executor
         self._metrics = metrics
         self._tracing = tracing
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> Answer:
-        """The engine's own answer."""
-        name = _name(operation)
-        note_operation(operation=name, document=_digest(operation))
+    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
+        """Execute the operation. The response is unchanged."""
+        name = _operation_name(operation)
+        add_log_fields(operation=name, document=_document_fingerprint(operation))
         outcome = "failed"
         started = time.perf_counter()
-        self._metrics.move(IN_FLIGHT, 1)
+        self._metrics.change_gauge(IN_FLIGHT, 1)
         try:
-            with self._tracing.operation(name) as tell:
-                answer = await self._engine.run(operation, database, caller)
-                outcome = _outcome(answer)
-                tell({"correlationId": caller.correlation_id, **in_log(tally_so_far())}, failed=bool(answer.codes))
-                return answer
+            with self._tracing.operation(name) as finish_span:
+                response = await self._executor.run(operation, database, caller)
+                outcome = _outcome(response)
+                attributes: dict[str, str | int] = {
+                    "correlationId": caller.correlation_id,
+                    **statistics_fields(current_statistics()),
+                }
+                finish_span(attributes, failed=bool(response.codes))
+                return response
         except CancelledError:
             outcome = "cancelled"
             raise
         finally:
-            self._metrics.move(IN_FLIGHT, -1)
-            self._metrics.add(OPERATIONS, outcome)
-            self._metrics.took(OPERATION_SECONDS, time.perf_counter() - started)
+            self._metrics.change_gauge(IN_FLIGHT, -1)
+            self._metrics.increment(OPERATIONS, outcome)
+            self._metrics.observe(OPERATION_SECONDS, time.perf_counter() - started)
 
 
-def _outcome(answer: Answer) -> str:
-    if not answer.executed:
+def _outcome(response: ExecutionResponse) -> str:
+    if not response.executed:
         return "refused"
-    return "errors" if answer.codes else "ok"
+    return "errors" if response.codes else "ok"
 
 
-def _name(operation: Operation) -> str | None:
+def _operation_name(operation: Operation) -> str | None:
     if operation.name:
         return operation.name
-    found = _NAMED.search((operation.query or "")[:_LOOKED_AT])
-    return found[1] if found else None
+    match = _OPERATION_NAME.search((operation.query or "")[:_MAX_SEARCHED])
+    return match[1] if match else None
 
 
-def _digest(operation: Operation) -> str | None:
-    """What tells one document from another without showing it: the id of a trusted one, else a hash."""
+def _document_fingerprint(operation: Operation) -> str | None:
+    """Return the id of a trusted document, or a hash of the query, which does not reveal its text."""
     if operation.document_id is not None:
         return operation.document_id
     if operation.query is None:

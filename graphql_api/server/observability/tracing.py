@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry: one for each operation, one for each call of the store in it, none for resolvers."""
+"""OpenTelemetry spans: one per operation and one per store call. Resolvers have none."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -8,69 +8,68 @@ from graphql_api.errors import InvalidSettings
 from graphql_api.storage import StoreCall
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span as OtelSpan
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import Span, Tracer
 
 
-class Span(Protocol):
-    """What is told of an operation when it has ended."""
+class FinishSpan(Protocol):
+    """Records the attributes and the outcome of an operation at its end."""
 
-    def __call__(self, facts: Mapping[str, str | int], *, failed: bool) -> None: ...
+    def __call__(self, attributes: Mapping[str, str | int], *, failed: bool) -> None: ...
 
 
 class Tracing(Protocol):
-    """Where spans go."""
+    """Creates spans."""
 
     def request(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """What is traced within belongs to the trace that the headers of a request name, if they name one."""
+        """Continue the trace that the request headers name, within the block."""
         ...
 
-    def operation(self, name: str | None) -> AbstractContextManager[Span]:
-        """The span of an operation."""
+    def operation(self, name: str | None) -> AbstractContextManager[FinishSpan]:
+        """Open the span of an operation."""
         ...
 
-    def store_call(self, call: StoreCall) -> None:
-        """The span of a call that has ended, within that of its operation."""
+    def record_store_call(self, call: StoreCall) -> None:
+        """Create the span of a completed store call, within the span of its operation."""
         ...
 
 
 class NoTracing:
-    """No spans."""
+    """Creates no spans."""
 
     def request(self, _: Mapping[str, str]) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def operation(self, _: str | None) -> AbstractContextManager[Span]:
-        return nullcontext(_said_to_nobody)
+    def operation(self, _: str | None) -> AbstractContextManager[FinishSpan]:
+        return nullcontext(_discard)
 
-    def store_call(self, call: StoreCall) -> None:
+    def record_store_call(self, call: StoreCall) -> None:
         pass
 
 
-def _said_to_nobody(facts: Mapping[str, str | int], *, failed: bool) -> None:
-    """Nobody listens."""
+def _discard(attributes: Mapping[str, str | int], *, failed: bool) -> None:
+    """Discard the attributes of a span that does not exist."""
 
 
-def open_tracing() -> Tracing:
-    """Spans for the tracer provider that the process has set up."""
+def create_tracing() -> Tracing:
+    """Create spans with the tracer provider that the process has configured."""
     try:
-        from opentelemetry import trace  # noqa: PLC0415 - of an extra, which need not be there
-    except ModuleNotFoundError as missing:
+        from opentelemetry import trace  # noqa: PLC0415 - optional dependency
+    except ModuleNotFoundError as error:
         raise InvalidSettings(
-            ["SHARDQL_TRACING is on, and OpenTelemetry is not installed: install shardql[opentelemetry]."]
-        ) from missing
-    return OpenTelemetry(trace.get_tracer("shardql"))
+            ["SHARDQL_TRACING is on, but OpenTelemetry is not installed: install shardql[opentelemetry]."]
+        ) from error
+    return OpenTelemetryTracing(trace.get_tracer("shardql"))
 
 
-class OpenTelemetry:
-    """Spans by a tracer."""
+class OpenTelemetryTracing:
+    """Creates OpenTelemetry spans with a tracer."""
 
     def __init__(self, tracer: "Tracer") -> None:
         self._tracer = tracer
 
     @contextmanager
     def request(self, headers: Mapping[str, str]) -> Iterator[None]:
-        from opentelemetry import context, propagate  # noqa: PLC0415 - of an extra, which need not be there
+        from opentelemetry import context, propagate  # noqa: PLC0415 - optional dependency
 
         token = context.attach(propagate.extract(headers))
         try:
@@ -79,15 +78,15 @@ class OpenTelemetry:
             context.detach(token)
 
     @contextmanager
-    def operation(self, name: str | None) -> Iterator[Span]:
-        from opentelemetry.trace import SpanKind  # noqa: PLC0415 - of an extra, which need not be there
+    def operation(self, name: str | None) -> Iterator[FinishSpan]:
+        from opentelemetry.trace import SpanKind  # noqa: PLC0415 - optional dependency
 
         with self._tracer.start_as_current_span("GraphQL operation", kind=SpanKind.SERVER) as span:
             if name is not None:
                 span.set_attribute("graphql.operation.name", name)
-            yield _teller(span)
+            yield _span_finisher(span)
 
-    def store_call(self, call: StoreCall) -> None:
+    def record_store_call(self, call: StoreCall) -> None:
         span = self._tracer.start_span(
             f"store {call.name}",
             start_time=call.began,
@@ -99,16 +98,16 @@ class OpenTelemetry:
         span.end(call.began + round(call.seconds * 1e9))
 
 
-def _teller(span: "OtelSpan") -> Span:
-    def tell(facts: Mapping[str, str | int], *, failed: bool) -> None:
-        span.set_attributes({f"shardql.{name}": value for name, value in facts.items()})
+def _span_finisher(span: "Span") -> FinishSpan:
+    def finish(attributes: Mapping[str, str | int], *, failed: bool) -> None:
+        span.set_attributes({f"shardql.{name}": value for name, value in attributes.items()})
         if failed:
             _mark_failed(span)
 
-    return tell
+    return finish
 
 
 def _mark_failed(span: Any) -> None:
-    from opentelemetry.trace import StatusCode  # noqa: PLC0415 - of an extra, which need not be there
+    from opentelemetry.trace import StatusCode  # noqa: PLC0415 - optional dependency
 
     span.set_status(StatusCode.ERROR)

@@ -1,8 +1,8 @@
 """Storage engines, and the registry that opens the engine of a store URL."""
 
-from graphql_api.storage.engines.registry import makes_tables, open_store
+from graphql_api.storage.engines.registry import creates_tables, open_store
 
 __all__ = [
-    "makes_tables",
+    "creates_tables",
     "open_store",
 ]

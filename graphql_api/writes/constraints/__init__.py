@@ -1,0 +1,1 @@
+"""Constraints between records: unique items, reference items, delete intents and counters."""

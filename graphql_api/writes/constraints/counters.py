@@ -1,7 +1,7 @@
-"""Numbers that the records of a group get in turn: none twice for ever, at times one left out (docs/writing.md).
+"""Counters: consecutive numbers for the records of a group, never repeated, with occasional gaps (docs/writing.md).
 
-The counter of a group is an item of its own, which says the last number that was taken. It is raised before the record
-is written, and never goes back: a number whose record was not written after all is left out.
+The counter of a group is an item of its own that holds the last assigned number. It advances before the record is
+written, and never goes back. If the record is not written after all, its number is skipped.
 """
 
 import asyncio
@@ -11,199 +11,217 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from graphql_api.codecs import hash_key, segment
-from graphql_api.errors import ConditionFailed, InvalidValue, ShardQLError, about, for_one_of_several
+from graphql_api.codecs import hash_key, key_segment
+from graphql_api.errors import (
+    ConditionFailed,
+    InvalidValue,
+    Message,
+    PropertyName,
+    ShardQLError,
+    about,
+    for_one_of_several,
+)
 from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, EntitySpec, PropertySpec, value_of
 from graphql_api.storage import Item, Key, MeteredStore, Put, Store
+from graphql_api.writes.display_names import property_name
 from graphql_api.writes.item_keys import WRITE_ID
-from graphql_api.writes.optimistic_concurrency import in_some_tries, new_write_id, unchanged
-from graphql_api.writes.transactions import commit_alone
-from graphql_api.writes.write_coalescer import Together
+from graphql_api.writes.optimistic_concurrency import expect_unchanged, new_write_id, retry_on_conflict
+from graphql_api.writes.transactions import commit_single
+from graphql_api.writes.write_coalescer import WriteCoalescer
 
-LAST = "_last"
-"""attribute of a counter: the last number that was taken"""
+LAST_NUMBER = "_last"
+"""attribute of a counter: the last assigned number"""
 
-MAX_KNOWN = 1_000
-"""counters whose last number a process remembers"""
+MAX_CACHED_COUNTERS = 1_000
+"""counters whose last number one process caches"""
 
 
 def counter_key(entity: EntitySpec, part: PropertySpec, record: Entity, tenant: str | None) -> Key:
-    """Where the counter of a property stands for the group that a record is of."""
-    group = [entity.properties[name] for name in part.counts or ()]
-    values = [(one, value_of(record, one.name)) for one in group]
-    named = [(one.stored, one.column.encode(value)) for one, value in values if value is not None]
-    with about(group[0].name if group else None):
-        return Key(hash_key(f"{entity.name}~counter", "", named, tenant), segment("counter", part.stored))
+    """Return the key of a property's counter, for the group of a record."""
+    group = [entity.properties[name] for name in part.counter_group or ()]
+    values = [(member, value_of(record, member.name)) for member in group]
+    encoded = [(member.stored, member.column.encode(value)) for member, value in values if value is not None]
+    with about(PropertyName(group[0].name) if group else None):
+        return Key(hash_key(f"{entity.name}~counter", "", encoded, tenant), key_segment("counter", part.stored))
 
 
-async def give_numbers(store: Store, entity: EntitySpec, record: Entity, tenant: str | None) -> None:
-    """Gives a record the next numbers of its groups where it has none, and raises the counters above those it has."""
+async def assign_numbers(store: Store, entity: EntitySpec, record: Entity, tenant: str | None) -> None:
+    """Assign the next numbers of its groups to a record that lacks them, and raise counters to those it has."""
     for part in entity.counters:
         key = counter_key(entity, part, record, tenant)
         number = value_of(record, part.name)
-        of = f"The counter of {entity.type_name}.{part.name}"
+        subject = _counter_name(entity, part)
         if number is not None:
-            await counters_of(store).raise_to(store, key, number, of)
+            await shared_counters(store).raise_to(store, key, number, subject)
             continue
-        number = await counters_of(store).take(store, key, of)
+        number = await shared_counters(store).next_number(store, key, subject)
         try:
-            put_numbers(record, {part.name: part.column.codec.check(number)})
+            set_missing_numbers(record, {part.name: part.column.codec.check(number)})
         except InvalidValue as problem:
             raise InvalidValue(
-                f"{entity.type_name}.{part.name}: the numbers of this group have come to their end. Declare the "
-                "property of a wider type.",
-                argument=part.name,
+                "{property}: the counter of this group is at its maximum. Declare the property with a wider type.",
+                property=property_name(entity, part),
+                argument=PropertyName(part.name),
             ) from problem
 
 
 async def raise_counters(store: Store, entity: EntitySpec, records: Sequence[Entity], tenant: str | None) -> None:
-    """Raises each counter above all numbers of many records at once, so that none of them has to wait for it."""
-    furthest: dict[Key, tuple[int, str]] = {}
+    """Raise each counter to the greatest number of a batch, so that its records do not raise it one by one."""
+    greatest: dict[Key, tuple[int, Message]] = {}
     for part in entity.counters:
         for record in records:
             number = value_of(record, part.name)
             if isinstance(number, int):
                 key = counter_key(entity, part, record, tenant)
-                if key not in furthest or furthest[key][0] < number:
-                    furthest[key] = number, f"The counter of {entity.type_name}.{part.name}"
-    for key, (number, of) in furthest.items():
-        await counters_of(store).raise_to(store, key, number, of)
+                if key not in greatest or greatest[key][0] < number:
+                    greatest[key] = number, _counter_name(entity, part)
+    for key, (number, subject) in greatest.items():
+        await shared_counters(store).raise_to(store, key, number, subject)
 
 
-def put_numbers(record: Entity, numbers: Mapping[str, int]) -> None:
-    """Gives a record those of the numbers that it lacks."""
+def _counter_name(entity: EntitySpec, part: PropertySpec) -> Message:
+    return Message("the counter of {property}", property=property_name(entity, part))
+
+
+def set_missing_numbers(record: Entity, numbers: Mapping[str, int]) -> None:
+    """Set those numbers that a record lacks."""
     vars(record).update({name: number for name, number in numbers.items() if value_of(record, name) is None})
     record.compute_derived()
 
 
 def needs_numbers(entity: EntitySpec, old: Entity, new: Entity) -> bool:
-    """Whether a counter has to know of a record that has stood there before.
+    """Return whether the counters must process a record that already exists.
 
-    The record is from before there was a counter, or takes its number along into another group.
+    That is so if the record is older than a counter, or moves to another group and keeps its number.
     """
-    groups = (name for part in entity.counters for name in part.counts or ())
-    lacks = any(value_of(old, part.name) is None for part in entity.counters)
-    return lacks or any(value_of(old, name) != value_of(new, name) for name in groups)
+    groups = (name for part in entity.counters for name in part.counter_group or ())
+    lacks_number = any(value_of(old, part.name) is None for part in entity.counters)
+    return lacks_number or any(value_of(old, name) != value_of(new, name) for name in groups)
 
 
-def counters_of(store: Store) -> "Counters":
-    """The counters of a store, which everybody in this process shares who writes through it, in whatever way."""
-    while isinstance(store, MeteredStore | Together):
+def shared_counters(store: Store) -> "Counters":
+    """Return the counters of a store, which all writers of this process share, whatever wraps the store."""
+    while isinstance(store, MeteredStore | WriteCoalescer):
         store = store.inner
-    return _OF_STORES.setdefault(store, Counters())
+    return _COUNTERS_BY_STORE.setdefault(store, Counters())
 
 
 @dataclass(slots=True, eq=False)
-class _Turn:
-    """One taker, until it has its number or knows why there is none."""
+class _NumberRequest:
+    """A request for one number, until it has the number or an error."""
 
     number: int | None = None
     problem: ShardQLError | None = None
 
 
 @dataclass(slots=True)
-class _Line:
-    """Those who are at the counter of one group: the first one takes numbers for all who wait by then."""
+class _CounterQueue:
+    """The requests to one counter. The first one to get the lock assigns numbers to all that are waiting by then."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: list[_Turn] = field(default_factory=list)
-    takers: int = 0
+    waiting: list[_NumberRequest] = field(default_factory=list)
+    users: int = 0
 
 
 class Counters:
-    """The counters of one store, as one process takes numbers from them."""
+    """The counters of one store, as one process advances them. Concurrent requests to one counter are coalesced."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[asyncio.AbstractEventLoop, Key], _Line] = {}
-        self._known: OrderedDict[Key, Item] = OrderedDict()
+        self._queues: dict[tuple[asyncio.AbstractEventLoop, Key], _CounterQueue] = {}
+        self._cached_items: OrderedDict[Key, Item] = OrderedDict()
 
-    async def take(self, store: Store, key: Key, of: str) -> int:
-        """The next number of a group, whose counter stands at this key; `of`: what errors call it."""
-        turn = _Turn()
-        with self._in_line(key) as line:
-            line.waiting.append(turn)
+    async def next_number(self, store: Store, key: Key, subject: str | Message) -> int:
+        """Return the next number of the counter at this key. Errors name the `subject`."""
+        request = _NumberRequest()
+        with self._queue(key) as queue:
+            queue.waiting.append(request)
             try:
-                async with line.lock:
-                    if turn in line.waiting:
-                        await self._serve(store, key, line, of)
+                async with queue.lock:
+                    if request in queue.waiting:
+                        await self._assign_waiting(store, key, queue, subject)
             finally:
-                line.waiting = [other for other in line.waiting if other is not turn]
-        if turn.problem is not None:
-            raise turn.problem
-        assert turn.number is not None, "whoever is no longer waiting was served"
-        return turn.number
+                queue.waiting = [other for other in queue.waiting if other is not request]
+        if request.problem is not None:
+            raise request.problem
+        assert request.number is not None, "a request leaves the queue with a number or an error"
+        return request.number
 
-    async def raise_to(self, store: Store, key: Key, number: int, of: str) -> None:
-        """Sees to it that numbers up to this one are never handed out again; it may be higher by now."""
-        if self._is_known_to_reach(key, number):
+    async def raise_to(self, store: Store, key: Key, number: int, subject: str | Message) -> None:
+        """Raise a counter to at least this number, so that it is never assigned again."""
+        if self._has_reached(key, number):
             return
-        with self._in_line(key) as line:
-            async with line.lock:
-                if not self._is_known_to_reach(key, number):
-                    await self._advance(store, key, lambda last: max(last, number), of)
+        with self._queue(key) as queue:
+            async with queue.lock:
+                if not self._has_reached(key, number):
+                    await self._advance(store, key, lambda last: max(last, number), subject)
 
-    def _is_known_to_reach(self, key: Key, number: int) -> bool:
-        known = self._known.get(key)
-        return known is not None and bool(known[LAST] >= number)
+    def _has_reached(self, key: Key, number: int) -> bool:
+        cached = self._cached_items.get(key)
+        return cached is not None and bool(cached[LAST_NUMBER] >= number)
 
     @contextmanager
-    def _in_line(self, key: Key) -> Iterator[_Line]:
-        """The line of those who are at a group's counter just now."""
-        place = asyncio.get_running_loop(), key
-        line = self._lines.setdefault(place, _Line())
-        line.takers += 1
+    def _queue(self, key: Key) -> Iterator[_CounterQueue]:
+        """Provide the queue of a counter, which exists as long as there are requests to it."""
+        queue_key = asyncio.get_running_loop(), key
+        queue = self._queues.setdefault(queue_key, _CounterQueue())
+        queue.users += 1
         try:
-            yield line
+            yield queue
         finally:
-            line.takers -= 1
-            if not line.takers:
-                del self._lines[place]
+            queue.users -= 1
+            if not queue.users:
+                del self._queues[queue_key]
 
-    async def _serve(self, store: Store, key: Key, line: _Line, of: str) -> None:
-        """Takes a number for each of those who wait; if the one who does it leaves, the others take their own."""
-        served, line.waiting = line.waiting, []
+    async def _assign_waiting(self, store: Store, key: Key, queue: _CounterQueue, subject: str | Message) -> None:
+        """Assign numbers to all waiting requests. If this task is cancelled, they return to the queue."""
+        requests, queue.waiting = queue.waiting, []
         try:
-            last = await self._advance(store, key, lambda last: last + len(served), of)
+            last = await self._advance(store, key, lambda last: last + len(requests), subject)
         except ShardQLError as problem:
-            for turn in served:
-                turn.problem = for_one_of_several(problem)
+            for request in requests:
+                request.problem = for_one_of_several(problem)
         except BaseException:
-            line.waiting = [*served, *line.waiting]
+            queue.waiting = [*requests, *queue.waiting]
             raise
         else:
-            for back, turn in enumerate(reversed(served)):
-                turn.number = last - back
+            for distance, request in enumerate(reversed(requests)):
+                request.number = last - distance
 
-    async def _advance(self, store: Store, key: Key, following: Callable[[int], int], of: str) -> int:
-        """Makes the last number of a counter the one that follows it, and gives that back."""
+    async def _advance(self, store: Store, key: Key, next_value: Callable[[int], int], subject: str | Message) -> int:
+        """Advance a counter to the value that `next_value` computes from its last number. Return that value."""
 
         async def attempt() -> int:
-            # What is known is believed once: a counter that may have been written since, by anybody, is read anew.
-            stored = self._known.pop(key, None)
+            # A cached item serves one attempt: if another process has written the counter since, it is read again.
+            stored = self._cached_items.pop(key, None)
             if stored is None:
                 (stored,) = await store.get_many([key], consistent=True)
-            before = 0 if stored is None else int(stored[LAST])
-            last = following(before)
-            if stored is not None and last == before:
-                self._remember(key, stored)
-                return last
-            item = {HASH_ATTRIBUTE: key.hash, RANGE_ATTRIBUTE: key.range, LAST: last, WRITE_ID: new_write_id()}
+            last = 0 if stored is None else int(stored[LAST_NUMBER])
+            new_last = next_value(last)
+            if stored is not None and new_last == last:
+                self._cache(key, stored)
+                return new_last
+            item = {
+                HASH_ATTRIBUTE: key.hash,
+                RANGE_ATTRIBUTE: key.range,
+                LAST_NUMBER: new_last,
+                WRITE_ID: new_write_id(),
+            }
             try:
-                await commit_alone(store, Put(item, unchanged(stored)))
+                await commit_single(store, Put(item, expect_unchanged(stored)))
             except ConditionFailed as problem:
                 if problem.old is not None:
-                    self._remember(key, problem.old)
+                    self._cache(key, problem.old)
                 raise
-            self._remember(key, item)
-            return last
+            self._cache(key, item)
+            return new_last
 
-        return await in_some_tries(attempt, of)
+        return await retry_on_conflict(attempt, subject)
 
-    def _remember(self, key: Key, item: Item) -> None:
-        self._known[key] = item
-        self._known.move_to_end(key)
-        if len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
+    def _cache(self, key: Key, item: Item) -> None:
+        self._cached_items[key] = item
+        self._cached_items.move_to_end(key)
+        if len(self._cached_items) > MAX_CACHED_COUNTERS:
+            self._cached_items.popitem(last=False)
 
 
-_OF_STORES: "WeakKeyDictionary[Store, Counters]" = WeakKeyDictionary()
+_COUNTERS_BY_STORE: "WeakKeyDictionary[Store, Counters]" = WeakKeyDictionary()

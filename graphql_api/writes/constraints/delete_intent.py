@@ -1,119 +1,127 @@
-"""Removes a record that others may name by foreign keys: it is closed first, then looked at, then removed.
+"""Delete records that other records may reference: place a delete intent, check for references, delete.
 
-A record that is closed takes no new references: whoever wants to name it makes sure in their transaction that it has no
-mark. So what is looked for after it was closed is all that there can be, until the mark is gone; and it is removed only
-as long as it stands there with this very mark. A mark that somebody has left behind is taken off by the next one who
-comes, after a while; if its owner is only slow, they find it gone and begin anew.
+A record with a delete intent accepts no new references: a writer that adds one requires in its transaction that there
+is no intent. So a check for references stays valid as long as the intent is in place. The record is deleted only on the
+condition that it still has this intent. The next writer removes an abandoned intent after a while. If the owner of the
+intent was only slow, its delete fails on that condition and is repeated.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from graphql_api.codecs import SEP, KeyRange
-from graphql_api.errors import ForeignKeyBroken, InvalidValue, StoreError
-from graphql_api.model import EntitySpec, PropertySpec, has_expired
-from graphql_api.storage import Check, Delete, Item, Key, Put, RangeRead, Store, behind
-from graphql_api.writes.constraints.constraint_items import bound_keys, owner_of, references_key
-from graphql_api.writes.display_names import record_name
-from graphql_api.writes.item_keys import key_of
-from graphql_api.writes.optimistic_concurrency import touched, unchanged
-from graphql_api.writes.transactions import commit
+from graphql_api.errors import ForeignKeyBroken, InvalidValue, NameList, StoreError
+from graphql_api.model import EntitySpec, PropertySpec, is_expired
+from graphql_api.storage import Check, Delete, Item, Key, Put, RangeRead, Store, resume_after
+from graphql_api.writes.constraints.constraint_items import constraint_keys, owner_key, references_hash_key
+from graphql_api.writes.display_names import property_name, record_name
+from graphql_api.writes.item_keys import item_key
+from graphql_api.writes.optimistic_concurrency import expect_unchanged, with_new_write_id
+from graphql_api.writes.transactions import commit_transaction
 
-CLOSING = "_closing"
-"""attribute of a record that is being removed: the millisecond at which that began"""
+DELETE_INTENT = "_closing"
+"""attribute of a record that is being deleted: the millisecond at which the delete began"""
 
-PATIENCE = 2.0
-"""seconds after which a mark is taken for left behind; if that is wrong, it costs another attempt and nothing else"""
+ABANDONED_AFTER_SECONDS = 2.0
+"""Older delete intents count as abandoned. If the owner is still active, its delete needs another attempt."""
 
-AT_A_TIME = 20
-"""references looked at"""
+REFERENCE_PAGE_SIZE = 20
+"""reference items that are read at once"""
 
 
-def closed_at(item: Item) -> float | None:
-    """The second since which a record is being removed, if it is."""
-    return float(item[CLOSING]) / 1000 if CLOSING in item else None
+def delete_intent_time(item: Item) -> float | None:
+    """Return the second at which the delete of a record began; None without a delete intent."""
+    return float(item[DELETE_INTENT]) / 1000 if DELETE_INTENT in item else None
 
 
 def is_abandoned(item: Item, now: float) -> bool:
-    """Whether nobody will remove a closed record any more; a clock that is ahead of the other one's errs as well."""
-    since = closed_at(item)
-    return since is not None and abs(now - since) > PATIENCE
+    """Return whether a delete intent is abandoned. A time in the future counts too, since clocks differ."""
+    since = delete_intent_time(item)
+    return since is not None and abs(now - since) > ABANDONED_AFTER_SECONDS
 
 
-def opened(item: Item) -> Item:
-    """A closed record as it was before, under the name of another write."""
-    return touched({name: value for name, value in item.items() if name != CLOSING})
+def without_delete_intent(item: Item) -> Item:
+    """Return a record without its delete intent, under a new write id."""
+    return with_new_write_id({name: value for name, value in item.items() if name != DELETE_INTENT})
 
 
-async def close(store: Store, item: Item, now: float) -> Item:
-    """Closes a record, and gives it back as it stands then."""
-    closed = {**touched(item), CLOSING: int(now * 1000)}
-    await commit(store, [Put(closed, unchanged(item))])
-    return closed
+async def place_delete_intent(store: Store, item: Item, now: float) -> Item:
+    """Place a delete intent on a record. Return the record with it."""
+    marked = {**with_new_write_id(item), DELETE_INTENT: int(now * 1000)}
+    await commit_transaction(store, [Put(marked, expect_unchanged(item))])
+    return marked
 
 
-async def reopen(store: Store, closed: Item) -> None:
-    """Takes the mark off; where that fails, whoever comes next does it."""
+async def remove_delete_intent(store: Store, marked: Item) -> None:
+    """Remove a delete intent. If that fails, the next writer removes it."""
     try:
-        await commit(store, [Put(opened(closed), unchanged(closed))])
+        await commit_transaction(store, [Put(without_delete_intent(marked), expect_unchanged(marked))])
     except StoreError:
         return
 
 
-async def refuse_named(store: Store, parent: EntitySpec, values: Sequence[Any], tenant: str | None, now: float) -> None:
-    """Refuses if any record names this one; clears away what was left behind by records that are gone."""
-    everything = RangeRead(None, references_key(parent, values, tenant), 0, KeyRange(), AT_A_TIME, consistent=True)
-    read: RangeRead | None = everything
+async def check_unreferenced(
+    store: Store, parent: EntitySpec, values: Sequence[Any], tenant: str | None, now: float
+) -> None:
+    """Raise an error if any record references this one. Delete reference items whose owner no longer does."""
+    reference_range = RangeRead(
+        None, references_hash_key(parent, values, tenant), 0, KeyRange(), REFERENCE_PAGE_SIZE, consistent=True
+    )
+    read: RangeRead | None = reference_range
     while read is not None:
-        (page,) = await store.read_ranges([read], want=AT_A_TIME)
+        (page,) = await store.read_ranges([read], want=REFERENCE_PAGE_SIZE)
         if isinstance(page, StoreError):
             raise page
-        found = [row.item for row in page.rows]
-        owners = await store.get_many([owner_of(item) for item in found], consistent=True) if found else []
-        for item, owner in zip(found, owners, strict=True):
-            by = _named_by(parent, item, owner, tenant)
-            if by is None or owner is None:
-                # Its owner went away, or names another one, by the hand of somebody who knows nothing of this foreign
-                # key; or nobody declares that any more.
-                left_behind = Check(owner_of(item), unchanged(owner))
-                await commit(store, [Delete(key_of(item), unchanged(item)), left_behind])
-            elif not has_expired(by[0], owner, now):
-                raise _named(parent, values, *by, owner)
-        read = None if page.scanned_to is None else behind(read, page.scanned_to, may_tie=False)
+        references = [row.item for row in page.rows]
+        keys = [owner_key(reference) for reference in references]
+        owners = await store.get_many(keys, consistent=True) if references else []
+        for reference, owner in zip(references, owners, strict=True):
+            referenced_by = _referencing_key(parent, reference, owner, tenant)
+            if referenced_by is None or owner is None:
+                # An application that does not know this foreign key deleted or changed the owner, or the foreign key
+                # is no longer declared.
+                owner_unchanged = Check(owner_key(reference), expect_unchanged(owner))
+                stale = Delete(item_key(reference), expect_unchanged(reference))
+                await commit_transaction(store, [stale, owner_unchanged])
+            elif not is_expired(referenced_by[0], owner, now):
+                raise _still_referenced(parent, values, *referenced_by, owner)
+        read = None if page.scanned_to is None else resume_after(read, page.scanned_to, may_tie=False)
 
 
-def _named_by(
+def _referencing_key(
     parent: EntitySpec, reference: Item, owner: Item | None, tenant: str | None
 ) -> tuple[EntitySpec, Key] | None:
-    """How the owner of a reference names the record, as it stands now: its entity, and the key of its reference.
+    """Return the entity of a reference item's owner, and the key of the item by which it references the parent now.
 
-    That may be another one: a foreign key can have got another name.
+    That key may differ from the key of the reference item, if the foreign key was renamed.
     """
-    name, _, _ = key_of(reference).range.partition(".")
+    name, _, _ = item_key(reference).range.partition(".")
     child = next((child for child in parent.children if child.name == name), None)
     if child is None or owner is None:
         return None
-    keys = (key for key in bound_keys(child, owner, tenant) if key.hash == key_of(reference).hash)
+    keys = (key for key in constraint_keys(child, owner, tenant) if key.hash == item_key(reference).hash)
     return next(((child, key) for key in keys), None)
 
 
-def _named(
+def _still_referenced(
     parent: EntitySpec, values: Sequence[Any], child: EntitySpec, reference: Key, owner: Item
 ) -> ForeignKeyBroken:
-    """What is told of one record that is in the way: whoever is told knows it by the values of its key."""
-    named_by, _, _ = reference.range.partition(SEP)
-    _, _, name = named_by.partition(".")
-    foreign_key = next(one for one in child.foreign_keys if one.name == name)
-    key = [_loaded(part, owner) for part in child.primary]
-    parts = " and ".join(f"{child.type_name}.{part.name}" for part in foreign_key.by)
+    """Return the error for a record that is referenced. It names the referencing record by its primary key."""
+    foreign_key_name, _, _ = reference.range.partition(SEP)
+    _, _, name = foreign_key_name.partition(".")
+    foreign_key = next(declared for declared in child.foreign_keys if declared.name == name)
+    child_key = [_load_key_part(part, owner) for part in child.primary_key]
     return ForeignKeyBroken(
-        f"{record_name(parent, values)} cannot be removed: {record_name(child, key)} names it by {parts}. Remove that "
-        "first, or let it name another one."
+        "{record} cannot be deleted: {child} references it by {properties}. Delete that record first, or let it "
+        "reference another one.",
+        record=record_name(parent, values),
+        child=record_name(child, child_key),
+        properties=NameList(tuple(property_name(child, part) for part in foreign_key.by)),
     )
 
 
-def _loaded(part: PropertySpec, item: Item) -> Any:
-    """A part of a record's key, as it stands if somebody else wrote it."""
+def _load_key_part(part: PropertySpec, item: Item) -> Any:
+    """Return a part of a record's key; the stored value, if another application wrote one that does not fit."""
     stored = item.get(part.stored)
     try:
         return part.column.codec.load(stored)

@@ -1,0 +1,1 @@
+"""Histories: creation values, current records and batches of entries."""

@@ -1,60 +1,58 @@
-"""What becomes of the current record of a history when entries of it are written (docs/history.md).
+"""The current record of a history, and how writes of entries change it (docs/history.md).
 
-The current record is the entry with the greatest sub id, under another sub id. It names that entry, so that entries may
-come in any order; and every write to the history writes it too, on the condition that it is as it was read.
+The current record is a copy of the entry with the greatest sub id, stored under a reserved sub id. It names that entry,
+so entries may be written in any order. Every write to the history also writes the current record, on the condition that
+it is unchanged since it was read.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from graphql_api.errors import CreationChanged, InvalidRecord
-from graphql_api.model import Entity, EntitySpec, from_item, value_of
-from graphql_api.storage import Check, Delete, Expect, Item, Put, TogetherWrite
-from graphql_api.writes.history.creation_value import creation_changed
-from graphql_api.writes.history.history_head import Head
-from graphql_api.writes.item_keys import current_item, key_of
-from graphql_api.writes.optimistic_concurrency import new_write_id, touched, unchanged
+from graphql_api.errors import InvalidRecord, PropertyName
+from graphql_api.model import Entity, EntitySpec, decode_record, value_of
+from graphql_api.storage import Check, Delete, Expect, Item, Put, TransactionWrite
+from graphql_api.writes.history.history_head import HistoryHead
+from graphql_api.writes.item_keys import item_key, to_current_item
+from graphql_api.writes.optimistic_concurrency import expect_unchanged, new_write_id, with_new_write_id
 
 
-def current_after(entity: EntitySpec, head: Head, newest: Entity | None, tenant: str | None) -> Item | None:
-    """The current record after a write of entries, of which `newest` has the greatest sub id."""
-    if newest is not None and (head.last is None or value_of(newest, entity.sub_ids[0].name) >= head.last):
-        return current_item(entity, newest, tenant, new_write_id())
-    if head.entry is not None:
-        return current_item(entity, from_item(entity, head.entry), tenant, new_write_id())
-    return None if head.current is None else touched(head.current)
+def current_record_after(
+    entity: EntitySpec, head: HistoryHead, newest: Entity | None, tenant: str | None
+) -> Item | None:
+    """Return the current record after a write of entries, of which `newest` has the greatest sub id."""
+    if newest is not None:
+        sub_id = value_of(newest, entity.sub_ids[0].name)
+        if head.last_sub_id is None or sub_id >= head.last_sub_id:
+            return to_current_item(entity, newest, tenant, new_write_id())
+    if head.last_entry is not None:
+        return to_current_item(entity, decode_record(entity, head.last_entry), tenant, new_write_id())
+    return None if head.current_record is None else with_new_write_id(head.current_record)
 
 
-def current_writes(head: Head, becomes: Item | None) -> list[TogetherWrite]:
-    """Makes this the current record, or none, if it is still as it was read."""
-    home = None if becomes is None else key_of(becomes)
-    writes: list[TogetherWrite] = []
-    for key, stored in head.currents.items():
-        if becomes is not None and key == home:
-            writes.append(Put(becomes, unchanged(stored)))
+def current_record_writes(head: HistoryHead, current_record: Item | None) -> list[TransactionWrite]:
+    """Return the writes that replace or delete the current record, on the condition that it is as it was read."""
+    target = None if current_record is None else item_key(current_record)
+    writes: list[TransactionWrite] = []
+    for key, stored in head.current_items.items():
+        if current_record is not None and key == target:
+            writes.append(Put(current_record, expect_unchanged(stored)))
         elif stored is not None:
-            writes.append(Delete(key, unchanged(stored)))
-        elif home is None or head.currents[home] is None:
-            # Nobody else may begin the history in another generation at the same time.
+            writes.append(Delete(key, expect_unchanged(stored)))
+        elif target is None or head.current_items[target] is None:
+            # A concurrent writer must not begin the history in another generation.
             writes.append(Check(key, Expect(absent=True)))
     return writes
 
 
-def refuse_current(entity: EntitySpec, sub_values: Sequence[Any]) -> None:
-    """Refuses to write or remove a current record by itself."""
-    if entity.current is not None and entity.current in sub_values:
-        name = entity.sub_ids[0].name
+def check_not_current(entity: EntitySpec, sub_id_values: Sequence[Any]) -> None:
+    """Reject direct writes and deletes of a current record."""
+    if entity.current is not None and entity.current in sub_id_values:
+        name = PropertyName(entity.sub_ids[0].name)
         raise InvalidRecord(
-            f"{entity.type_name}.{name} is {entity.current!r}, and the current record follows the entries by itself: "
-            f"write the entry, under its own {name}.",
+            "{entity}.{property} is {current!r}, which names the current record. That follows the entries: write the "
+            "entry under its own {property}.",
+            entity=entity.type_name,
+            property=name,
+            current=entity.current,
             argument=name,
         )
-
-
-def moved(entity: EntitySpec, state: Item | None, values: Sequence[Any], record: Entity) -> CreationChanged | None:
-    """What is wrong with the creation value of an entry, where it decides in which shard its history lies."""
-    created = entity.created
-    if created is None or len(entity.space.generations) == 1 or state is None or created.stored not in state:
-        return None
-    stored, given = created.column.codec.load(state[created.stored]), value_of(record, created.name)
-    return None if stored == given else creation_changed(entity, values, stored, given)

@@ -1,4 +1,4 @@
-"""Writes entries of histories together with their current records: never one without the other."""
+"""Write entries of histories in batches, each together with the current record of its history."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,58 +9,58 @@ from typing import Any
 from graphql_api.clock import Clock
 from graphql_api.errors import ShardQLError
 from graphql_api.model import Entity, EntitySpec, value_of
-from graphql_api.storage import Item, Put, Store, TogetherWrite, record_size
-from graphql_api.writes.constraints.constraint_writes import binding_writes
+from graphql_api.storage import Item, Put, Store, TransactionWrite, record_size
+from graphql_api.writes.constraints.constraint_writes import build_constraint_writes
 from graphql_api.writes.display_names import record_name
-from graphql_api.writes.history.current_record import current_after, current_writes, moved, refuse_current
-from graphql_api.writes.history.history_head import Currents, Head, head_of, read_currents
-from graphql_api.writes.item_keys import encoded_id, item_of, keys_of
-from graphql_api.writes.optimistic_concurrency import in_some_tries, new_write_id
-from graphql_api.writes.record_builder import renewed
-from graphql_api.writes.transactions import commit
+from graphql_api.writes.history.creation_value import creation_mismatch
+from graphql_api.writes.history.current_record import check_not_current, current_record_after, current_record_writes
+from graphql_api.writes.history.history_head import CurrentItems, HistoryHead, build_history_head, read_current_items
+from graphql_api.writes.item_keys import encode_id, possible_keys, to_item
+from graphql_api.writes.optimistic_concurrency import new_write_id, retry_on_conflict
+from graphql_api.writes.record_builder import with_update_time
+from graphql_api.writes.transactions import commit_transaction
 
 MAX_ENTRIES = 40
 MAX_BYTES = 3 * 2**20
-"""of the entries of one history that are written together"""
+"""of the entries of one history in one transaction"""
 
-AT_ONCE = 16
-"""histories"""
+MAX_CONCURRENT_HISTORIES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A record to write, and its places in the batch: of several with one key the last one counts."""
+    """A record to write, and its positions in the batch. Of several records with one key the last one is written."""
 
     record: Entity
     item: Item
-    rows: list[int]
+    positions: list[int]
 
 
 @dataclass(slots=True)
-class _History:
-    """What a batch has of one id."""
+class _HistoryEntries:
+    """The records of a batch that belong to one id."""
 
-    values: Sequence[Any]
-    currents: Currents | None = None
-    """as they were read before the first write"""
+    id_values: Sequence[Any]
+    current_items: CurrentItems | None = None
+    """as they were read for the first transaction"""
     entries: dict[str, _Entry] = field(default_factory=dict)
-    """by sub id"""
-    given: _Entry | None = None
-    """the current record itself: it counts while there is no entry that would decide"""
+    """entries that are not written yet, by sub id"""
+    current_record: _Entry | None = None
+    """the current record, if the batch contains it: it is written only if the history has no entries"""
 
-    def some(self, most: int) -> list[_Entry]:
-        """The entries that are written next."""
-        found: list[_Entry] = []
+    def next_entries(self, limit: int) -> list[_Entry]:
+        """Return the entries of the next transaction."""
+        selected: list[_Entry] = []
         size = 0
         for entry in self.entries.values():
             size += record_size(entry.item)
-            if found and (len(found) == most or size > MAX_BYTES):
+            if selected and (len(selected) == limit or size > MAX_BYTES):
                 break
-            found.append(entry)
-        return found
+            selected.append(entry)
+        return selected
 
 
-async def put_entries(
+async def put_history_entries(
     store: Store,
     entity: EntitySpec,
     records: Sequence[Entity],
@@ -69,119 +69,123 @@ async def put_entries(
     clock: Clock,
     restoring: bool = False,
 ) -> list[ShardQLError | None]:
-    """Writes each entry, and with it the current record of its id; tells for each whether it failed.
+    """Write each entry with the current record of its history. Return the error of each record, or None.
 
-    When a table is restored the current records come too: one counts where its id has no entries.
+    A restored batch also contains current records. One is written only if its history has no entries.
     """
-    batch = _Batch(store, entity, tenant, clock, [None] * len(records))
-    histories = batch.read(records, restoring=restoring)
-    currents = await read_currents(store, entity, [history.values for history in histories], tenant)
-    room = asyncio.Semaphore(AT_ONCE)
-    async with asyncio.TaskGroup() as group:
-        for history, found in zip(histories, currents, strict=True):
-            history.currents = found
-            group.create_task(batch.write(history, room))
+    batch = _HistoryBatch(store, entity, tenant, clock, [None] * len(records))
+    histories = batch.group_by_id(records, restoring=restoring)
+    current_items = await read_current_items(store, entity, [history.id_values for history in histories], tenant)
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_HISTORIES)
+    async with asyncio.TaskGroup() as tasks:
+        for history, items in zip(histories, current_items, strict=True):
+            history.current_items = items
+            tasks.create_task(batch.write(history, semaphore))
     return batch.results
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _HistoryBatch:
+    """A batch of entries and current records of one entity."""
+
     store: Store
     entity: EntitySpec
     tenant: str | None
     clock: Clock
     results: list[ShardQLError | None]
-    """by place"""
+    """by position in the batch"""
 
-    def read(self, records: Sequence[Entity], *, restoring: bool) -> list[_History]:
-        """The batch by ids, without the records that can be none."""
-        entity, found = self.entity, dict[str, _History]()
-        for row, given in enumerate(records):
+    def group_by_id(self, records: Sequence[Entity], *, restoring: bool) -> list[_HistoryEntries]:
+        """Group the records by id. Those that are invalid get their error as result."""
+        entity, histories = self.entity, dict[str, _HistoryEntries]()
+        for position, provided in enumerate(records):
             try:
-                record = given if restoring else renewed(entity, given, self.clock())
-                item = item_of(entity, record, self.tenant, new_write_id())
-                sub = value_of(record, entity.sub_ids[0].name)
+                record = provided if restoring else with_update_time(entity, provided, self.clock())
+                item = to_item(entity, record, self.tenant, new_write_id())
+                sub_id = value_of(record, entity.sub_ids[0].name)
                 if not restoring:
-                    refuse_current(entity, [sub])
-                values = [value_of(record, part.name) for part in entity.ids]
-                keys_of(entity, [*values, entity.current], self.tenant)  # The current record needs a key as well.
+                    check_not_current(entity, [sub_id])
+                id_values = [value_of(record, part.name) for part in entity.ids]
+                possible_keys(entity, [*id_values, entity.current], self.tenant)  # The current record needs a key too.
             except ShardQLError as problem:
-                self.results[row] = problem
+                self.results[position] = problem
                 continue
-            history = found.setdefault(encoded_id(entity, values), _History(values))
-            if sub == entity.current:
-                rows = [] if history.given is None else history.given.rows
-                history.given = _Entry(record, item, [*rows, row])
+            history = histories.setdefault(encode_id(entity, id_values), _HistoryEntries(id_values))
+            if sub_id == entity.current:
+                positions = [] if history.current_record is None else history.current_record.positions
+                history.current_record = _Entry(record, item, [*positions, position])
             else:
-                rows = history.entries.pop(sub).rows if sub in history.entries else []
-                history.entries[sub] = _Entry(record, item, [*rows, row])
-        return [*found.values()]
+                positions = history.entries.pop(sub_id).positions if sub_id in history.entries else []
+                history.entries[sub_id] = _Entry(record, item, [*positions, position])
+        return [*histories.values()]
 
-    async def write(self, history: _History, room: asyncio.Semaphore) -> None:
-        """Writes all that the batch has of one id."""
-        async with room:
-            most = MAX_ENTRIES
+    async def write(self, history: _HistoryEntries, semaphore: asyncio.Semaphore) -> None:
+        """Write all records of one id."""
+        async with semaphore:
+            limit = MAX_ENTRIES
             while history.entries:
-                some = history.some(most)
-                problem = await self._write_some(history, some)
-                if problem is not None and not problem.retryable and len(some) > 1:
-                    most = 1  # One of them is wrong, and the others are not: each by itself.
+                entries = history.next_entries(limit)
+                problem = await self._write_entries(history, entries)
+                if problem is not None and not problem.retryable and len(entries) > 1:
+                    limit = 1  # An invalid entry must not fail the others: write them one by one.
                     continue
-                for entry in some:
-                    del history.entries[value_of(entry.record, self.entity.sub_ids[0].name)]
-            if history.given is not None:
-                await self._write_some(history, [])
+                for entry in entries:
+                    del history.entries[self._sub_id(entry.record)]
+            if history.current_record is not None:
+                await self._write_entries(history, [])
 
-    async def _write_some(self, history: _History, entries: Sequence[_Entry]) -> ShardQLError | None:
-        """Writes entries, or where there are none the current record that was given; notes what came of it."""
-        told = entries or [entry for entry in [history.given] if entry is not None]
-        outcome: dict[int, ShardQLError] = {}
-        problem: ShardQLError | None = None
+    async def _write_entries(self, history: _HistoryEntries, entries: Sequence[_Entry]) -> ShardQLError | None:
+        """Write entries in one transaction, or the current record of the batch if there are none. Store the results."""
+        written = entries or [entry for entry in [history.current_record] if entry is not None]
+        rejected: dict[int, ShardQLError] = {}
+        failure: ShardQLError | None = None
         try:
-            name = record_name(self.entity, history.values)
-            outcome = await in_some_tries(partial(self._attempt, history, entries), name)
-        except ShardQLError as met:
-            problem = met
-        for row in [row for entry in told for row in entry.rows]:
-            self.results[row] = outcome.get(row, problem)
-        return problem
+            name = record_name(self.entity, history.id_values)
+            rejected = await retry_on_conflict(partial(self._attempt, history, entries), name)
+        except ShardQLError as problem:
+            failure = problem
+        for position in [position for entry in written for position in entry.positions]:
+            self.results[position] = rejected.get(position, failure)
+        return failure
 
-    async def _attempt(self, history: _History, entries: Sequence[_Entry]) -> dict[int, ShardQLError]:
-        """Writes what may be written as things stand; tells what may not, by its place."""
-        entity, currents, history.currents = self.entity, history.currents, None
-        if currents is None:
-            (currents,) = await read_currents(self.store, entity, [history.values], self.tenant)
-        head = await head_of(self.store, entity, history.values, currents, self.tenant, self.clock())
-        right, wrong = self._of_one_creation(history, head, entries)
-        newest = max((entry.record for entry in right), key=self._sub_id, default=None)
-        becomes = current_after(entity, head, newest, self.tenant)
-        if history.given is not None and not entries:
-            if head.last is not None and head.entry is None:
-                return wrong
-            becomes = history.given.item if head.last is None else becomes
+    async def _attempt(self, history: _HistoryEntries, entries: Sequence[_Entry]) -> dict[int, ShardQLError]:
+        """Write the valid entries against the current state. Return the errors of the others, by position."""
+        entity, current_items, history.current_items = self.entity, history.current_items, None
+        if current_items is None:
+            (current_items,) = await read_current_items(self.store, entity, [history.id_values], self.tenant)
+        head = await build_history_head(self.store, entity, history.id_values, current_items, self.tenant, self.clock())
+        accepted, rejected = self._split_by_creation(history, head, entries)
+        newest = max((entry.record for entry in accepted), key=self._sub_id, default=None)
+        current_record = current_record_after(entity, head, newest, self.tenant)
+        if history.current_record is not None and not entries:
+            if head.last_sub_id is not None and head.last_entry is None:
+                return rejected
+            current_record = history.current_record.item if head.last_sub_id is None else current_record
         elif newest is None:
-            return wrong
-        writes: list[TogetherWrite] = [Put(entry.item) for entry in right]
-        bound = [item for item in head.currents.values() if item is not None]
-        writes += current_writes(head, becomes)
-        writes += await binding_writes(self.store, entity, bound, becomes, self.tenant, self.clock())
-        await commit(self.store, writes)
-        return wrong
+            return rejected
+        writes: list[TransactionWrite] = [Put(entry.item) for entry in accepted]
+        constraint_owners = [item for item in head.current_items.values() if item is not None]
+        writes += current_record_writes(head, current_record)
+        writes += await build_constraint_writes(
+            self.store, entity, constraint_owners, current_record, self.tenant, self.clock()
+        )
+        await commit_transaction(self.store, writes)
+        return rejected
 
-    def _of_one_creation(
-        self, history: _History, head: Head, entries: Sequence[_Entry]
+    def _split_by_creation(
+        self, history: _HistoryEntries, head: HistoryHead, entries: Sequence[_Entry]
     ) -> tuple[list[_Entry], dict[int, ShardQLError]]:
-        """The entries that lie where their id does, and what is wrong with the others."""
-        right: list[_Entry] = []
-        wrong: dict[int, ShardQLError] = {}
+        """Return the entries that belong in the shard of their history, and the errors of the others, by position."""
+        accepted: list[_Entry] = []
+        rejected: dict[int, ShardQLError] = {}
         for entry in entries:
-            state = head.state if head.state is not None or not right else right[0].item
-            problem = moved(self.entity, state, history.values, entry.record)
-            if problem is None:
-                right.append(entry)
+            stored = head.latest_state if head.latest_state is not None or not accepted else accepted[0].item
+            mismatch = creation_mismatch(self.entity, stored, history.id_values, entry.record)
+            if mismatch is None:
+                accepted.append(entry)
             else:
-                wrong.update(dict.fromkeys(entry.rows, problem))
-        return right, wrong
+                rejected.update(dict.fromkeys(entry.positions, mismatch))
+        return accepted, rejected
 
     def _sub_id(self, record: Entity) -> Any:
         return value_of(record, self.entity.sub_ids[0].name)

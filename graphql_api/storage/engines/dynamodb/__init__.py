@@ -1,4 +1,4 @@
-"""DynamoDB, or whatever speaks its protocol: the engine for everything beyond one machine (docs/engines.md)."""
+"""The engine for DynamoDB and servers with the same protocol (docs/engines.md, docs/dynamodb.md)."""
 
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
 from graphql_api.storage.engines.dynamodb.dynamodb_store import DynamoStore, open_dynamodb

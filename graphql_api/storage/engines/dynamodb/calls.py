@@ -1,4 +1,4 @@
-"""One request: its places, its attempts with pauses between them, its deadline."""
+"""Execution of one API call: concurrency limits, attempts with backoff, and a deadline."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -7,42 +7,47 @@ from random import Random
 from typing import Any
 
 from graphql_api.errors import Conflict, StoreDenied, StoreError, StoreUnavailable, Throttled
-from graphql_api.runtime import count_retry, present_bill
-from graphql_api.storage.engines.dynamodb.concurrency_limits import RetryBudget, Traffic
+from graphql_api.runtime import count_retry, current_meter
+from graphql_api.storage.engines.dynamodb.concurrency_limits import ConcurrencyLimiter, RetryBudget
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
-from graphql_api.storage.engines.dynamodb.error_mapping import NOTICED, Failure, InconsistentAnswer, judge
+from graphql_api.storage.engines.dynamodb.error_mapping import (
+    DRIVER_ERRORS,
+    AttemptFailure,
+    InconsistentResponse,
+    classify_error,
+)
 
-Answer = dict[str, Any]
-Check = Callable[[Answer], None]
-"""raises InconsistentAnswer for an answer that cannot be one"""
+Response = dict[str, Any]
+ResponseCheck = Callable[[Response], None]
+"""raises InconsistentAnswer for an invalid response"""
 
-BILLED = frozenset({"Query", "BatchGetItem"})
-"""operations that are asked what they cost, where somebody wants to know"""
+METERED_OPERATIONS = frozenset({"Query", "BatchGetItem"})
+"""operations that report their consumed capacity, if it is metered"""
 
 
 @dataclass(slots=True)
-class Call:
-    """A request and what is known of its attempts."""
+class ApiCall:
+    """An API call and the state of its attempts."""
 
     operation: str
-    """as the protocol writes it: `Query`"""
+    """the name in the protocol: `Query`"""
     request: dict[str, Any]
-    check: Check
+    check: ResponseCheck
     deadline: float
-    """by the clock of the event loop"""
+    """time of the event loop"""
     shard: str | None = None
     hash_key: str | None = None
-    """what errors name as the shard"""
-    unheard: bool = False
-    """an attempt may have been carried out although no answer came"""
+    """the shard in error messages"""
+    outcome_unknown: bool = False
+    """an attempt may have been executed, but received no response"""
 
     @property
     def where(self) -> str:
         return f"{self.operation} of {self.shard}" if self.shard else self.operation
 
 
-class Calls:
-    """Sends requests over one client."""
+class ApiClient:
+    """Executes API calls with one client."""
 
     def __init__(
         self, client: Any, table: str, settings: DynamoSettings, clock: Callable[[], float], random: Random
@@ -51,129 +56,131 @@ class Calls:
         self.settings = settings
         self._client = client
         self._random = random
-        self._traffic = Traffic(settings, clock)
-        self._fair_trial = min(settings.read_seconds, settings.deadline) / 2
-        """a request that had less time, since it waited for its place, says nothing against its shard"""
+        self._limiter = ConcurrencyLimiter(settings, clock)
+        self._min_attempt_seconds = min(settings.read_seconds, settings.deadline) / 2
+        """an attempt with less time, because it waited for a slot, does not count as a failure of its shard"""
         self._budget = RetryBudget(settings.retry_share, settings.retry_floor, clock)
         self._methods = {
             operation: getattr(client, method) for method, operation in client.meta.method_to_api_mapping.items()
         }
 
-    def deadline(self) -> float:
-        """The end of an operation that begins now."""
+    def new_deadline(self) -> float:
+        """Return the deadline of an operation that starts now."""
         return asyncio.get_running_loop().time() + self.settings.deadline
 
-    async def do(self, call: Call) -> Answer:
-        """The answer to a call, or the error of its last attempt; never later than its deadline."""
-        bill = present_bill() if call.operation in BILLED else None
-        if bill is not None:
+    async def execute(self, call: ApiCall) -> Response:
+        """Return the response to a call, or raise the error of the last attempt, before the deadline."""
+        meter = current_meter() if call.operation in METERED_OPERATIONS else None
+        if meter is not None:
             call.request["ReturnConsumedCapacity"] = "TOTAL"
-        self._budget.earn()
+        self._budget.deposit()
         faults = conflicts = 0
         while True:
-            answer = await self._attempt(call)
-            if not isinstance(answer, Failure):
-                if bill is not None:
-                    bill.add(_charged(answer))
-                return answer
-            conflicts += answer.in_the_way
-            faults += not answer.in_the_way
-            enough = faults >= self.settings.attempts or conflicts >= self.settings.conflict_attempts
-            if not answer.retry or enough:
+            outcome = await self._attempt(call)
+            if not isinstance(outcome, AttemptFailure):
+                if meter is not None:
+                    meter.add(_consumed_capacity(outcome))
+                return outcome
+            conflicts += outcome.is_conflict
+            faults += not outcome.is_conflict
+            exhausted = faults >= self.settings.attempts or conflicts >= self.settings.conflict_attempts
+            if not outcome.retry or exhausted:
                 break
-            pause = self.pause(faults + conflicts)
-            if self.left(call.deadline) <= pause or not (answer.in_the_way or self._budget.take()):
+            seconds = self.backoff_seconds(faults + conflicts)
+            if self.seconds_left(call.deadline) <= seconds or not (outcome.is_conflict or self._budget.withdraw()):
                 break
             count_retry()
-            await asyncio.sleep(pause)
-        error = _as_far_as_known(call, answer.error)
+            await asyncio.sleep(seconds)
+        error = _final_error(call, outcome.error)
         error.shard = call.hash_key
         raise error
 
-    def pause(self, attempt: int) -> float:
-        """How long to wait after an attempt: anything up to a limit that doubles."""
+    def backoff_seconds(self, attempt: int) -> float:
+        """Return the pause after an attempt: exponential backoff with full jitter."""
         settings = self.settings
         return self._random.uniform(0, min(settings.backoff_cap, settings.backoff_base * 2 ** (attempt - 1)))
 
     @staticmethod
-    def left(deadline: float) -> float:
-        """Seconds until a deadline."""
+    def seconds_left(deadline: float) -> float:
+        """Return the seconds until a deadline."""
         return deadline - asyncio.get_running_loop().time()
 
-    async def _attempt(self, call: Call) -> Answer | Failure:
+    async def _attempt(self, call: ApiCall) -> Response | AttemptFailure:
         loop = asyncio.get_running_loop()
         started = None
         try:
-            async with asyncio.timeout_at(call.deadline), self._traffic.place(call.operation, call.shard):
+            async with asyncio.timeout_at(call.deadline), self._limiter.slot(call.operation, call.shard):
                 started = loop.time()
                 async with asyncio.timeout(self.settings.connect_seconds + self.settings.read_seconds):
-                    answer: Answer = await self._methods[call.operation](**call.request)
-                call.check(answer)
+                    response: Response = await self._methods[call.operation](**call.request)
+                call.check(response)
         except StoreError as problem:
-            return Failure(problem)
+            return AttemptFailure(problem)
         except TimeoutError as problem:
             if started is None:
-                return Failure(self._no_place(call))
-            failure = judge(problem, call.where, self.table)
-            if loop.time() - started < self._fair_trial:
-                call.unheard = True
+                return AttemptFailure(self._no_slot_error(call))
+            failure = classify_error(problem, call.where, self.table)
+            if loop.time() - started < self._min_attempt_seconds:
+                call.outcome_unknown = True
                 return failure
-        except NOTICED as problem:
-            failure = judge(problem, call.where, self.table)
+        except DRIVER_ERRORS as problem:
+            failure = classify_error(problem, call.where, self.table)
         else:
-            self._traffic.answered(call.shard)
-            return answer
-        call.unheard |= failure.under_way
-        if failure.unheard:
-            call.unheard = True
-            self._traffic.unanswered(call.shard)
+            self._limiter.record_success(call.shard)
+            return response
+        call.outcome_unknown |= failure.in_progress
+        if failure.outcome_unknown:
+            call.outcome_unknown = True
+            self._limiter.record_failure(call.shard)
         else:
-            self._traffic.answered(call.shard)
+            self._limiter.record_success(call.shard)
         return failure
 
-    def _no_place(self, call: Call) -> StoreUnavailable:
+    def _no_slot_error(self, call: ApiCall) -> StoreUnavailable:
         return StoreUnavailable(
-            f"{call.where}: no place for it within {self.settings.deadline:g} seconds, so many requests are on their "
-            "way. Try again a little later."
+            f"{call.where}: too many concurrent requests, and no free slot within {self.settings.deadline:g} seconds. "
+            "Try again later."
         )
 
 
-def _as_far_as_known(call: Call, error: StoreError) -> StoreError:
-    """The error of the last attempt; it says that nothing was written only where that is true of all."""
+def _final_error(call: ApiCall, error: StoreError) -> StoreError:
+    """Return the error of the last attempt. It states that nothing was written only if this holds for all attempts."""
     if isinstance(error, StoreUnavailable):
-        error.certain = not call.unheard
-    late = _SAY_THAT_NOTHING_WAS_WRITTEN.get(type(error)) if call.operation in _WRITES else None
-    if late is None or not call.unheard:
+        error.certain = not call.outcome_unknown
+    later_attempts = _NOTHING_WRITTEN_ERRORS.get(type(error)) if call.operation in _WRITES else None
+    if later_attempts is None or not call.outcome_unknown:
         return error
-    unknown = StoreUnavailable(f"{call.where}: one attempt brought no answer, and later ones {late}. Try again.")
+    unknown = StoreUnavailable(
+        f"{call.where}: one attempt received no response, and later attempts {later_attempts}. Try again."
+    )
     unknown.__cause__ = error
     return unknown
 
 
 _WRITES = frozenset({"TransactWriteItems", "BatchWriteItem", "PutItem", "DeleteItem"})
-_SAY_THAT_NOTHING_WAS_WRITTEN: Mapping[type[StoreError], str] = {
-    Conflict: "met other writes of the same record",
+_NOTHING_WRITTEN_ERRORS: Mapping[type[StoreError], str] = {
+    Conflict: "conflicted with other writes of the same record",
     Throttled: "were throttled",
-    StoreDenied: "were not allowed",
+    StoreDenied: "were denied",
 }
-"""and what the attempts behind one that brought no answer came to"""
+"""the errors of writes after which nothing was written, with a description of such attempts"""
 
 
-def _charged(answer: Answer) -> float | None:
-    """The capacity units that an answer tells of; the one of a batch lists them by table."""
-    told = answer.get("ConsumedCapacity")
-    parts: list[dict[str, float]] = told if isinstance(told, list) else [told or {}]
+def _consumed_capacity(response: Response) -> float | None:
+    """Return the consumed capacity of a response. Responses to batches list it by table."""
+    reported = response.get("ConsumedCapacity")
+    parts: list[dict[str, float]] = reported if isinstance(reported, list) else [reported or {}]
     if not parts or any("CapacityUnits" not in part for part in parts):
         return None
     return sum(part["CapacityUnits"] for part in parts)
 
 
-def requires(*members: str) -> Check:
-    """A check that an answer has these members, which every whole answer has."""
+def require_members(*members: str) -> ResponseCheck:
+    """Return a check that a response has these members."""
 
-    def check(answer: Answer) -> None:
+    def check(response: Response) -> None:
         for member in members:
-            if member not in answer:
-                raise InconsistentAnswer(f"it has no {member}")
+            if member not in response:
+                raise InconsistentResponse(f"it has no {member}")
 
     return check

@@ -1,4 +1,4 @@
-"""The driver's client: opened without retries of its own, with every answer checked before it is believed."""
+"""The client of the driver: without retries of its own, and with verification of every response."""
 
 from contextlib import AsyncExitStack
 from io import BytesIO
@@ -12,11 +12,11 @@ from botocore.exceptions import BotoCoreError
 
 from graphql_api.errors import StoreRefused
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
-from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentAnswer
+from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 
-_CHECKSUM = "x-amz-crc32"
+_CHECKSUM_HEADER = "x-amz-crc32"
 
-_LARGE = 256 * 1024
+_LARGE_BODY_BYTES = 256 * 1024
 
 
 async def open_client(
@@ -26,13 +26,13 @@ async def open_client(
     endpoint: str | None,
     settings: DynamoSettings,
 ) -> Any:
-    """A low-level client whose life is the stack's."""
+    """Return a low-level client that is closed with the exit stack."""
     config = AioConfig(
         connect_timeout=settings.connect_seconds,
         read_timeout=settings.read_seconds,
         max_pool_connections=settings.pool,
         retries={"total_max_attempts": 1, "mode": "standard"},
-        parameter_validation=False,  # what is sent was checked when it was encoded
+        parameter_validation=False,  # requests are validated when they are encoded
     )
     try:
         client = await stack.enter_async_context(
@@ -40,35 +40,35 @@ async def open_client(
         )
     except (BotoCoreError, ValueError) as problem:
         raise StoreRefused(
-            f"DynamoDB cannot be reached like this: {problem} Give region and endpoint with the table's name, or set "
+            f"The DynamoDB client cannot be created: {problem} Set region and endpoint with the table's name, or set "
             "AWS_DEFAULT_REGION."
         ) from problem
-    client.meta.events.register("before-send.dynamodb", stream_large)
-    client.meta.events.register("before-parse.dynamodb", check_answer)
+    client.meta.events.register("before-send.dynamodb", stream_large_body)
+    client.meta.events.register("before-parse.dynamodb", verify_response)
     return client
 
 
-def stream_large(request: Any, **_: Any) -> None:
-    """Has a large body sent piece by piece, so that it does not hold up the event loop."""
-    if isinstance(request.body, bytes) and len(request.body) > _LARGE:
+def stream_large_body(request: Any, **_: Any) -> None:
+    """Send a large body in chunks, so that it does not block the event loop."""
+    if isinstance(request.body, bytes) and len(request.body) > _LARGE_BODY_BYTES:
         request.body = BytesIO(request.body)
 
 
-def check_answer(response_dict: dict[str, Any], **_: Any) -> None:
-    """Refuses a body that is not what the server sent: the driver itself takes a cut one for an empty answer."""
+def verify_response(response_dict: dict[str, Any], **_: Any) -> None:
+    """Refuse an incomplete or damaged body. The driver itself accepts a truncated body as an empty response."""
     body = response_dict["body"]
-    told = response_dict["headers"].get(_CHECKSUM)
-    if told is not None:
-        if told != str(crc32(body)):
-            raise InconsistentAnswer("the checksum of the body is wrong")
+    checksum = response_dict["headers"].get(_CHECKSUM_HEADER)
+    if checksum is not None:
+        if checksum != str(crc32(body)):
+            raise InconsistentResponse("the checksum of the body does not match")
         if body.startswith(b"{"):
             return
-    said_to_be_json = "json" in response_dict["headers"].get("content-type", "")
-    if response_dict["status_code"] >= 300 and not said_to_be_json:
-        return  # Something on the way speaks here, and the status is all that it has to say.
+    is_json = "json" in response_dict["headers"].get("content-type", "")
+    if response_dict["status_code"] >= 300 and not is_json:
+        return  # Sent by an intermediary, such as a proxy: only the status is meaningful.
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as problem:
-        raise InconsistentAnswer("the body is no JSON") from problem
+        raise InconsistentResponse("the body is not JSON") from problem
     if not isinstance(parsed, dict):
-        raise InconsistentAnswer("the body is no JSON object")
+        raise InconsistentResponse("the body is not a JSON object")

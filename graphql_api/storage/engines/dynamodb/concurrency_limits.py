@@ -1,4 +1,4 @@
-"""How much may be on its way at once, and how often the process may try again."""
+"""Concurrency limits, circuit breakers per shard, and the retry budget of a process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from graphql_api.errors import StoreUnavailable
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
 
-MAX_SHARDS_REMEMBERED = 10_000
-_BURST = 10
-"""the budget holds at most so many times its floor"""
+MAX_TRACKED_SHARDS = 10_000
+_BURST_FACTOR = 10
+"""the budget holds at most this multiple of its floor"""
 
 
 class RetryBudget:
-    """Retries as a share of requests, with a floor so that a fresh process can try again too."""
+    """Limits retries to a share of requests. A floor allows retries in a new process."""
 
     def __init__(self, share: float, floor: float, clock: Callable[[], float]) -> None:
         self._share = share
@@ -23,12 +23,12 @@ class RetryBudget:
         self._tokens = floor
         self._filled_at = clock()
 
-    def earn(self) -> None:
-        """Counts a request."""
-        self._tokens = min(self._tokens + self._share, self._floor * _BURST)
+    def deposit(self) -> None:
+        """Count a request."""
+        self._tokens = min(self._tokens + self._share, self._floor * _BURST_FACTOR)
 
-    def take(self) -> bool:
-        """Whether one retry more is allowed; if so it is spent."""
+    def withdraw(self) -> bool:
+        """Withdraw one retry. Return False if the budget is exhausted."""
         now = self._clock()
         if self._tokens < self._floor:
             self._tokens = min(self._floor, self._tokens + (now - self._filled_at) * self._floor)
@@ -39,97 +39,100 @@ class RetryBudget:
         return True
 
 
-class Shard:
-    """One hash key of an index, as a place where requests can pile up or go unanswered."""
+class ShardState:
+    """Concurrency limit and circuit breaker of one shard: a hash key of an index."""
 
-    __slots__ = ("failures", "name", "open_until", "room", "trying", "users")
+    __slots__ = ("failures", "in_use", "name", "open_until", "probing", "semaphore")
 
-    def __init__(self, name: str, room: int) -> None:
+    def __init__(self, name: str, limit: int) -> None:
         self.name = name
-        self.room = asyncio.Semaphore(room)
-        self.users = 0
+        self.semaphore = asyncio.Semaphore(limit)
+        self.in_use = 0
         self.failures = 0
         self.open_until = 0.0
-        self.trying = False
+        self.probing = False
 
 
 @dataclass(slots=True)
-class Traffic:
-    """The semaphores of one store: by shard first, so that a silent one never holds the places of the others."""
+class ConcurrencyLimiter:
+    """The semaphores of one store.
+
+    The semaphore of the shard is acquired first, so that a slow shard does not occupy shared slots.
+    """
 
     settings: DynamoSettings
     clock: Callable[[], float]
     _all: asyncio.Semaphore = field(init=False)
     _operations: dict[str, asyncio.Semaphore] = field(init=False, default_factory=dict)
-    _shards: dict[str, Shard] = field(init=False, default_factory=dict)
+    _shards: dict[str, ShardState] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._all = asyncio.Semaphore(self.settings.in_flight)
 
     @asynccontextmanager
-    async def place(self, operation: str, shard: str | None) -> AsyncIterator[None]:
-        """Holds a place in every queue that a request has to pass; waits for it as long as the caller lets it."""
-        kind = self._operations.get(operation)
-        if kind is None:
-            kind = self._operations[operation] = asyncio.Semaphore(self.settings.in_flight_of_operation)
+    async def slot(self, operation: str, shard: str | None) -> AsyncIterator[None]:
+        """Hold a slot of each semaphore that applies to a request. Waiting is limited by the caller."""
+        operation_semaphore = self._operations.get(operation)
+        if operation_semaphore is None:
+            operation_semaphore = self._operations[operation] = asyncio.Semaphore(self.settings.in_flight_of_operation)
         if shard is None:
-            async with kind, self._all:
+            async with operation_semaphore, self._all:
                 yield
             return
-        known = self._shards.get(shard)
-        if known is None:
-            known = self._shards[shard] = Shard(shard, self.settings.in_flight_of_shard)
-        known.users += 1
-        trial = False
+        state = self._shards.get(shard)
+        if state is None:
+            state = self._shards[shard] = ShardState(shard, self.settings.in_flight_of_shard)
+        state.in_use += 1
+        is_probe = False
         try:
-            async with known.room:
-                trial = self._pass_breaker(known)
-                async with kind, self._all:
+            async with state.semaphore:
+                is_probe = self._admit(state)
+                async with operation_semaphore, self._all:
                     yield
         finally:
-            known.users -= 1
-            if trial:
-                known.trying = False
-            self._forget(known)
+            state.in_use -= 1
+            if is_probe:
+                state.probing = False
+            self._drop_idle(state)
 
-    def answered(self, shard: str | None) -> None:
-        """Notes that a shard is well."""
-        known = self._shards.get(shard or "")
-        if known is not None:
-            known.failures = 0
+    def record_success(self, shard: str | None) -> None:
+        """Record a response of a shard, which resets its circuit breaker."""
+        state = self._shards.get(shard or "")
+        if state is not None:
+            state.failures = 0
 
-    def unanswered(self, shard: str | None) -> None:
-        """Notes that a request to a shard got no answer; after some in a row it is left alone."""
+    def record_failure(self, shard: str | None) -> None:
+        """Record a request without response. After a number in a row the circuit breaker opens."""
         if shard is None:
             return
-        known = self._shards.get(shard)
-        if known is None:
-            known = self._shards[shard] = Shard(shard, self.settings.in_flight_of_shard)
-            self._forget_oldest()
-        known.failures += 1
-        if known.failures >= self.settings.breaker_failures:
-            known.open_until = self.clock() + self.settings.breaker_seconds
+        state = self._shards.get(shard)
+        if state is None:
+            state = self._shards[shard] = ShardState(shard, self.settings.in_flight_of_shard)
+            self._evict_oldest()
+        state.failures += 1
+        if state.failures >= self.settings.breaker_failures:
+            state.open_until = self.clock() + self.settings.breaker_seconds
 
-    def _pass_breaker(self, shard: Shard) -> bool:
-        """Refuses while the shard is left alone; True for the one request that tries it afterwards."""
+    def _admit(self, shard: ShardState) -> bool:
+        """Refuse while the circuit breaker is open. Return True for the one probe request afterwards."""
         if shard.failures < self.settings.breaker_failures:
             return False
-        if shard.trying or self.clock() < shard.open_until:
+        if shard.probing or self.clock() < shard.open_until:
             raise StoreUnavailable(
-                f"{shard.name} has left {shard.failures} requests in a row unanswered and is left alone for a moment. "
-                "Try again a little later."
+                f"{shard.name} did not respond to {shard.failures} requests in a row, and its circuit breaker is open. "
+                "Try again later."
             )
-        shard.trying = True
+        shard.probing = True
         return True
 
-    def _forget(self, shard: Shard) -> None:
-        """Keeps memory of shards that are in use or out of order."""
-        if shard.users == 0 and shard.failures == 0 and self._shards.get(shard.name) is shard:
+    def _drop_idle(self, shard: ShardState) -> None:
+        """Drop the state of a shard that is idle and has no failures."""
+        if shard.in_use == 0 and shard.failures == 0 and self._shards.get(shard.name) is shard:
             del self._shards[shard.name]
 
-    def _forget_oldest(self) -> None:
-        """Of shards out of order, only so many are remembered."""
-        if len(self._shards) > MAX_SHARDS_REMEMBERED:
-            idle = next((name for name, shard in self._shards.items() if shard.users == 0), None)
+    def _evict_oldest(self) -> None:
+        """Limit the number of tracked shards by dropping the oldest idle one."""
+        if len(self._shards) > MAX_TRACKED_SHARDS:
+            idle = next((name for name, shard in self._shards.items() if shard.in_use == 0), None)
             if idle is not None:
                 del self._shards[idle]

@@ -1,4 +1,4 @@
-"""Every knob of the DynamoDB adapter; the defaults are what production uses."""
+"""The settings of the DynamoDB engine. The defaults are for production."""
 
 from dataclasses import dataclass, fields
 
@@ -7,53 +7,53 @@ from graphql_api.errors import StoreRefused
 
 @dataclass(frozen=True, slots=True)
 class DynamoSettings:
-    """How long to wait, how often to try again, and how much to ask at once."""
+    """Timeouts, retries and concurrency limits."""
 
     deadline: float = 5.0
-    """seconds that an operation may take with all its waits and attempts; each batch of a write has its own"""
+    """seconds for an operation, including all waits and attempts; each batch of a write has its own"""
     connect_seconds: float = 0.3
-    """how long a connection may take to stand"""
+    """seconds to establish a connection"""
     read_seconds: float = 1.0
-    """how long one attempt may take to bring its whole answer"""
+    """seconds for the complete response of one attempt"""
     attempts: int = 3
-    """how often a request is sent at most"""
+    """maximum number of attempts of a request"""
     conflict_attempts: int = 8
-    """how often a write is sent at most that meets other writes of the same record"""
+    """maximum number of attempts of a write that conflicts with other writes"""
     backoff_base: float = 0.025
-    """seconds: the longest pause before the second attempt; it doubles for every further one"""
+    """seconds: upper limit of the first backoff; it doubles with every attempt"""
     backoff_cap: float = 0.5
-    """seconds: the longest pause before any attempt"""
+    """seconds: upper limit of every backoff"""
     retry_share: float = 0.1
-    """how many retries each request allows the process, on average"""
+    """retries that each request adds to the budget of the process"""
     retry_floor: float = 10.0
-    """how many retries are allowed at any rate, at once and then each second"""
+    """retries that are always allowed: initially, and then per second"""
     pool: int = 200
-    """connections to keep; must be above `in_flight`, so that nobody waits for one unseen"""
+    """maximum number of connections; must exceed `in_flight`, so that no request waits inside the driver"""
     in_flight: int = 190
-    """requests on their way at once, of all operations"""
+    """maximum number of concurrent requests"""
     in_flight_of_operation: int = 160
-    """requests of one kind (Query, BatchGetItem, …) on their way at once"""
+    """maximum number of concurrent requests of one operation (Query, BatchGetItem, …)"""
     in_flight_of_shard: int = 16
-    """requests on their way to one hash key of one index at once"""
+    """maximum number of concurrent requests to one hash key of one index"""
     breaker_failures: int = 5
-    """after so many attempts in a row without an answer a shard is left alone for a while"""
+    """number of attempts in a row without response that open the circuit breaker of a shard"""
     breaker_seconds: float = 1.0
-    """how long it is left alone; then one request tries it"""
+    """seconds for which the circuit breaker stays open; then one request probes the shard"""
     batches_at_once: int = 8
-    """batches of one write on their way at once"""
+    """maximum number of concurrent batches of one write"""
     table_seconds: float = 3600.0
-    """how long making a table and filling its indexes may take"""
+    """seconds for creating a table and backfilling its indexes"""
     table_pause: float = 2.0
-    """seconds: the longest pause between two looks at a table that is being made"""
+    """seconds: upper limit of the interval between two polls of a table that is being created"""
 
     def __post_init__(self) -> None:
-        for knob in fields(self):
-            if getattr(self, knob.name) <= 0 and knob.name not in {"retry_share", "backoff_base"}:
-                raise StoreRefused(f"The setting {knob.name} is {getattr(self, knob.name)}. Give a number above 0.")
+        for setting in fields(self):
+            if getattr(self, setting.name) <= 0 and setting.name not in {"retry_share", "backoff_base"}:
+                raise StoreRefused(
+                    f"The setting {setting.name} is {getattr(self, setting.name)}. Use a number above 0."
+                )
         if self.in_flight >= self.pool:
-            raise StoreRefused(
-                f"{self.in_flight} requests may be in flight over {self.pool} connections. Set pool above in_flight."
-            )
+            raise StoreRefused(f"in_flight is {self.in_flight}, and pool is {self.pool}. Set pool above in_flight.")
 
 
 DEFAULTS = DynamoSettings()

@@ -1,4 +1,4 @@
-"""The only map from errors of the driver to ours, and what may be done about each."""
+"""The mapping from errors of the driver to store errors, and how to handle each."""
 
 import asyncio
 from collections.abc import Mapping
@@ -53,141 +53,152 @@ DENIALS = frozenset(
 )
 CONFLICTS = frozenset({"TransactionConflictException", "ReplicatedWriteConflictException"})
 CONFLICT = "TransactionConflict"
-"""as the reason of a cancelled transaction"""
-UNDER_WAY = "TransactionInProgressException"
+"""the code in the reasons of a cancelled transaction"""
+IN_PROGRESS = "TransactionInProgressException"
 BUSY_TABLE = frozenset({"ResourceInUseException", "LimitExceededException"})
 
 MISSING = "ResourceNotFoundException"
 FAILED_CONDITION = "ConditionalCheckFailedException"
 CANCELED = "TransactionCanceledException"
 
-_DENIAL_REMEDY = "Give the process credentials with the permissions that `shardql table template` lists."
+_DENIAL_REMEDY = "Provide credentials with the permissions that `shardql table template` lists."
 
 
-class InconsistentAnswer(Exception):
-    """An answer that says yes and is cut, damaged, or not what was asked for."""
+class InconsistentResponse(Exception):
+    """A successful response that is truncated, damaged, or does not match the request."""
 
 
-class Failure(NamedTuple):
-    """What came of one attempt that brought no answer."""
+class AttemptFailure(NamedTuple):
+    """The outcome of one failed attempt."""
 
     error: StoreError
     retry: bool = False
-    """the same request may succeed in a moment"""
-    unheard: bool = False
-    """nobody answered, so the request may have been carried out, and its shard may be out of order"""
-    in_the_way: bool = False
-    """another write was there first: no fault of anybody's, and over in a moment"""
-    under_way: bool = False
-    """the write that was there first is an earlier attempt of this one"""
+    """the same request may succeed if retried"""
+    outcome_unknown: bool = False
+    """there was no response: the request may have been executed, and its shard may be failing"""
+    is_conflict: bool = False
+    """another write was first; resolves quickly, and does not count as a fault"""
+    in_progress: bool = False
+    """the conflicting write is an earlier attempt of this one"""
 
 
-NOTICED = (
+DRIVER_ERRORS = (
     driver.BotoCoreError,
     driver.ClientError,
     aiohttp.ClientError,
     OSError,
     UnicodeDecodeError,
-    InconsistentAnswer,
+    InconsistentResponse,
 )
-"""everything that the driver lets out for a request that went wrong; what else it raises is a mistake of ours"""
+"""all exceptions of the driver for failed requests; other exceptions are bugs"""
 
 
-def judge(problem: BaseException, where: str, table: str) -> Failure:
-    """What an error of the driver means to a caller; `where` names operation and shard."""
-    failure = _judge(problem, where, table)
+def classify_error(problem: BaseException, where: str, table: str) -> AttemptFailure:
+    """Classify an error of the driver. `where` names operation and shard."""
+    failure = _classify_driver_error(problem, where, table)
     failure.error.__cause__ = problem
     return failure
 
 
-def _judge(problem: BaseException, where: str, table: str) -> Failure:
+def _classify_driver_error(problem: BaseException, where: str, table: str) -> AttemptFailure:
     match problem:
         case driver.ClientError():
-            return _judge_reply(problem, where, table)
+            return _classify_reply(problem, where, table)
         case driver.NoCredentialsError() | driver.PartialCredentialsError() | driver.CredentialRetrievalError():
-            return Failure(StoreDenied(f"{where}: no credentials: {problem}. {_DENIAL_REMEDY}"))
+            return AttemptFailure(StoreDenied(f"{where}: no credentials: {problem}. {_DENIAL_REMEDY}"))
         case driver.ConnectTimeoutError():
-            return Failure(StoreUnavailable(f"{where}: no connection. Try again."), retry=True)
+            return AttemptFailure(StoreUnavailable(f"{where}: no connection. Try again."), retry=True)
         case driver.EndpointConnectionError() if isinstance(problem.kwargs.get("error"), aiohttp.ClientConnectorError):
-            return Failure(StoreUnavailable(f"{where}: no connection: {problem}. Try again."), retry=True)
+            return AttemptFailure(StoreUnavailable(f"{where}: no connection: {problem}. Try again."), retry=True)
         case driver.ReadTimeoutError() | asyncio.TimeoutError():
-            return Failure(StoreUnavailable(f"{where}: no answer in time. Try again."), retry=True, unheard=True)
+            return AttemptFailure(
+                StoreUnavailable(f"{where}: no response in time. Try again."), retry=True, outcome_unknown=True
+            )
         case driver.HTTPClientError() | driver.ConnectionError() | aiohttp.ClientError() | OSError():
-            return Failure(
-                StoreUnavailable(f"{where}: the connection failed: {problem}. Try again."), retry=True, unheard=True
+            return AttemptFailure(
+                StoreUnavailable(f"{where}: the connection failed: {problem}. Try again."),
+                retry=True,
+                outcome_unknown=True,
             )
-        case InconsistentAnswer() | UnicodeDecodeError() | driver.IncompleteReadError():
-            return Failure(
-                StoreUnavailable(f"{where}: inconsistent answer: {problem}. Try again."), retry=True, unheard=True
+        case InconsistentResponse() | UnicodeDecodeError() | driver.IncompleteReadError():
+            return AttemptFailure(
+                StoreUnavailable(f"{where}: inconsistent response: {problem}. Try again."),
+                retry=True,
+                outcome_unknown=True,
             )
-    return Failure(StoreRefused(f"{where}: the driver refuses: {problem}."))
+    return AttemptFailure(StoreRefused(f"{where}: the driver refused the request: {problem}."))
 
 
-def _judge_reply(problem: driver.ClientError, where: str, table: str) -> Failure:
-    code, message, status = code_of(problem), _message(problem), _status(problem)
+def _classify_reply(problem: driver.ClientError, where: str, table: str) -> AttemptFailure:
+    code, message, status = error_code(problem), _message(problem), _status(problem)
     if code in THROTTLES:
-        return Failure(Throttled(f"{where} is throttled: {message or code}. Try again a little later."), retry=True)
+        return AttemptFailure(Throttled(f"{where} is throttled: {message or code}. Try again later."), retry=True)
     if code in CONFLICTS:
-        return _conflict(where)
-    if code == UNDER_WAY:
-        error = StoreUnavailable(f"{where} is still under way. Try again with the same token.")
-        return Failure(error, retry=True, in_the_way=True, under_way=True)
+        return _conflict_failure(where)
+    if code == IN_PROGRESS:
+        error = StoreUnavailable(f"{where} is still in progress. Try again with the same token.")
+        return AttemptFailure(error, retry=True, is_conflict=True, in_progress=True)
     if code in DENIALS:
-        return Failure(StoreDenied(f"{where} is not allowed: {message or code}. {_DENIAL_REMEDY}"))
+        return AttemptFailure(StoreDenied(f"{where} is denied: {message or code}. {_DENIAL_REMEDY}"))
     if code == MISSING:
-        return Failure(missing_table(table))
+        return AttemptFailure(missing_table_error(table))
     if code == FAILED_CONDITION:
-        return Failure(_condition_failed(where, {0: problem.response.get("Item")}))
+        return AttemptFailure(_condition_failed_error(where, {0: problem.response.get("Item")}))
     if code == CANCELED:
-        return _judge_cancellation(problem, where)
+        return _classify_cancellation(problem, where)
     if status >= 500 or status < 400:
-        return Failure(StoreUnavailable(f"{where}: {code} {message}. Try again."), retry=True, unheard=True)
+        return AttemptFailure(
+            StoreUnavailable(f"{where}: {code} {message}. Try again."), retry=True, outcome_unknown=True
+        )
     if "Item size" in message and "exceeded" in message:
-        return Failure(ItemTooLarge(f"{where}: {message}. Make the record smaller."))
-    return Failure(StoreRefused(f"{where} is refused: {code}: {message}"))
+        return AttemptFailure(ItemTooLarge(f"{where}: {message}. Make the record smaller."))
+    return AttemptFailure(StoreRefused(f"{where} is refused: {code}: {message}"))
 
 
-def missing_table(table: str) -> WrongTable:
-    """What a caller learns where there is no table."""
+def missing_table_error(table: str) -> WrongTable:
+    """Return the error for a missing table."""
     return WrongTable(
-        f"There is no table {table!r}. Make it with `shardql table create`, or look for a mistake in name and region."
+        f"The table {table!r} does not exist. Create it with `shardql table create`, or correct its name or region."
     )
 
 
-def _judge_cancellation(problem: driver.ClientError, where: str) -> Failure:
+def _classify_cancellation(problem: driver.ClientError, where: str) -> AttemptFailure:
     reasons: list[dict[str, Any]] = problem.response.get("CancellationReasons") or []
     codes = {reason.get("Code") for reason in reasons} - {None, "None"}
     failures = {
-        place: reason.get("Item")
-        for place, reason in enumerate(reasons)
+        position: reason.get("Item")
+        for position, reason in enumerate(reasons)
         if reason.get("Code") in {"ConditionalCheckFailed", FAILED_CONDITION}
     }
-    if failures:  # Beside a conflict, too: it was tested against what stands, and trying again would not change that.
-        return Failure(_condition_failed(where, failures))
+    if failures:
+        # These conditions were tested against the stored records, so a retry would not help, even after a conflict.
+        return AttemptFailure(_condition_failed_error(where, failures))
     if CONFLICT in codes and codes <= {CONFLICT, *THROTTLES}:
-        return _conflict(where)
+        return _conflict_failure(where)
     if codes and codes <= THROTTLES:
-        return Failure(Throttled(f"{where} is throttled. Try again a little later."), retry=True)
-    told = "; ".join(
-        f"write {place}: {reason.get('Message')}" for place, reason in enumerate(reasons) if "Message" in reason
+        return AttemptFailure(Throttled(f"{where} is throttled. Try again later."), retry=True)
+    messages = "; ".join(
+        f"write {position}: {reason.get('Message')}" for position, reason in enumerate(reasons) if "Message" in reason
     )
-    return Failure(StoreRefused(f"{where} is refused: {told or _message(problem)}"))
+    return AttemptFailure(StoreRefused(f"{where} is refused: {messages or _message(problem)}"))
 
 
-def _conflict(where: str) -> Failure:
-    error = Conflict(f"{where} meets another write of the same record, and nothing is written. Try again.")
-    return Failure(error, retry=True, in_the_way=True)
+def _conflict_failure(where: str) -> AttemptFailure:
+    error = Conflict(f"{where} conflicts with another write of the same record, and nothing is written. Try again.")
+    return AttemptFailure(error, retry=True, is_conflict=True)
 
 
-def _condition_failed(where: str, failures: Mapping[int, Any]) -> ConditionFailed:
-    """The failed conditions by their places in the request; who made it knows what was expected."""
-    found = {place: decode_item(old) if old else None for place, old in failures.items()}
-    position = min(found)
-    return ConditionFailed(f"{where}: a condition failed.", position=position, old=found[position], failures=found)
+def _condition_failed_error(where: str, failures: Mapping[int, Any]) -> ConditionFailed:
+    """Return the failed conditions by position. The caller knows the conditions and completes the message."""
+    old_items = {number: decode_item(old) if old else None for number, old in failures.items()}
+    position = min(old_items)
+    return ConditionFailed(
+        f"{where}: a condition failed.", position=position, old=old_items[position], failures=old_items
+    )
 
 
-def code_of(problem: BaseException | None) -> str:
-    """The code of a reply, or nothing for what is no reply."""
+def error_code(problem: BaseException | None) -> str:
+    """Return the error code of a response, or an empty text if there is none."""
     return str(problem.response.get("Error", {}).get("Code", "")) if isinstance(problem, driver.ClientError) else ""
 
 

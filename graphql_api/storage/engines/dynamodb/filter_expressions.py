@@ -1,7 +1,7 @@
-"""What a query is asked beyond its range: tests of attributes, and which attributes come back, as expressions.
+"""Filter and projection expressions of queries.
 
-Both are hints of the port, so that whatever the protocol does not allow is left out: tests of key attributes and of
-what an index does not carry, operands of the wrong type, and what goes beyond the limits of an expression.
+Both are optional in the port. So everything that DynamoDB does not support is omitted: tests of key attributes and of
+attributes that the index lacks, operands of the wrong type, and whatever exceeds the limits of an expression.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,35 +16,35 @@ from graphql_api.storage import (
     RangeRead,
     StoreFilter,
     TableDefinition,
-    carried_attributes,
-    ordered_together,
+    are_comparable,
+    projected_attributes,
+    pushdown_filter,
     value_size,
-    weakened,
 )
 from graphql_api.storage.engines.dynamodb.wire_format import Wire, encode_value
 
 MAX_CHARACTERS = 4_000
-"""of an expression; AWS allows 4,096 bytes"""
+"""characters of an expression; DynamoDB allows 4,096 bytes"""
 
 MAX_OPERATORS = 250
-"""of an expression; AWS allows 300"""
+"""operators of an expression; DynamoDB allows 300"""
 
 MAX_IN = 100
 """values of one IN"""
 
 MAX_VALUE_BYTES = 64 * 1024
-"""of all values: they go along with each query; AWS allows about 1 MB"""
+"""bytes of all values, which each query sends; DynamoDB allows about 1 MB"""
 
-MAX_ANSWERED = 100
-"""attributes that are worth naming; beyond, all of them come back"""
+MAX_PROJECTED = 100
+"""attributes of a projection; beyond this, the query returns all attributes"""
 
 _COMPARED = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FUNCTIONS = {"prefix": "begins_with", "contains": "contains"}
 
 
 @dataclass(frozen=True, slots=True)
-class Extras:
-    """The expressions of a query, with the placeholders that they use."""
+class QueryExpressions:
+    """The expressions of a query, with their placeholders."""
 
     filter: str | None = None
     projection: str | None = None
@@ -52,38 +52,40 @@ class Extras:
     values: dict[str, Wire] = field(default_factory=dict)
 
 
-def extras_of_reads(table: TableDefinition, index: IndexDefinition, reads: Sequence[RangeRead]) -> list[Extras]:
-    """The expressions of each read; reads of one search share their filter, which is written once."""
-    found: list[Extras] = []
+def build_expressions_of_reads(
+    table: TableDefinition, index: IndexDefinition, reads: Sequence[RangeRead]
+) -> list[QueryExpressions]:
+    """Return the expressions of each read. Reads of one search share their filter, which is built once."""
+    expressions: list[QueryExpressions] = []
     for number, read in enumerate(reads):
-        before = reads[number - 1]
-        if found and read.filter is before.filter and read.attributes == before.attributes:
-            found.append(found[-1])
+        previous = reads[number - 1]
+        if expressions and read.filter is previous.filter and read.attributes == previous.attributes:
+            expressions.append(expressions[-1])
         else:
-            found.append(extras_of(table, index, read.filter, read.attributes))
-    return found
+            expressions.append(build_expressions(table, index, read.filter, read.attributes))
+    return expressions
 
 
-def extras_of(
+def build_expressions(
     table: TableDefinition, index: IndexDefinition, filter: StoreFilter | None, attributes: Collection[str] | None
-) -> Extras:
-    """As much of a filter as a query of this index may test, and which attributes it answers."""
-    written = _Written(names={index.hash_attribute: "#h", index.range_attribute: "#r"})
-    left = None if filter is None else weakened(filter, _testable(table, index))
-    if left is not None:
-        for part in _conjuncts(left):
-            longer = written.with_conjunct(part)
-            written = longer if longer.fits else written
-    projection = None if attributes is None else written.projection(table, index, attributes)
-    names = {placeholder: name for name, placeholder in written.names.items() if placeholder not in {"#h", "#r"}}
+) -> QueryExpressions:
+    """Build the part of the filter that a query of this index can test, and the projection."""
+    builder = _ExpressionBuilder(names={index.hash_attribute: "#h", index.range_attribute: "#r"})
+    testable_filter = None if filter is None else pushdown_filter(filter, _supports_test(table, index))
+    if testable_filter is not None:
+        for part in _conjuncts(testable_filter):
+            extended = builder.with_conjunct(part)
+            builder = extended if extended.fits else builder
+    projection = None if attributes is None else builder.projection(table, index, attributes)
+    names = {placeholder: name for name, placeholder in builder.names.items() if placeholder not in {"#h", "#r"}}
     if projection is not None:
         names["#r"] = index.range_attribute
-    return Extras(" AND ".join(written.parts) or None, projection, names, written.values)
+    return QueryExpressions(" AND ".join(builder.parts) or None, projection, names, builder.values)
 
 
 @dataclass(slots=True)
-class _Written:
-    """Expressions as far as they have been written."""
+class _ExpressionBuilder:
+    """Expressions that are being built."""
 
     names: dict[str, str]
     values: dict[str, Wire] = field(default_factory=dict)
@@ -99,14 +101,14 @@ class _Written:
             and self.value_bytes <= MAX_VALUE_BYTES
         )
 
-    def with_conjunct(self, part: StoreFilter) -> "_Written":
-        """These, and one more thing that must hold."""
-        longer = replace(self, names=dict(self.names), values=dict(self.values), operators=self.operators + 1)
-        longer.parts = *self.parts, longer.text(part, within_and=True)
-        return longer
+    def with_conjunct(self, part: StoreFilter) -> "_ExpressionBuilder":
+        """Return these expressions with one more condition that must hold."""
+        extended = replace(self, names=dict(self.names), values=dict(self.values), operators=self.operators + 1)
+        extended.parts = *self.parts, extended.text(part, within_and=True)
+        return extended
 
     def text(self, part: StoreFilter, *, within_and: bool) -> str:
-        """A filter with no more parentheses than it needs: the protocol refuses some that it does not."""
+        """Return a filter with minimal parentheses, because DynamoDB refuses redundant ones."""
         if isinstance(part, AllOf):
             self.operators += len(part.parts) - 1
             return " AND ".join(self.text(each, within_and=True) for each in part.parts)
@@ -142,13 +144,13 @@ class _Written:
         return placeholder
 
     def projection(self, table: TableDefinition, index: IndexDefinition, attributes: Collection[str]) -> str | None:
-        """The keys and these attributes, as far as the index carries them; None where that is all that it carries."""
-        carried = carried_attributes(table, index)
+        """Return the projection of keys and attributes, or None if it equals what the index projects."""
+        projected = projected_attributes(table, index)
         keys = {index.hash_attribute, index.range_attribute, table.hash_attribute, table.range_attribute}
-        answered = frozenset(keys.union(attributes if carried is None else carried.intersection(attributes)))
-        if answered == carried or len(answered) > MAX_ANSWERED:
+        returned = frozenset(keys.union(attributes if projected is None else projected.intersection(attributes)))
+        if returned == projected or len(returned) > MAX_PROJECTED:
             return None
-        return ", ".join(self._name(attribute) for attribute in sorted(answered))
+        return ", ".join(self._name(attribute) for attribute in sorted(returned))
 
 
 def _conjuncts(filter: StoreFilter) -> Iterator[StoreFilter]:
@@ -159,30 +161,30 @@ def _conjuncts(filter: StoreFilter) -> Iterator[StoreFilter]:
         yield filter
 
 
-def _testable(table: TableDefinition, index: IndexDefinition) -> Callable[[AttributeTest], bool]:
-    """Tells which tests the protocol allows on an index."""
-    carried = carried_attributes(table, index)
+def _supports_test(table: TableDefinition, index: IndexDefinition) -> Callable[[AttributeTest], bool]:
+    """Return a function that decides whether DynamoDB supports a test on an index."""
+    projected = projected_attributes(table, index)
     keys = {index.hash_attribute, index.range_attribute, table.hash_attribute, table.range_attribute}
 
-    def testable(test: AttributeTest) -> bool:
-        if test.attribute in keys or (carried is not None and test.attribute not in carried):
+    def is_testable(test: AttributeTest) -> bool:
+        if test.attribute in keys or (projected is not None and test.attribute not in projected):
             return False
-        return _has_fit_values(test.operation, test.values) and all(map(_is_sendable, test.values))
+        return _has_valid_operands(test.operation, test.values) and all(map(_is_encodable, test.values))
 
-    return testable
+    return is_testable
 
 
-def _has_fit_values(operation: str, values: tuple[object, ...]) -> bool:
+def _has_valid_operands(operation: str, values: tuple[object, ...]) -> bool:
     match operation:
         case "eq":
             return True
         case "in":
             return 1 <= len(values) <= MAX_IN
         case "lt" | "le" | "gt" | "ge":
-            return ordered_together(*values)
+            return are_comparable(*values)
         case "between":
             low, high = values
-            return ordered_together(low, high) and bool(low <= high)  # type: ignore[operator]  # it has an order
+            return are_comparable(low, high) and bool(low <= high)  # type: ignore[operator]  # they are comparable
         case "prefix":
             return isinstance(values[0], str | bytes)
         case "contains":
@@ -190,7 +192,7 @@ def _has_fit_values(operation: str, values: tuple[object, ...]) -> bool:
     return False
 
 
-def _is_sendable(value: object) -> bool:
+def _is_encodable(value: object) -> bool:
     try:
         encode_value(value, "the filter")
     except StoreRefused:

@@ -1,4 +1,4 @@
-"""Writes one by one, in batches where nothing is expected of what stands there, and all or none."""
+"""Writes: independent, in batches if they are unconditional, or as transactions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -11,84 +11,84 @@ from graphql_api.storage import (
     MAX_TOKEN_CHARACTERS,
     Check,
     Expect,
+    FailedCondition,
     IndexDefinition,
     Item,
     Key,
     Put,
     TableDefinition,
-    TogetherWrite,
-    Unmet,
+    TransactionWrite,
     Write,
-    check_expectation,
+    check_condition,
+    check_distinct_keys,
     check_range_value,
-    check_together,
-    check_together_size,
-    key_text,
-    refuse_check,
-    refuse_doubles,
-    same,
-    unmet_error,
+    check_transaction,
+    check_transaction_size,
+    condition_failed_error,
+    encode_key_text,
+    refuse_lone_check,
+    values_equal,
 )
-from graphql_api.storage.engines.dynamodb.calls import Answer, Call, Calls, requires
-from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentAnswer
-from graphql_api.storage.engines.dynamodb.point_reads import check_key, read_key, rest, wire_key
-from graphql_api.storage.engines.dynamodb.table_lifecycle import Standing
-from graphql_api.storage.engines.dynamodb.task_groups import some_at_once
-from graphql_api.storage.engines.dynamodb.wire_format import WireItem, bytes_sent, encode_item, encode_value
+from graphql_api.storage.engines.dynamodb.calls import ApiCall, ApiClient, Response, require_members
+from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
+from graphql_api.storage.engines.dynamodb.point_reads import back_off, check_key, decode_key, encode_key
+from graphql_api.storage.engines.dynamodb.table_lifecycle import TableDescription
+from graphql_api.storage.engines.dynamodb.task_groups import run_with_limit
+from graphql_api.storage.engines.dynamodb.wire_format import WireItem, encode_item, encode_value, max_wire_size
 
-MAX_IN_A_BATCH = 25
-MAX_BYTES_IN_A_BATCH = 15 * 2**20
-"""AWS takes 16 MB of JSON, with what stands around the records"""
+MAX_BATCH_WRITES = 25
+MAX_BATCH_BYTES = 15 * 2**20
+"""DynamoDB accepts 16 MB of JSON, including the envelope of the records"""
 WRITE_ID = "_w"
-"""the attribute that tells one write from every other (docs/table-format.md)"""
+"""the attribute that identifies a write (docs/table-format.md)"""
 
-Problems = list[StoreError | None]
+WriteErrors = list[StoreError | None]
 
 
-class Change(NamedTuple):
-    """A write, checked and encoded."""
+class PreparedWrite(NamedTuple):
+    """A validated and encoded write."""
 
     position: int
     key: Key
-    write: TogetherWrite
+    write: TransactionWrite
     item: WireItem | None
     condition: dict[str, Any]
-    """what the protocol needs for the expectation, if there is one"""
+    """the condition as request parameters; empty without a condition"""
 
     @property
-    def speaks_for_itself(self) -> bool:
-        """Whether the record that it leaves behind tells whose write it was."""
+    def has_write_id(self) -> bool:
+        """Return whether the stored record identifies this write."""
         return self.item is not None and WRITE_ID in self.item
 
 
-def prepare(standing: Standing, position: int, write: TogetherWrite) -> Change:
-    """Checks a write by everything that does not depend on what is stored."""
-    table = standing.definition
+def prepare_write(description: TableDescription, position: int, write: TransactionWrite) -> PreparedWrite:
+    """Validate and encode a write, independent of what is stored."""
+    table = description.definition
     condition = {} if write.expect is None else _condition(table, write.expect)
     if not isinstance(write, Put):
         check_key(write.key, "the check" if isinstance(write, Check) else "the deletion")
-        return Change(position, write.key, write, None, condition)
+        return PreparedWrite(position, write.key, write, None, condition)
     for attribute in (table.hash_attribute, table.range_attribute):
         if attribute not in write.item:
-            raise StoreRefused(f"The record lacks its key attribute {attribute!r}. Every record needs both.")
+            raise StoreRefused(f"The record lacks the key attribute {attribute!r}. Provide both key attributes.")
     key = Key(write.item[table.hash_attribute], write.item[table.range_attribute])
     check_key(key, "the record")
     for index in table.indexes:
         _check_entry(index, write.item)
-    return Change(position, key, write, encode_item(write.item), condition)
+    return PreparedWrite(position, key, write, encode_item(write.item), condition)
 
 
 def _check_entry(index: IndexDefinition, item: Item) -> None:
-    """Refuses attributes that an index could not hold, whether or not it would hold the record."""
+    """Refuse attributes that an index cannot contain, even if the index would not contain the record."""
     where = f"index {index.name!r}: attribute"
     if index.hash_attribute in item:
-        key_text(item[index.hash_attribute], MAX_HASH_BYTES, f"{where} {index.hash_attribute!r}")
+        encode_key_text(item[index.hash_attribute], MAX_HASH_BYTES, f"{where} {index.hash_attribute!r}")
     if index.range_attribute in item:
         check_range_value(item[index.range_attribute], index.range_type, f"{where} {index.range_attribute!r}")
 
 
 def _condition(table: TableDefinition, expect: Expect) -> dict[str, Any]:
-    check_expectation(expect)
+    check_condition(expect)
     encode_item(expect.attributes)
     encode_item(dict.fromkeys(expect.without))
     names, values = {"#h": table.hash_attribute}, {}
@@ -96,13 +96,13 @@ def _condition(table: TableDefinition, expect: Expect) -> dict[str, Any]:
         parts = ["attribute_not_exists(#h)"]
     else:
         parts = ["attribute_exists(#h)"]
-        for place, (name, value) in enumerate(sorted(expect.attributes.items())):
-            parts.append(f"#a{place} = :a{place}")
-            names[f"#a{place}"] = name
-            values[f":a{place}"] = encode_value(value, name)
-        for place, name in enumerate(sorted(set(expect.without))):
-            parts.append(f"attribute_not_exists(#w{place})")
-            names[f"#w{place}"] = name
+        for number, (name, value) in enumerate(sorted(expect.attributes.items())):
+            parts.append(f"#a{number} = :a{number}")
+            names[f"#a{number}"] = name
+            values[f":a{number}"] = encode_value(value, name)
+        for number, name in enumerate(sorted(set(expect.without))):
+            parts.append(f"attribute_not_exists(#w{number})")
+            names[f"#w{number}"] = name
     condition: dict[str, Any] = {
         "ConditionExpression": " AND ".join(parts),
         "ExpressionAttributeNames": names,
@@ -113,162 +113,164 @@ def _condition(table: TableDefinition, expect: Expect) -> dict[str, Any]:
     return condition
 
 
-# --- each by itself --------------------------------------------------------------------------------------------
+# --- independent writes ----------------------------------------------------------------------------------------
 
 
-class Writer:
-    """Writes to one table as it stands."""
+class ItemWriter:
+    """Writes to one table."""
 
-    def __init__(self, calls: Calls, standing: Standing) -> None:
-        self._calls = calls
-        self._standing = standing
-        self._table = standing.definition
+    def __init__(self, api: ApiClient, description: TableDescription) -> None:
+        self._api = api
+        self._description = description
+        self._table = description.definition
 
-    async def each(self, writes: Sequence[Write]) -> Problems:
-        """Applies each write by itself; tells for each what was wrong."""
-        problems: Problems = [None] * len(writes)
+    async def write_each(self, writes: Sequence[Write]) -> WriteErrors:
+        """Apply each write independently. Return the error or None of each write."""
+        problems: WriteErrors = [None] * len(writes)
         changes = []
         for position, write in enumerate(writes):
             try:
-                refuse_check(write)
-                changes.append(prepare(self._standing, position, write))
+                refuse_lone_check(write)
+                changes.append(prepare_write(self._description, position, write))
             except StoreError as problem:
                 problems[position] = problem
-        refuse_doubles(change.key for change in changes)
-        plain = [change for change in changes if not change.condition]
-        parts = [*_batches(plain), *([change] for change in changes if change.condition)]
+        check_distinct_keys(change.key for change in changes)
+        unconditional = [change for change in changes if not change.condition]
+        parts = [*_batches(unconditional), *([change] for change in changes if change.condition)]
 
-        async def apply(part: list[Change]) -> None:
-            for change, problem in (await self._part(part)).items():
+        async def apply(part: list[PreparedWrite]) -> None:
+            for change, problem in (await self._apply_part(part)).items():
                 problems[change] = problem
 
-        await some_at_once(apply, parts, self._calls.settings.batches_at_once)
+        await run_with_limit(apply, parts, self._api.settings.batches_at_once)
         return problems
 
-    async def _part(self, part: list[Change]) -> dict[int, StoreError | None]:
-        """A batch, or a single write; a batch that is refused as a whole is tried write by write."""
-        deadline = self._calls.deadline()
+    async def _apply_part(self, part: list[PreparedWrite]) -> dict[int, StoreError | None]:
+        """Apply a batch or a single write. If a batch is refused as a whole, apply its writes one by one."""
+        deadline = self._api.new_deadline()
         if len(part) == 1:
-            return {part[0].position: await self._alone(part[0], deadline)}
-        left = list(part)
+            return {part[0].position: await self._apply_single(part[0], deadline)}
+        remaining = list(part)
         try:
-            tries = 0
-            while left:
-                rests = await self._batch(left, deadline)
-                tries = 1 if len(rests) < len(left) else tries + 1
-                left = rests
-                if left:
-                    await rest(self._calls, tries, deadline, f"BatchWriteItem leaves {len(left)} writes over")
+            attempt = 0
+            while remaining:
+                unprocessed = await self._send_batch(remaining, deadline)
+                attempt = 1 if len(unprocessed) < len(remaining) else attempt + 1
+                remaining = unprocessed
+                if remaining:
+                    await back_off(
+                        self._api, attempt, deadline, f"BatchWriteItem left {len(remaining)} writes unprocessed"
+                    )
         except (StoreRefused, ItemTooLarge):
-            return {change.position: await self._alone(change, self._calls.deadline()) for change in left}
+            return {change.position: await self._apply_single(change, self._api.new_deadline()) for change in remaining}
         except StoreError as problem:
-            return {change.position: problem for change in left}
+            return {change.position: problem for change in remaining}
         return {}
 
-    async def _batch(self, changes: list[Change], deadline: float) -> list[Change]:
-        """Sends a batch; what the engine leaves over of it."""
+    async def _send_batch(self, changes: list[PreparedWrite], deadline: float) -> list[PreparedWrite]:
+        """Send a batch. Return the writes that DynamoDB left unprocessed."""
         by_key = {change.key: change for change in changes}
 
-        def rests(answer: Answer) -> list[Change]:
-            left = []
-            for request in answer["UnprocessedItems"].get(self._calls.table, ()):
+        def unprocessed(response: Response) -> list[PreparedWrite]:
+            remaining = []
+            for request in response["UnprocessedItems"].get(self._api.table, ()):
                 item = request["PutRequest"]["Item"] if "PutRequest" in request else request["DeleteRequest"]["Key"]
-                left.append(by_key[read_key(self._table, item)])
-            return left
+                remaining.append(by_key[decode_key(self._table, item)])
+            return remaining
 
-        def check(answer: Answer) -> None:
+        def check(response: Response) -> None:
             try:
-                rests(answer)
+                unprocessed(response)
             except KeyError as problem:
-                raise InconsistentAnswer("it does not say what it leaves over") from problem
+                raise InconsistentResponse("it does not list what is unprocessed") from problem
 
         requests = [
             {"PutRequest": {"Item": change.item}}
             if change.item is not None
-            else {"DeleteRequest": {"Key": wire_key(self._table, change.key)}}
+            else {"DeleteRequest": {"Key": encode_key(self._table, change.key)}}
             for change in changes
         ]
-        call = Call("BatchWriteItem", {"RequestItems": {self._calls.table: requests}}, check, deadline)
-        return rests(await self._calls.do(call))
+        call = ApiCall("BatchWriteItem", {"RequestItems": {self._api.table: requests}}, check, deadline)
+        return unprocessed(await self._api.execute(call))
 
-    async def _alone(self, change: Change, deadline: float) -> StoreError | None:
-        """One write. If an answer is lost, the record that stands there or the token of a transaction tells the truth.
+    async def _apply_single(self, change: PreparedWrite, deadline: float) -> StoreError | None:
+        """Apply one write. After a lost response, the stored record or the token of a transaction shows the outcome.
 
-        A token costs twice the write units, so it is used where no record can speak.
+        A transaction costs twice the write units, so it is used only if the record cannot identify the write.
         """
         try:
-            if change.condition and not change.speaks_for_itself:
-                await self._transaction([change], token_urlsafe(18), deadline)
+            if change.condition and not change.has_write_id:
+                await self._send_transaction([change], token_urlsafe(18), deadline)
             else:
-                await self._single(change, deadline)
+                await self._send_single(change, deadline)
         except StoreError as problem:
             return problem
         return None
 
-    async def _single(self, change: Change, deadline: float) -> None:
-        request = {"TableName": self._calls.table, **change.condition, "ReturnConsumedCapacity": "TOTAL"}
+    async def _send_single(self, change: PreparedWrite, deadline: float) -> None:
+        request = {"TableName": self._api.table, **change.condition, "ReturnConsumedCapacity": "TOTAL"}
         if change.item is not None:
             operation, request["Item"] = "PutItem", change.item
         else:
-            operation, request["Key"] = "DeleteItem", wire_key(self._table, change.key)
-        call = Call(operation, request, requires("ConsumedCapacity"), deadline, *self._place(change))
+            operation, request["Key"] = "DeleteItem", encode_key(self._table, change.key)
+        call = ApiCall(operation, request, require_members("ConsumedCapacity"), deadline, *self._shard(change))
         try:
-            await self._calls.do(call)
+            await self._api.execute(call)
         except ConditionFailed as problem:
-            if not _stands(change, problem.old):
-                raise _unmet([change], problem) from problem.__cause__
+            if not _is_own_write(change, problem.old):
+                raise _condition_failed_error([change], problem) from problem.__cause__
 
-    def _place(self, change: Change) -> tuple[str, str]:
-        """The shard of a write, and what errors call it."""
-        return f"{self._calls.table}/table/{change.key.hash}", change.key.hash
+    def _shard(self, change: PreparedWrite) -> tuple[str, str]:
+        """Return the shard of a write, and its name in error messages."""
+        return f"{self._api.table}/table/{change.key.hash}", change.key.hash
 
-    # --- together
+    # --- transactions
 
-    async def together(self, writes: Sequence[TogetherWrite], token: str) -> None:
-        """Applies all writes or none."""
-        check_together(len(writes), token)
+    async def write_transaction(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        """Apply all writes atomically."""
+        check_transaction(len(writes), token)
         changes = []
         for position, write in enumerate(writes):
             try:
-                changes.append(prepare(self._standing, position, write))
+                changes.append(prepare_write(self._description, position, write))
             except StoreError as problem:
                 raise type(problem)(f"write {position}: {problem.message}") from problem
-        refuse_doubles(change.key for change in changes)
-        check_together_size(writes)
-        await self._transaction(changes, token, self._calls.deadline())
+        check_distinct_keys(change.key for change in changes)
+        check_transaction_size(writes)
+        await self._send_transaction(changes, token, self._api.new_deadline())
 
-    async def _transaction(self, changes: Sequence[Change], token: str, deadline: float) -> None:
+    async def _send_transaction(self, changes: Sequence[PreparedWrite], token: str, deadline: float) -> None:
         request = {
-            "TransactItems": [self._action(change) for change in changes],
-            "ClientRequestToken": self._token(token),
+            "TransactItems": [self._transact_item(change) for change in changes],
+            "ClientRequestToken": self._client_token(token),
             "ReturnConsumedCapacity": "TOTAL",
         }
-        place = self._place(changes[0]) if len(changes) == 1 else ()
-        call = Call("TransactWriteItems", request, requires("ConsumedCapacity"), deadline, *place)
+        shard = self._shard(changes[0]) if len(changes) == 1 else ()
+        call = ApiCall("TransactWriteItems", request, require_members("ConsumedCapacity"), deadline, *shard)
         try:
-            await self._calls.do(call)
+            await self._api.execute(call)
         except ConditionFailed as problem:
-            raise _unmet(changes, problem) from problem.__cause__
+            raise _condition_failed_error(changes, problem) from problem.__cause__
 
-    def _token(self, token: str) -> str:
-        """The token as the engine gets it, which remembers the tokens of all tables together."""
-        return blake2b(f"{self._calls.table}\0{token}".encode(), digest_size=MAX_TOKEN_CHARACTERS // 2).hexdigest()
+    def _client_token(self, token: str) -> str:
+        """Return the token for DynamoDB, which remembers tokens per account: it includes the table."""
+        return blake2b(f"{self._api.table}\0{token}".encode(), digest_size=MAX_TOKEN_CHARACTERS // 2).hexdigest()
 
-    def _action(self, change: Change) -> dict[str, Any]:
-        action = {"TableName": self._calls.table, **change.condition}
+    def _transact_item(self, change: PreparedWrite) -> dict[str, Any]:
+        action = {"TableName": self._api.table, **change.condition}
         if change.item is not None:
             return {"Put": {**action, "Item": change.item}}
         kind = "ConditionCheck" if isinstance(change.write, Check) else "Delete"
-        return {kind: {**action, "Key": wire_key(self._table, change.key)}}
+        return {kind: {**action, "Key": encode_key(self._table, change.key)}}
 
 
-def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """The changes in batches of which each is few enough and small enough for one request."""
-    batch: list[Change] = []
+def _batches(changes: Iterable[PreparedWrite]) -> Iterator[list[PreparedWrite]]:
+    """Split the changes into batches within the limits of one request."""
+    batch: list[PreparedWrite] = []
     size = 0
     for change in changes:
-        added = 0 if change.item is None else bytes_sent(change.item)
-        if batch and (len(batch) == MAX_IN_A_BATCH or size + added > MAX_BYTES_IN_A_BATCH):
+        added = 0 if change.item is None else max_wire_size(change.item)
+        if batch and (len(batch) == MAX_BATCH_WRITES or size + added > MAX_BATCH_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(change)
@@ -277,18 +279,18 @@ def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _stands(change: Change, old: Item | None) -> bool:
-    """Whether what stands there is what this very write has left, in an attempt unheard or doubled by the network."""
+def _is_own_write(change: PreparedWrite, old: Item | None) -> bool:
+    """Return whether the stored record was written by an earlier or duplicated attempt of this write."""
     written = change.write
-    return isinstance(written, Put) and old is not None and WRITE_ID in old and same(old, dict(written.item))
+    return isinstance(written, Put) and old is not None and WRITE_ID in old and values_equal(old, dict(written.item))
 
 
-def _unmet(changes: Sequence[Change], problem: ConditionFailed) -> ConditionFailed:
-    """A failed condition in the words of the port, by the positions of the caller."""
-    return unmet_error(
+def _condition_failed_error(changes: Sequence[PreparedWrite], problem: ConditionFailed) -> ConditionFailed:
+    """Return the error of the port for failed conditions, with the positions of the caller."""
+    return condition_failed_error(
         [
-            Unmet(change.position, change.key, change.write.expect or Expect(), problem.failures[place])
-            for place, change in enumerate(changes)
-            if place in problem.failures
+            FailedCondition(change.position, change.key, change.write.expect or Expect(), problem.failures[number])
+            for number, change in enumerate(changes)
+            if number in problem.failures
         ]
     )

@@ -1,4 +1,4 @@
-"""Records by key, and all records for upkeep."""
+"""Reads by key, and table scans."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,119 +6,121 @@ from typing import Any
 
 from graphql_api.errors import Throttled
 from graphql_api.runtime import count_retry
-from graphql_api.storage import MAX_HASH_BYTES, MAX_RANGE_BYTES, Item, Key, ScanPage, TableDefinition, key_text
-from graphql_api.storage.engines.dynamodb.calls import Answer, Call, Calls, requires
-from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentAnswer
-from graphql_api.storage.engines.dynamodb.task_groups import all_of, chunks
+from graphql_api.storage import MAX_HASH_BYTES, MAX_RANGE_BYTES, Item, Key, ScanPage, TableDefinition, encode_key_text
+from graphql_api.storage.engines.dynamodb.calls import ApiCall, ApiClient, Response, require_members
+from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
+from graphql_api.storage.engines.dynamodb.task_groups import run_concurrently, split_into_chunks
 from graphql_api.storage.engines.dynamodb.wire_format import WireItem, decode_item
 
-MAX_KEYS = 100
-MAX_SCANNED = 1000
+MAX_KEYS_PER_BATCH = 100
+MAX_SCAN_RECORDS = 1000
 
 
 def check_key(key: Key, where: str) -> None:
-    """Refuses what can be no key of a record."""
-    key_text(key.hash, MAX_HASH_BYTES, f"{where}: the hash key")
-    key_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key")
+    """Refuse an invalid key."""
+    encode_key_text(key.hash, MAX_HASH_BYTES, f"{where}: the hash key")
+    encode_key_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key")
 
 
-def wire_key(table: TableDefinition, key: Key) -> WireItem:
-    """A record's key as the protocol writes it."""
+def encode_key(table: TableDefinition, key: Key) -> WireItem:
+    """Encode the key of a record."""
     return {table.hash_attribute: {"S": key.hash}, table.range_attribute: {"S": key.range}}
 
 
-def read_key(table: TableDefinition, item: WireItem) -> Key:
-    """The key that stands in a record; refuses a record without one."""
+def decode_key(table: TableDefinition, item: WireItem) -> Key:
+    """Decode the key of a record. Refuse a record without a key."""
     try:
         return Key(item[table.hash_attribute]["S"], item[table.range_attribute]["S"])
     except (KeyError, TypeError) as problem:
-        raise InconsistentAnswer("it holds a record without its keys") from problem
+        raise InconsistentResponse("it contains a record without its keys") from problem
 
 
 async def get_many(
-    calls: Calls, table: TableDefinition, keys: Sequence[Key], consistent: bool, deadline: float
+    api: ApiClient, table: TableDefinition, keys: Sequence[Key], consistent: bool, deadline: float
 ) -> list[Item | None]:
-    """The records at these keys, in their order; each key is asked for once."""
-    asked = list(dict.fromkeys(keys))
+    """Read records by key, in the order of `keys`. Each distinct key is requested once."""
+    distinct_keys = list(dict.fromkeys(keys))
     found: dict[Key, WireItem] = {}
 
     async def fetch(batch: list[Key]) -> None:
-        found.update(await _batch(calls, table, batch, consistent, deadline))
+        found.update(await _get_batch(api, table, batch, consistent, deadline))
 
-    await all_of(fetch, chunks(asked, MAX_KEYS))
+    await run_concurrently(fetch, split_into_chunks(distinct_keys, MAX_KEYS_PER_BATCH))
     return [decode_item(found[key]) if key in found else None for key in keys]
 
 
-async def _batch(
-    calls: Calls, table: TableDefinition, keys: list[Key], consistent: bool, deadline: float
+async def _get_batch(
+    api: ApiClient, table: TableDefinition, keys: list[Key], consistent: bool, deadline: float
 ) -> dict[Key, WireItem]:
-    """One batch, and what the engine leaves over of it, until all of it is answered or the time is up."""
+    """Read one batch. Request unprocessed keys again until all are read or the deadline is reached."""
     found: dict[Key, WireItem] = {}
-    left = set(keys)
-    tries = 0
-    while left:
-        wanted = [key for key in keys if key in left]
-        request = {"Keys": [wire_key(table, key) for key in wanted], "ConsistentRead": consistent}
-        call = Call("BatchGetItem", {"RequestItems": {calls.table: request}}, requires("Responses"), deadline)
+    remaining = set(keys)
+    attempt = 0
+    while remaining:
+        wanted = [key for key in keys if key in remaining]
+        request = {"Keys": [encode_key(table, key) for key in wanted], "ConsistentRead": consistent}
+        call = ApiCall("BatchGetItem", {"RequestItems": {api.table: request}}, require_members("Responses"), deadline)
 
-        def check(answer: Answer, wanted: frozenset[Key] = frozenset(wanted)) -> None:
-            _check(answer, calls.table, table, wanted)
+        def check(response: Response, wanted: frozenset[Key] = frozenset(wanted)) -> None:
+            _check_response(response, api.table, table, wanted)
 
         call.check = check
-        answer = await calls.do(call)
-        found |= {read_key(table, item): item for item in answer["Responses"].get(calls.table, ())}
-        unprocessed = {read_key(table, key) for key in _unprocessed(answer, calls.table)}
-        tries = 1 if len(unprocessed) < len(left) else tries + 1
-        left = unprocessed
-        if left:
-            await rest(calls, tries, deadline, f"BatchGetItem leaves {len(left)} records over")
+        response = await api.execute(call)
+        found |= {decode_key(table, item): item for item in response["Responses"].get(api.table, ())}
+        unprocessed = {decode_key(table, key) for key in _unprocessed(response, api.table)}
+        attempt = 1 if len(unprocessed) < len(remaining) else attempt + 1
+        remaining = unprocessed
+        if remaining:
+            await back_off(api, attempt, deadline, f"BatchGetItem left {len(remaining)} records unprocessed")
     return found
 
 
-async def rest(calls: Calls, tries: int, deadline: float, what: str) -> None:
-    """Pauses before a rest is asked for again; gives up when there is no time for that."""
-    pause = calls.pause(tries)
-    if calls.left(deadline) <= pause:
-        raise Throttled(f"{what} and the time is up. Try again a little later.")
+async def back_off(api: ApiClient, attempt: int, deadline: float, problem: str) -> None:
+    """Pause before unprocessed items are requested again. Raise Throttled if the deadline is too close."""
+    seconds = api.backoff_seconds(attempt)
+    if api.seconds_left(deadline) <= seconds:
+        raise Throttled(f"{problem}, and the deadline is reached. Try again later.")
     count_retry()
-    await asyncio.sleep(pause)
+    await asyncio.sleep(seconds)
 
 
-def _unprocessed(answer: Answer, name: str) -> list[WireItem]:
-    keys: list[WireItem] = answer.get("UnprocessedKeys", {}).get(name, {}).get("Keys", [])
+def _unprocessed(response: Response, name: str) -> list[WireItem]:
+    keys: list[WireItem] = response.get("UnprocessedKeys", {}).get(name, {}).get("Keys", [])
     return keys
 
 
-def _check(answer: Answer, name: str, table: TableDefinition, wanted: frozenset[Key]) -> None:
-    if "Responses" not in answer or "UnprocessedKeys" not in answer:
-        raise InconsistentAnswer("it does not say what it holds and what it leaves over")
-    for item in (*answer["Responses"].get(name, ()), *_unprocessed(answer, name)):
-        if read_key(table, item) not in wanted:
-            raise InconsistentAnswer("it holds a record that was not asked for")
+def _check_response(response: Response, name: str, table: TableDefinition, wanted: frozenset[Key]) -> None:
+    if "Responses" not in response or "UnprocessedKeys" not in response:
+        raise InconsistentResponse("it lacks the records or the unprocessed keys")
+    for item in (*response["Responses"].get(name, ()), *_unprocessed(response, name)):
+        if decode_key(table, item) not in wanted:
+            raise InconsistentResponse("it contains a record that was not requested")
 
 
 async def scan(
-    calls: Calls, table: TableDefinition, segment: int, of: int, after: Key | None, deadline: float
+    api: ApiClient, table: TableDefinition, segment: int, of: int, after: Key | None, deadline: float
 ) -> ScanPage:
-    """Some records of a segment."""
+    """Read a page of a segment."""
     request: dict[str, Any] = {
-        "TableName": calls.table,
+        "TableName": api.table,
         "Segment": segment,
         "TotalSegments": of,
-        "Limit": MAX_SCANNED,
+        "Limit": MAX_SCAN_RECORDS,
         "ConsistentRead": True,
     }
     if after is not None:
-        check_key(after, "the key to go on behind")
-        request["ExclusiveStartKey"] = wire_key(table, after)
+        check_key(after, "the start key")
+        request["ExclusiveStartKey"] = encode_key(table, after)
 
-    def check(answer: Answer) -> None:
-        items = answer.get("Items")
-        if not isinstance(items, list) or answer.get("Count") != len(items):
-            raise InconsistentAnswer("its items are not as many as it says")
-        for item in (*items, *([answer["LastEvaluatedKey"]] if "LastEvaluatedKey" in answer else [])):
-            read_key(table, item)
+    def check(response: Response) -> None:
+        items = response.get("Items")
+        if not isinstance(items, list) or response.get("Count") != len(items):
+            raise InconsistentResponse("the number of items differs from Count")
+        for item in (*items, *([response["LastEvaluatedKey"]] if "LastEvaluatedKey" in response else [])):
+            decode_key(table, item)
 
-    answer = await calls.do(Call("Scan", request, check, deadline))
-    last = answer.get("LastEvaluatedKey")
-    return ScanPage([decode_item(item) for item in answer["Items"]], None if last is None else read_key(table, last))
+    response = await api.execute(ApiCall("Scan", request, check, deadline))
+    last = response.get("LastEvaluatedKey")
+    return ScanPage(
+        [decode_item(item) for item in response["Items"]], None if last is None else decode_key(table, last)
+    )

@@ -1,4 +1,4 @@
-"""The table: what stands, and making what is missing."""
+"""The table: its description, and the creation of missing parts."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,159 +7,164 @@ from functools import cached_property
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, WrongTable, nearest
-from graphql_api.storage import IndexDefinition, Projection, TableDefinition, added_indexes, attribute_types
-from graphql_api.storage.engines.dynamodb.calls import Call, Calls, requires
-from graphql_api.storage.engines.dynamodb.error_mapping import BUSY_TABLE, MISSING, code_of, missing_table
+from graphql_api.storage import IndexDefinition, Projection, TableDefinition, attribute_types, indexes_to_add
+from graphql_api.storage.engines.dynamodb.calls import ApiCall, ApiClient, require_members
+from graphql_api.storage.engines.dynamodb.error_mapping import BUSY_TABLE, MISSING, error_code, missing_table_error
 
-_FIRST_PAUSE = 0.02
+_FIRST_POLL_SECONDS = 0.02
 
-_MAX_REFUSALS = 50
-"""so many times in a row the engine may be busy with other changes, while we see none; then its limit is a real one"""
+_MAX_BUSY_REPLIES = 50
+"""busy replies in a row, without a visible change, after which the limit of DynamoDB is reported as an error"""
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The table as the engine describes it."""
+class TableDescription:
+    """The table as DynamoDB describes it."""
 
     definition: TableDefinition
-    settled: bool
-    """neither the table nor an index of it is being made or changed"""
-    unfilled: frozenset[str]
-    """indexes that cannot be read yet"""
+    is_stable: bool
+    """neither the table nor any index is being created or changed"""
+    backfilling: frozenset[str]
+    """indexes that are not readable yet"""
 
     @cached_property
     def by_name(self) -> Mapping[str | None, IndexDefinition]:
-        """All indexes, the table itself under None."""
+        """Return all indexes by name, and the table itself under None."""
         table = IndexDefinition("the table", self.definition.hash_attribute, self.definition.range_attribute)
         return {None: table} | {index.name: index for index in self.definition.indexes}
 
 
-class Table:
-    """One table; remembers how it was last described."""
+class DynamoTable:
+    """One table, with its cached description."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-        self._standing: Standing | None = None
-        self._looking = asyncio.Lock()
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
+        self._description: TableDescription | None = None
+        self._describe_lock = asyncio.Lock()
 
     @property
     def name(self) -> str:
-        return self._calls.table
+        return self._api.table
 
-    async def standing(self, deadline: float) -> Standing:
-        """The table as last described; refused where there is none."""
-        if self._standing is None:
+    async def description(self, deadline: float) -> TableDescription:
+        """Return the cached description. Refuse if there is no table."""
+        if self._description is None:
             try:
                 async with asyncio.timeout_at(deadline):
-                    await self._looking.acquire()
+                    await self._describe_lock.acquire()
             except TimeoutError as problem:
                 raise StoreUnavailable(f"Table {self.name!r} was not described in time. Try again.") from problem
             try:
-                if self._standing is None:  # nobody was faster
-                    self._standing = await self.look(deadline)
+                if self._description is None:  # no other task was first
+                    self._description = await self.describe(deadline)
             finally:
-                self._looking.release()
-        if self._standing is None:
-            raise missing_table(self.name)
-        return self._standing
+                self._describe_lock.release()
+        if self._description is None:
+            raise missing_table_error(self.name)
+        return self._description
 
-    async def index(self, name: str | None, deadline: float) -> tuple[Standing, IndexDefinition]:
-        """An index that can be read; another process may have made or filled it since the last look."""
-        standing = await self.standing(deadline)
-        if name not in standing.by_name or name in standing.unfilled:
-            self._standing = None
-            standing = await self.standing(deadline)
-        if name not in standing.by_name:
-            known = [known for known in standing.by_name if known is not None]
+    async def index(self, name: str | None, deadline: float) -> tuple[TableDescription, IndexDefinition]:
+        """Return a readable index.
+
+        Describe the table again if necessary, as another process may have added or backfilled the index.
+        """
+        description = await self.description(deadline)
+        if name not in description.by_name or name in description.backfilling:
+            self._description = None
+            description = await self.description(deadline)
+        if name not in description.by_name:
+            known = [known for known in description.by_name if known is not None]
             raise StoreRefused(
                 f"Table {self.name!r} has no index {name!r}.{nearest(str(name), known)} "
-                "Add new ones with `shardql table create`."
+                "Add it with `shardql table create`."
             )
-        if name in standing.unfilled:
-            raise StoreUnavailable(f"Index {name!r} is still being filled. Try again later.")
-        return standing, standing.by_name[name]
+        if name in description.backfilling:
+            raise StoreUnavailable(f"Index {name!r} is still being backfilled. Try again later.")
+        return description, description.by_name[name]
 
-    async def look(self, deadline: float) -> Standing | None:
-        """The table as it stands now, or None where there is none."""
-        call = Call("DescribeTable", {"TableName": self.name}, requires("Table"), deadline)
+    async def describe(self, deadline: float) -> TableDescription | None:
+        """Return the current description, or None if there is no table."""
+        call = ApiCall("DescribeTable", {"TableName": self.name}, require_members("Table"), deadline)
         try:
-            answer = await self._calls.do(call)
+            response = await self._api.execute(call)
         except WrongTable as problem:
-            if code_of(problem.__cause__) == MISSING:
+            if error_code(problem.__cause__) == MISSING:
                 return None
             raise
-        return read_description(answer["Table"])
+        return parse_description(response["Table"])
 
-    async def expiry(self, deadline: float) -> str | None:
-        """The attribute by which the engine removes records, if there is one."""
-        call = Call("DescribeTimeToLive", {"TableName": self.name}, requires("TimeToLiveDescription"), deadline)
-        told = (await self._calls.do(call))["TimeToLiveDescription"]
-        enabled = told.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}
-        return told.get("AttributeName") if enabled else None
+    async def read_ttl_attribute(self, deadline: float) -> str | None:
+        """Return the time-to-live attribute, or None if expiry is off."""
+        call = ApiCall(
+            "DescribeTimeToLive", {"TableName": self.name}, require_members("TimeToLiveDescription"), deadline
+        )
+        reported = (await self._api.execute(call))["TimeToLiveDescription"]
+        enabled = reported.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}
+        return reported.get("AttributeName") if enabled else None
 
-    # --- making
+    # --- creation
 
     async def ensure(self, definition: TableDefinition) -> None:
-        """Makes the table or its missing indexes; returns when all of them can be read and written."""
-        patience = asyncio.get_running_loop().time() + self._calls.settings.table_seconds
-        pause, refusals = _FIRST_PAUSE, 0
+        """Create the table or its missing indexes. Return when all of them are readable and writable."""
+        deadline = asyncio.get_running_loop().time() + self._api.settings.table_seconds
+        interval, busy_replies = _FIRST_POLL_SECONDS, 0
         while True:
-            standing = await self.look(self._calls.deadline())
-            missing = added_indexes(definition, None if standing is None else standing.definition)
-            if standing is not None and standing.settled and not missing:
+            description = await self.describe(self._api.new_deadline())
+            missing = indexes_to_add(definition, None if description is None else description.definition)
+            if description is not None and description.is_stable and not missing:
                 break
             problem = None
-            if standing is None:
-                problem = await self._change("CreateTable", table_request(self.name, definition))
-            elif standing.settled:
-                request = _index_request(self.name, definition, standing, missing[0])
-                problem = await self._change("UpdateTable", request)
-            refusals = 0 if problem is None else refusals + 1
-            if problem is not None and refusals > _MAX_REFUSALS:
+            if description is None:
+                problem = await self._request_change("CreateTable", create_table_request(self.name, definition))
+            elif description.is_stable:
+                request = _add_index_request(self.name, definition, description, missing[0])
+                problem = await self._request_change("UpdateTable", request)
+            busy_replies = 0 if problem is None else busy_replies + 1
+            if problem is not None and busy_replies > _MAX_BUSY_REPLIES:
                 raise problem
-            if Calls.left(patience) < pause:
+            if ApiClient.seconds_left(deadline) < interval:
                 raise StoreUnavailable(
-                    f"Table {self.name!r} is still being made. Ask for it again later, or set table_seconds."
+                    f"Table {self.name!r} is still being created. Try again later, or raise table_seconds."
                 )
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, self._calls.settings.table_pause)
-        self._standing = standing
+            await asyncio.sleep(interval)
+            interval = min(interval * 1.5, self._api.settings.table_pause)
+        self._description = description
         if definition.ttl_attribute is not None:
-            await self._ensure_expiry(definition.ttl_attribute)
+            await self._ensure_ttl(definition.ttl_attribute)
 
-    async def _ensure_expiry(self, attribute: str) -> None:
-        standing = await self.expiry(self._calls.deadline())
-        if standing is not None and standing != attribute:
+    async def _ensure_ttl(self, attribute: str) -> None:
+        current = await self.read_ttl_attribute(self._api.new_deadline())
+        if current is not None and current != attribute:
             raise WrongTable(
-                f"Table {self.name!r} lets records expire by {standing!r}, not by {attribute!r}. Use another table, or "
-                "turn its time to live off first."
+                f"Table {self.name!r} has the time-to-live attribute {current!r}, not {attribute!r}. Use another "
+                "table, or disable its time to live first."
             )
-        if standing is None:
+        if current is None:
             specification = {"Enabled": True, "AttributeName": attribute}
             request = {"TableName": self.name, "TimeToLiveSpecification": specification}
             try:
-                await self._change("UpdateTimeToLive", request)
+                await self._request_change("UpdateTimeToLive", request)
             except StoreRefused:
-                if await self.expiry(self._calls.deadline()) != attribute:  # no other process was faster
+                if await self.read_ttl_attribute(self._api.new_deadline()) != attribute:  # no other process was first
                     raise
 
-    async def _change(self, operation: str, request: dict[str, Any]) -> StoreError | None:
-        """Asks for a change; answers the problem if the engine is busy with another one."""
-        call = Call(operation, request, lambda _: None, self._calls.deadline())
+    async def _request_change(self, operation: str, request: dict[str, Any]) -> StoreError | None:
+        """Request a change. Return the error if DynamoDB is busy with another change."""
+        call = ApiCall(operation, request, lambda _: None, self._api.new_deadline())
         try:
-            await self._calls.do(call)
+            await self._api.execute(call)
         except StoreError as problem:
-            if code_of(problem.__cause__) not in BUSY_TABLE:
+            if error_code(problem.__cause__) not in BUSY_TABLE:
                 raise
             return problem
         return None
 
 
-# --- as the protocol writes it ---------------------------------------------------------------------------------
+# --- requests and descriptions ---------------------------------------------------------------------------------
 
 
-def table_request(name: str, definition: TableDefinition) -> dict[str, Any]:
-    """What CreateTable is asked: the table on demand, with all of its indexes."""
+def create_table_request(name: str, definition: TableDefinition) -> dict[str, Any]:
+    """Return the request for CreateTable: a table billed on demand, with all of its indexes."""
     request: dict[str, Any] = {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
@@ -171,10 +176,10 @@ def table_request(name: str, definition: TableDefinition) -> dict[str, Any]:
     return request
 
 
-def _index_request(
-    name: str, definition: TableDefinition, standing: Standing, index: IndexDefinition
+def _add_index_request(
+    name: str, definition: TableDefinition, description: TableDescription, index: IndexDefinition
 ) -> dict[str, Any]:
-    types = attribute_types(definition, [*standing.definition.indexes, index])
+    types = attribute_types(definition, [*description.definition.indexes, index])
     return {
         "TableName": name,
         "AttributeDefinitions": _attributes(types),
@@ -203,38 +208,38 @@ def _attributes(types: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
 
 
-def read_description(told: Mapping[str, Any]) -> Standing:
-    """The table that DescribeTable tells of; indexes by name, since the engine keeps no order."""
-    types = {part["AttributeName"]: part["AttributeType"] for part in told.get("AttributeDefinitions", ())}
-    hash_attribute, range_attribute = _keys(told, f"Table {told.get('TableName')!r}")
-    found = sorted(told.get("GlobalSecondaryIndexes") or (), key=lambda index: str(index["IndexName"]))
-    definitions, unfilled, settled = [], set(), told.get("TableStatus") == "ACTIVE"
-    for index in found:
+def parse_description(reported: Mapping[str, Any]) -> TableDescription:
+    """Parse the response of DescribeTable. Indexes are sorted by name, because their order is undefined."""
+    types = {part["AttributeName"]: part["AttributeType"] for part in reported.get("AttributeDefinitions", ())}
+    hash_attribute, range_attribute = _read_key_attributes(reported, f"Table {reported.get('TableName')!r}")
+    index_descriptions = sorted(reported.get("GlobalSecondaryIndexes") or (), key=lambda index: str(index["IndexName"]))
+    definitions, backfilling, is_stable = [], set(), reported.get("TableStatus") == "ACTIVE"
+    for index in index_descriptions:
         name = index["IndexName"]
         if index.get("IndexStatus", "ACTIVE") != "ACTIVE":
-            settled = False
+            is_stable = False
             if index["IndexStatus"] != "UPDATING":
-                unfilled.add(name)
+                backfilling.add(name)
         if len(index["KeySchema"]) != 2:
-            continue  # somebody else's, which no read of ours asks for
-        index_hash, index_range = _keys(index, f"Index {name!r}")
+            continue  # an index without range key, which ShardQL never reads
+        index_hash, index_range = _read_key_attributes(index, f"Index {name!r}")
         kind = types.get(index_range)
         if types.get(index_hash) == "S" and kind in {"S", "N"}:
             definitions.append(IndexDefinition(name, index_hash, index_range, kind, _projection(index["Projection"])))
     definition = TableDefinition(tuple(definitions), hash_attribute, range_attribute)
     if (types[hash_attribute], types[range_attribute]) != ("S", "S"):
-        raise WrongTable(f"Table {told.get('TableName')!r} has keys that are no text. Use another table.")
-    return Standing(definition, settled, frozenset(unfilled))
+        raise WrongTable(f"Table {reported.get('TableName')!r} has keys that are not text. Use another table.")
+    return TableDescription(definition, is_stable, frozenset(backfilling))
 
 
-def _keys(told: Mapping[str, Any], where: str) -> tuple[str, str]:
-    keys = {part["KeyType"]: part["AttributeName"] for part in told["KeySchema"]}
+def _read_key_attributes(reported: Mapping[str, Any], where: str) -> tuple[str, str]:
+    keys = {part["KeyType"]: part["AttributeName"] for part in reported["KeySchema"]}
     if keys.keys() != {"HASH", "RANGE"}:
         raise WrongTable(f"{where} has no range key. Use another table.")
     return keys["HASH"], keys["RANGE"]
 
 
-def _projection(told: Mapping[str, Any]) -> Projection:
-    if told["ProjectionType"] == "INCLUDE":
-        return tuple(sorted(told.get("NonKeyAttributes") or ()))
-    return "ALL" if told["ProjectionType"] == "ALL" else "KEYS_ONLY"
+def _projection(reported: Mapping[str, Any]) -> Projection:
+    if reported["ProjectionType"] == "INCLUDE":
+        return tuple(sorted(reported.get("NonKeyAttributes") or ()))
+    return "ALL" if reported["ProjectionType"] == "ALL" else "KEYS_ONLY"

@@ -1,4 +1,4 @@
-"""Several calls at once, of which nothing is left when the caller goes on."""
+"""Concurrent calls that all end before the caller continues."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -8,8 +8,8 @@ T = TypeVar("T")
 P = TypeVar("P")
 
 
-async def all_of(work: Callable[[P], Awaitable[T]], parts: Sequence[P]) -> list[T]:
-    """The results of all parts, which run at once; the first error, or the caller's leaving, ends the others."""
+async def run_concurrently(work: Callable[[P], Awaitable[T]], parts: Sequence[P]) -> list[T]:
+    """Run all parts concurrently and return their results. The first error, or cancellation, cancels the others."""
     if len(parts) == 1:
         return [await work(parts[0])]
     try:
@@ -20,21 +20,21 @@ async def all_of(work: Callable[[P], Awaitable[T]], parts: Sequence[P]) -> list[
     return [task.result() for task in tasks]
 
 
-async def some_at_once(work: Callable[[P], Awaitable[T]], parts: Sequence[P], most: int) -> list[T]:
-    """The results of all parts, of which at most so many run at once."""
-    room = asyncio.Semaphore(most)
+async def run_with_limit(work: Callable[[P], Awaitable[T]], parts: Sequence[P], limit: int) -> list[T]:
+    """Run at most `limit` parts concurrently and return all results."""
+    semaphore = asyncio.Semaphore(limit)
 
-    async def in_turn(part: P) -> T:
-        async with room:
+    async def run_one(part: P) -> T:
+        async with semaphore:
             return await work(part)
 
-    return await all_of(in_turn, parts)
+    return await run_concurrently(run_one, parts)
 
 
-def chunks(parts: Iterable[T], most: int) -> list[list[T]]:
-    """The parts in lists of at most so many."""
-    whole = list(parts)
-    return [whole[place : place + most] for place in range(0, len(whole), most)]
+def split_into_chunks(parts: Iterable[T], size: int) -> list[list[T]]:
+    """Split the parts into lists of at most `size`."""
+    all_parts = list(parts)
+    return [all_parts[start : start + size] for start in range(0, len(all_parts), size)]
 
 
 async def _run(work: Callable[[P], Awaitable[T]], part: P) -> T:

@@ -1,4 +1,4 @@
-"""The file: how it is recognised, made and opened (docs/engines.md shows its tables)."""
+"""The database file: how it is identified, created and opened. docs/engines.md describes its tables."""
 
 import sqlite3
 from collections.abc import Callable
@@ -14,13 +14,13 @@ APPLICATION_ID = 0x5368514C
 """`ShQL`"""
 
 FORMAT = 1
-"""Kept in user_version; rises when an older release could no longer read or write the file."""
+"""Stored in user_version. Incremented when older releases cannot read or write the file."""
 
 BUSY_SECONDS = 10.0
-"""how long a write waits for another process"""
+"""how long a write waits for the lock of another process"""
 
 READ_BUSY_SECONDS = 1.0
-"""how long a read may hold up the event loop while another process recovers the log"""
+"""how long a read may block the event loop while another process recovers the log"""
 
 _SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
@@ -37,20 +37,20 @@ _SCHEMA = (
 T = TypeVar("T")
 
 
-def unavailable(path: Path, problem: sqlite3.Error) -> StoreUnavailable:
-    """What a caller learns of an error of SQLite's."""
-    return StoreUnavailable(f"{path}: SQLite reports {problem}. Try again; look after the disk if it goes on.")
+def unavailable_error(path: Path, problem: sqlite3.Error) -> StoreUnavailable:
+    """Return the error for an exception of SQLite."""
+    return StoreUnavailable(f"{path}: SQLite reports {problem}. Try again. If it persists, check the disk.")
 
 
-def not_begun(path: Path, problem: sqlite3.Error) -> StoreError:
-    """What a caller learns whose transaction could not begin."""
+def begin_error(path: Path, problem: sqlite3.Error) -> StoreError:
+    """Return the error for a transaction that could not begin."""
     if not _is_busy(problem):
-        error = unavailable(path, problem)
+        error = unavailable_error(path, problem)
         error.certain = True
         return error
     return Conflict(
-        f"{path}: other writes have kept the file locked for {BUSY_SECONDS:g} seconds, and nothing is written. Try "
-        "again; look for a process that holds it open if it goes on."
+        f"{path}: other writes locked the file for {BUSY_SECONDS:g} seconds, and nothing is written. Try again. If it "
+        "persists, look for a process that holds a transaction open."
     )
 
 
@@ -59,19 +59,19 @@ def _is_busy(problem: sqlite3.Error) -> bool:
 
 
 def prepare_file(path: Path, tie_order: TieOrder) -> None:
-    """Makes the file ours if it is new, and refuses it if it is somebody else's or newer than this release."""
+    """Create the file if it is new. Refuse a file of another program or of a later format."""
     if str(path) == ":memory:":
-        raise WrongTable("Several connections share the store, so it cannot live in memory. Give a path of a file.")
+        raise WrongTable("An in-memory database cannot be shared by several connections. Use the path of a file.")
     try:
-        _patiently(lambda: _prepare(path, tie_order))
+        _retry_while_busy(lambda: _create_or_check(path, tie_order))
     except sqlite3.DatabaseError as problem:
         if getattr(problem, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise WrongTable(f"{path} is no SQLite database, or a damaged one. Give another path.") from problem
-        raise unavailable(path, problem) from problem
+            raise WrongTable(f"{path} is not a SQLite database, or is damaged. Use another path.") from problem
+        raise unavailable_error(path, problem) from problem
 
 
-def _patiently(action: Callable[[], T]) -> T:
-    """Tries until other processes let go: SQLite does not wait by itself for a change of the journal mode."""
+def _retry_while_busy(action: Callable[[], T]) -> T:
+    """Retry while other processes hold locks. SQLite itself does not wait when it changes the journal mode."""
     deadline = monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -82,38 +82,38 @@ def _patiently(action: Callable[[], T]) -> T:
             sleep(0.01)
 
 
-def _prepare(path: Path, tie_order: TieOrder) -> None:
+def _create_or_check(path: Path, tie_order: TieOrder) -> None:
     with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as sql:
-        sql.execute("BEGIN")  # all that tells whose file it is, at one moment: another process may be making it
-        new = _is_new(path, sql)
+        sql.execute("BEGIN")  # reads of one transaction are consistent while another process creates the file
+        is_new = _is_new_file(path, sql)
         sql.execute("COMMIT")
-        if new:
+        if is_new:
             sql.execute("PRAGMA journal_mode = WAL")
             _create(path, sql, tie_order)
-        (found,) = sql.execute("SELECT value FROM meta WHERE name = 'tie_order'").fetchone()
-        if found != tie_order:
-            raise WrongTable(f"{path} orders ties by {found!r}, not by {tie_order!r}. Open it with its own tie order.")
+        (stored_order,) = sql.execute("SELECT value FROM meta WHERE name = 'tie_order'").fetchone()
+        if stored_order != tie_order:
+            raise WrongTable(f"{path} has the tie order {stored_order!r}. Open it with tie_order={stored_order!r}.")
 
 
-def _is_new(path: Path, sql: sqlite3.Connection) -> bool:
-    (application,) = sql.execute("PRAGMA application_id").fetchone()
+def _is_new_file(path: Path, sql: sqlite3.Connection) -> bool:
+    (application_id,) = sql.execute("PRAGMA application_id").fetchone()
     (version,) = sql.execute("PRAGMA user_version").fetchone()
     (tables,) = sql.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application == APPLICATION_ID:
+    if application_id == APPLICATION_ID:
         if version > FORMAT:
             raise WrongTable(
-                f"{path} has format {version}, this release knows {FORMAT}. Use a newer release of ShardQL."
+                f"{path} has format {version}, this release supports {FORMAT}. Use a newer release of ShardQL."
             )
         return False
-    if application or version or tables:
-        raise WrongTable(f"{path} belongs to another program. Give another path.")
+    if application_id or version or tables:
+        raise WrongTable(f"{path} belongs to another program. Use another path.")
     return True
 
 
 def _create(path: Path, sql: sqlite3.Connection, tie_order: TieOrder) -> None:
     sql.execute("BEGIN IMMEDIATE")
     try:
-        if _is_new(path, sql):  # another process may have been faster
+        if _is_new_file(path, sql):  # another process may have created the tables
             for statement in _SCHEMA:
                 sql.execute(statement)
             sql.execute("INSERT INTO meta VALUES ('tie_order', ?), ('layout', 0)", (tie_order,))
@@ -127,7 +127,7 @@ def _create(path: Path, sql: sqlite3.Connection, tie_order: TieOrder) -> None:
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
-    """The connection that writes: every commit is on the disk before it returns."""
+    """Open the connection for writes. A commit is on disk before it returns."""
     sql = _connect(path, BUSY_SECONDS, cache_kib=128 * 1024)
     sql.execute("PRAGMA synchronous = FULL")
     sql.execute("PRAGMA wal_autocheckpoint = 16000")
@@ -135,18 +135,18 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """The connection that answers reads; it cannot write."""
+    """Open the read-only connection."""
     sql = _connect(path, READ_BUSY_SECONDS, cache_kib=32 * 1024)
     sql.execute("PRAGMA query_only = ON")
     return sql
 
 
-def _connect(path: Path, patience: float, cache_kib: int) -> sqlite3.Connection:
+def _connect(path: Path, busy_seconds: float, cache_kib: int) -> sqlite3.Connection:
     try:
         sql = sqlite3.connect(
-            path, timeout=patience, isolation_level=None, check_same_thread=False, cached_statements=256
+            path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         sql.execute(f"PRAGMA cache_size = -{cache_kib}")
     except sqlite3.Error as problem:
-        raise unavailable(path, problem) from problem
+        raise unavailable_error(path, problem) from problem
     return sql

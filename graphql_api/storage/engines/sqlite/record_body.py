@@ -1,4 +1,4 @@
-"""Records as text: JSON for what JSON can say, a tag for everything else (docs/engines.md)."""
+"""Record bodies: JSON, with a type tag for each value that JSON cannot represent (docs/engines.md)."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping
@@ -8,48 +8,48 @@ from typing import Any
 import orjson
 
 from graphql_api.errors import StoreRefused
-from graphql_api.storage import MAX_DEPTH, MAX_RECORD_BYTES, Item, number_problem, refuse_large
+from graphql_api.storage import MAX_DEPTH, MAX_RECORD_BYTES, Item, check_record_size, number_problem
 
 _INT64 = range(-(2**63), 2**63)
-_CERTAINLY_SMALL = MAX_RECORD_BYTES // 2
-"""The text of a record is never shorter than two thirds of the size that counts, so below this nothing is counted."""
+_SAFE_BODY_BYTES = MAX_RECORD_BYTES // 2
+"""A body is never shorter than two thirds of the counted size, so a body below this needs no count."""
 
 
 def encode_body(item: Item) -> bytes:
-    """The record as it is stored; refuses what no engine would keep."""
+    """Encode a record for storage. Refuse a record that exceeds the limits of an engine."""
     parts: dict[str, Any] = {}
     for name, value in item.items():
         kind = type(value)
         plain = kind is str or kind is bool or value is None or (kind is int and value in _INT64)
-        parts[name] = value if plain else _tagged(value, name, 1)
+        parts[name] = value if plain else _encode_value(value, name, 1)
     if "" in parts:
-        raise StoreRefused("A record has an attribute without a name. Name every attribute.")
+        raise StoreRefused("A record has an attribute with an empty name. Name every attribute.")
     try:
         body = orjson.dumps(parts)
     except orjson.JSONEncodeError as problem:
         raise StoreRefused(
             f"A record cannot be stored: {problem}. Use well-formed text for names and values."
         ) from problem
-    if len(body) > _CERTAINLY_SMALL:
-        refuse_large(item)
+    if len(body) > _SAFE_BODY_BYTES:
+        check_record_size(item)
     return body
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
-    """The record that was stored."""
+    """Decode a stored record."""
     parts: dict[str, Any] = orjson.loads(body)
     for name, value in parts.items():
         if type(value) is dict or type(value) is list:
-            parts[name] = _untagged(value)
+            parts[name] = _decode_value(value)
     return parts
 
 
-def decode_some(names: Collection[str]) -> Callable[[bytes], dict[str, Any]]:
-    """Decodes these attributes of a record, as far as it has them."""
+def attribute_decoder(names: Collection[str]) -> Callable[[bytes], dict[str, Any]]:
+    """Return a decoder of these attributes, which omits missing ones."""
 
     def decode(body: bytes) -> dict[str, Any]:
         parts = orjson.loads(body)
-        return {name: _untagged(parts[name]) for name in names if name in parts}
+        return {name: _decode_value(parts[name]) for name in names if name in parts}
 
     return decode
 
@@ -57,73 +57,73 @@ def decode_some(names: Collection[str]) -> Callable[[bytes], dict[str, Any]]:
 # --- tags ------------------------------------------------------------------------------------------------------
 
 
-def _tagged(value: Any, where: str, depth: int) -> Any:
+def _encode_value(value: Any, where: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise StoreRefused(f"{where} is nested deeper than {MAX_DEPTH} levels. Flatten it.")
+        raise StoreRefused(f"{where} is nested deeper than {MAX_DEPTH} levels. Reduce the nesting.")
     match value:
         case None | bool():
             return value
         case str():
             return str.__str__(value)
         case int() | Decimal():
-            text = _number_text(value, where)
+            text = _encode_number(value, where)
             return value if type(value) is int and value in _INT64 else {"N": text}
         case bytes():
-            return {"B": _binary_text(value)}
+            return {"B": _encode_bytes(value)}
         case list():
-            return [_tagged(part, where, depth + 1) for part in value]
+            return [_encode_value(part, where, depth + 1) for part in value]
         case Mapping():
-            return {"M": {name: _tagged(part, f"{where}.{name}", depth + 1) for name, part in value.items()}}
+            return {"M": {name: _encode_value(part, f"{where}.{name}", depth + 1) for name, part in value.items()}}
         case frozenset():
-            return _tagged_set(value, where)
+            return _encode_set(value, where)
     hint = " Use Decimal for fractions." if isinstance(value, float) else ""
-    raise StoreRefused(f"{where} is a {type(value).__name__}, which no engine stores.{hint}")
+    raise StoreRefused(f"{where} is a {type(value).__name__}, which cannot be stored.{hint}")
 
 
-def _tagged_set(value: frozenset[Any], where: str) -> dict[str, list[str]]:
+def _encode_set(value: frozenset[Any], where: str) -> dict[str, list[str]]:
     if not value:
-        raise StoreRefused(f"{where} is an empty set. Leave the attribute out instead.")
+        raise StoreRefused(f"{where} is an empty set. Omit the attribute instead.")
     if all(isinstance(part, str) for part in value):
         return {"SS": sorted(value)}
     if all(isinstance(part, bytes) for part in value):
-        return {"BS": [_binary_text(part) for part in sorted(value)]}
+        return {"BS": [_encode_bytes(part) for part in sorted(value)]}
     if all(isinstance(part, int | Decimal) and not isinstance(part, bool) for part in value):
-        return {"NS": [_number_text(part, where) for part in sorted(value)]}
+        return {"NS": [_encode_number(part, where) for part in sorted(value)]}
     raise StoreRefused(f"{where} mixes types in a set. Use only texts, only numbers or only bytes.")
 
 
-def _number_text(value: int | Decimal, where: str) -> str:
+def _encode_number(value: int | Decimal, where: str) -> str:
     problem = number_problem(value)
     if problem is not None:
         raise StoreRefused(f"{where}: the number {problem}. Round it, or store it as text.")
     return str(value) if value else "0"
 
 
-def _binary_text(value: bytes) -> str:
+def _encode_bytes(value: bytes) -> str:
     return b64encode(value).decode()
 
 
-def _untagged(value: Any) -> Any:
+def _decode_value(value: Any) -> Any:
     if type(value) is list:
-        return [_untagged(part) for part in value]
+        return [_decode_value(part) for part in value]
     if type(value) is not dict:
         return value
     ((tag, content),) = value.items()
     match tag:
         case "N":
-            return read_number(content)
+            return decode_number(content)
         case "B":
             return b64decode(content)
         case "M":
-            return {name: _untagged(part) for name, part in content.items()}
+            return {name: _decode_value(part) for name, part in content.items()}
         case "SS":
             return frozenset(content)
         case "NS":
-            return frozenset(map(read_number, content))
+            return frozenset(map(decode_number, content))
         case _:
             return frozenset(map(b64decode, content))
 
 
-def read_number(text: str) -> int | Decimal:
-    """An int where the text is one, otherwise a Decimal."""
+def decode_number(text: str) -> int | Decimal:
+    """Decode a number: an int if the text is one, otherwise a Decimal."""
     return int(text) if text.removeprefix("-").isdigit() else Decimal(text)

@@ -1,4 +1,4 @@
-"""What a read sees of the records under its index: which of them it answers, with which attributes, at what size."""
+"""Row projection of a read: its pushed-down filter, its attributes, and the size of index entries."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,57 +10,57 @@ from graphql_api.storage import (
     Row,
     StoreFilter,
     filter_matches,
+    pushdown_filter,
     record_size,
     tested_attributes,
-    weakened,
 )
-from graphql_api.storage.engines.sqlite.record_body import decode_body, decode_some
-from graphql_api.storage.engines.sqlite.table_layout import Layout
+from graphql_api.storage.engines.sqlite.record_body import attribute_decoder, decode_body
+from graphql_api.storage.engines.sqlite.table_layout import TableLayout
 
 Decode = Callable[[bytes], Item]
 
 
-class View:
-    """Makes the rows of reads that ask the same of one index."""
+class RowProjection:
+    """Makes the rows of reads that have one index, filter and set of attributes."""
 
-    def __init__(self, layout: Layout, read: RangeRead) -> None:
-        carried = layout.carried[read.index]
-        self._entry: Decode = decode_body if carried is None else decode_some(carried)
-        """a record as the index holds it"""
+    def __init__(self, layout: TableLayout, read: RangeRead) -> None:
+        projected = layout.projected[read.index]
+        self._decode_entry: Decode = decode_body if projected is None else attribute_decoder(projected)
+        """decodes the entry of the index"""
         self._filter: StoreFilter | None = None
         if read.filter is not None:
-            self._filter = weakened(read.filter, lambda test: carried is None or test.attribute in carried)
-        self._decode = self._entry
-        """what is asked for of it, and what the filter tests: nothing is decoded twice"""
+            self._filter = pushdown_filter(read.filter, lambda test: projected is None or test.attribute in projected)
+        self._decode = self._decode_entry
+        """decodes the requested attributes and those of the filter, so that nothing is decoded twice"""
         if read.attributes is not None:
             index, table = layout.by_name[read.index].definition, layout.definition
             keys = {table.hash_attribute, table.range_attribute, index.hash_attribute, index.range_attribute}
-            wanted = read.attributes | tested_attributes(self._filter)
-            self._decode = decode_some(keys.union(wanted if carried is None else carried & wanted))
+            needed = read.attributes | tested_attributes(self._filter)
+            self._decode = attribute_decoder(keys.union(needed if projected is None else projected & needed))
 
-    def row(self, value: Any, ordinal: int, key: Key, body: bytes) -> Row | None:
-        """The row of a record; None where the filter does not hold."""
+    def make_row(self, value: Any, ordinal: int, key: Key, body: bytes) -> Row | None:
+        """Return the row of a record, or None if the filter excludes it."""
         if self._filter is None:
             return Row(value, ordinal, key, body, self._decode)
         item = self._decode(body)
         if not filter_matches(self._filter, item):
             return None
-        return Row(value, ordinal, key, item, _as_it_is)
+        return Row(value, ordinal, key, item, _decoded_item)
 
-    def size(self, body: bytes) -> int:
-        """The bytes of the index's entry, as DynamoDB counts them."""
-        return record_size(self._entry(body))
+    def entry_size(self, body: bytes) -> int:
+        """Return the size of the index entry, as DynamoDB counts it."""
+        return record_size(self._decode_entry(body))
 
 
-def views_of(layout: Layout, reads: Sequence[RangeRead]) -> list[View]:
-    """The view of each read; reads of one search share theirs."""
-    found: list[View] = []
+def row_projections(layout: TableLayout, reads: Sequence[RangeRead]) -> list[RowProjection]:
+    """Return the projection of each read. Reads of one search share a projection."""
+    projections: list[RowProjection] = []
     for number, read in enumerate(reads):
-        before = reads[number - 1]
-        shared = found and read.filter is before.filter and read.attributes == before.attributes
-        found.append(found[-1] if shared else View(layout, read))
-    return found
+        previous = reads[number - 1]
+        shared = projections and read.filter is previous.filter and read.attributes == previous.attributes
+        projections.append(projections[-1] if shared else RowProjection(layout, read))
+    return projections
 
 
-def _as_it_is(item: Item) -> Item:
+def _decoded_item(item: Item) -> Item:
     return item

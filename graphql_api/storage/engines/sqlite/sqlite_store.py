@@ -1,4 +1,4 @@
-"""The store on one SQLite file: reads on the event loop, one writing thread, any number of processes."""
+"""The SQLite store: reads run on the event loop, writes on one writer thread per process."""
 
 import sqlite3
 from asyncio import get_running_loop, shield, sleep, to_thread
@@ -10,40 +10,47 @@ from typing import Any
 from zlib import crc32
 
 from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, Throttled, WrongTable, nearest
-from graphql_api.runtime import present_bill
+from graphql_api.runtime import current_meter
 from graphql_api.storage import (
     Item,
     Key,
     RangeRead,
-    ReadAnswer,
+    ReadResult,
     ScanPage,
     TableDefinition,
-    TogetherWrite,
+    TransactionWrite,
     Write,
     check_segment,
     check_want,
     read_units,
     record_size,
 )
-from graphql_api.storage.engines.sqlite.database_file import connect_reader, prepare_file, unavailable
-from graphql_api.storage.engines.sqlite.group_commit import Writer
-from graphql_api.storage.engines.sqlite.key_bytes import check_key
-from graphql_api.storage.engines.sqlite.ordered_scan import Scan
+from graphql_api.storage.engines.sqlite.database_file import connect_reader, prepare_file, unavailable_error
+from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
+from graphql_api.storage.engines.sqlite.key_bytes import encode_table_key
+from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan
 from graphql_api.storage.engines.sqlite.record_body import decode_body
-from graphql_api.storage.engines.sqlite.row_projection import views_of
-from graphql_api.storage.engines.sqlite.shard_ranges import lanes_of
-from graphql_api.storage.engines.sqlite.table_layout import NO_TABLE, Layout, PhysicalIndex, load_layout
-from graphql_api.storage.engines.sqlite.test_switches import PRODUCTION, Switches
-from graphql_api.storage.engines.sqlite.writer_jobs import Define, Fill, Job, Settle, WriteEach, WriteTogether
+from graphql_api.storage.engines.sqlite.row_projection import row_projections
+from graphql_api.storage.engines.sqlite.shard_ranges import plan_shard_ranges
+from graphql_api.storage.engines.sqlite.table_layout import NO_TABLE, PhysicalIndex, TableLayout, load_layout
+from graphql_api.storage.engines.sqlite.test_switches import NO_QUIRKS, EngineQuirks
+from graphql_api.storage.engines.sqlite.writer_jobs import (
+    BackfillJob,
+    CatchUpJob,
+    DefineTableJob,
+    TransactionJob,
+    WriteEachJob,
+    WriterJob,
+)
 
-MAX_SCANNED = 1_000
-"""records on a page of `scan`"""
+MAX_SCAN_RECORDS = 1_000
+"""records per page of `scan`"""
 
-LOOKED_AT_MOST = 4_000
-"""keys that a page of `scan` looks at, most of them of other segments"""
+MAX_KEYS_READ = 4_000
+"""keys that a page of `scan` reads; most of them may belong to other segments"""
 
-BREATH_AFTER = 500
-"""records fetched by key before the event loop gets its turn"""
+YIELD_AFTER_ROWS = 500
+"""records to read by key before yielding to the event loop"""
 
 _BY_KEY = (
     "SELECT body FROM entries CROSS JOIN records ON id = record"
@@ -56,168 +63,171 @@ _ALL = (
 
 
 async def open_sqlite(
-    path: str | Path, *, switches: Switches = PRODUCTION, now: Callable[[], float] = time
+    path: str | Path, *, quirks: EngineQuirks = NO_QUIRKS, now: Callable[[], float] = time
 ) -> "SqliteStore":
-    """Opens the file, and makes it if there is none; `now` tells how old a transaction's token is."""
-    place = Path(path)
-    await to_thread(prepare_file, place, switches.tie_order)
-    store = SqliteStore(place, switches, now)
-    if not switches.index_lag and store.is_lagging():
-        await store.settle()
+    """Open the file, or create it. `now` provides the time for the expiry of transaction tokens."""
+    file = Path(path)
+    await to_thread(prepare_file, file, quirks.tie_order)
+    store = SqliteStore(file, quirks, now)
+    if not quirks.index_lag and store.has_lagging_entries():
+        await store.catch_up_indexes()
     return store
 
 
 class SqliteStore:
-    """A `Store` on one file; made by `open_sqlite`."""
+    """A `Store` on one SQLite file. Use `open_sqlite` to create it."""
 
-    def __init__(self, path: Path, switches: Switches, now: Callable[[], float]) -> None:
+    def __init__(self, path: Path, quirks: EngineQuirks, now: Callable[[], float]) -> None:
         self._path = path
-        self._switches = switches
+        self._quirks = quirks
         self._now = now
         self._closed = False
-        self._layout: Layout | None = None
+        self._layout: TableLayout | None = None
         self._sql = connect_reader(path)
-        self._writer = Writer(path, switches.index_lag)
+        self._writer = GroupCommitWriter(path, quirks.index_lag)
 
     # --- reading
 
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadAnswer]:
-        """Answers several reads of one index by one ordered scan, which stops at `want` rows."""
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        """Read all ranges by one ordered scan per base, which stops at `want` rows."""
         check_want(want)
         if not reads:
             return []
-        answers: list[ReadAnswer | None] = [None] * len(reads)
-        if self._switches.throttle is not None:
-            answers = [self._throttling("read_ranges") for _ in reads]
-        throttled = frozenset(number for number, answer in enumerate(answers) if answer is not None)
+        results: list[ReadResult | None] = [None] * len(reads)
+        if self._quirks.throttle is not None:
+            results = [self._throttle_error("read_ranges") for _ in reads]
+        throttled = frozenset(number for number, result in enumerate(results) if result is not None)
         with self._reading():
-            layout, index = self._index(reads[0].index)
-            views = views_of(layout, reads)
-            for base, lanes in lanes_of(reads, throttled, index, layout.tie_order).items():
-                scan = Scan(
+            layout, index = self._readable_index(reads[0].index)
+            projections = row_projections(layout, reads)
+            for base, shard_ranges in plan_shard_ranges(reads, throttled, index, layout.tie_order).items():
+                scan = OrderedScan(
                     self._sql,
                     index,
-                    views,
+                    projections,
                     base,
-                    lanes,
+                    shard_ranges,
                     want=want,
-                    page_bytes=self._switches.page_bytes,
+                    page_bytes=self._quirks.page_bytes,
                     descending=reads[0].descending,
                 )
                 while not scan.run():
                     await sleep(0)
                     self._check_open()
                 for number, page in scan.pages():
-                    answers[number] = page
-        return [answer for answer in answers if answer is not None]
+                    results[number] = page
+        return [result for result in results if result is not None]
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        """The records at these keys; always consistent."""
+        """Read records by key. Always consistent."""
         self._throttle("get_many")
         found: list[Item | None] = []
-        bill = present_bill()
+        meter = current_meter()
         with self._reading():
-            self._present_layout()
+            self._current_layout()
             for number, key in enumerate(keys):
-                row = self._sql.execute(_BY_KEY, check_key(key, "the key asked for")).fetchone()
+                row = self._sql.execute(_BY_KEY, encode_table_key(key, "the requested key")).fetchone()
                 found.append(None if row is None else decode_body(row[0]))
-                if number % BREATH_AFTER == BREATH_AFTER - 1:
+                if number % YIELD_AFTER_ROWS == YIELD_AFTER_ROWS - 1:
                     await sleep(0)
                     self._check_open()
-        if bill is not None:
+        if meter is not None:
             for item in dict(zip(keys, found, strict=True)).values():
                 size = 0 if item is None else record_size(item)
-                bill.add(read_units(size, consistent=consistent), estimated=True)
+                meter.add(read_units(size, consistent=consistent), estimated=True)
         return found
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
-        """Some records of a segment, in the order of the file; a page may be empty although more follows."""
+        """Read a page of a segment, in the order of the file. A page may be empty although more records follow."""
         self._throttle("scan")
         check_segment(segment, of)
-        place = (b"", b"", b"") if after is None else check_key(after, "the key to go on behind")
+        start = (b"", b"", b"") if after is None else encode_table_key(after, "the start key")
         items: list[Item] = []
         with self._reading():
-            self._present_layout()
-            rows = self._sql.execute(_ALL, (*place, min(MAX_SCANNED * of, LOOKED_AT_MOST))).fetchall()
+            self._current_layout()
+            rows = self._sql.execute(_ALL, (*start, min(MAX_SCAN_RECORDS * of, MAX_KEYS_READ))).fetchall()
         for hash_key, range_key, body in rows:
             if crc32(range_key, crc32(hash_key)) % of == segment:
                 items.append(decode_body(body))
-            if len(items) == MAX_SCANNED:
+            if len(items) == MAX_SCAN_RECORDS:
                 return ScanPage(items, Key(hash_key.decode(), range_key.decode()))
-        if len(rows) < min(MAX_SCANNED * of, LOOKED_AT_MOST):
+        if len(rows) < min(MAX_SCAN_RECORDS * of, MAX_KEYS_READ):
             return ScanPage(items, None)
         return ScanPage(items, Key(rows[-1][0].decode(), rows[-1][1].decode()))
 
     # --- writing
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
-        """Applies each write by itself, all of them within one commit."""
+        """Apply each write independently, all within one commit."""
         self._throttle("write")
         if not writes:
             return []
-        problems: Sequence[StoreError | None] = await self._do(WriteEach(writes))
+        problems: Sequence[StoreError | None] = await self._submit(WriteEachJob(writes))
         return problems
 
-    async def write_together(self, writes: Sequence[TogetherWrite], token: str) -> None:
-        """Applies all writes or none; the same token within ten minutes changes nothing more."""
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        """Apply all writes atomically. Repeating a token within ten minutes has no further effect."""
         self._throttle("write_together")
-        await self._do(WriteTogether(writes, token, self._now()))
+        await self._submit(TransactionJob(writes, token, self._now()))
 
     # --- the table
 
     async def describe(self) -> TableDefinition | None:
-        """The table as the file has it now."""
+        """Return the current table definition in the file."""
         with self._reading():
             layout = self._layout = load_layout(self._sql)
         return None if layout is None else layout.definition
 
     async def ensure_table(self, definition: TableDefinition) -> None:
-        """Makes the table or its missing indexes; returns when all of them hold all records."""
+        """Create the table or its missing indexes. Return when all indexes contain all records."""
         self._throttle("ensure_table")
-        await self._do(Define(definition))
-        while await self._do(Fill()):
+        await self._submit(DefineTableJob(definition))
+        while await self._submit(BackfillJob()):
             pass
 
-    async def settle(self) -> None:
-        """Lets every index entry catch up with the records (see `Switches.index_lag`)."""
-        await self._do(Settle())
+    async def catch_up_indexes(self) -> None:
+        """Bring all index entries up to date with the records (see `EngineQuirks.index_lag`)."""
+        await self._submit(CatchUpJob())
 
-    def is_lagging(self) -> bool:
-        """Whether index entries are behind the records."""
+    def has_lagging_entries(self) -> bool:
+        """Return whether index entries lag the records."""
         with self._reading():
             return bool(self._sql.execute("SELECT EXISTS (SELECT 1 FROM lagging)").fetchone()[0])
 
     async def close(self) -> None:
-        """Finishes what was accepted; later calls are refused."""
+        """Complete accepted writes. Later calls are refused."""
         if not self._closed:
             self._closed = True
             await shield(get_running_loop().run_in_executor(None, self._writer.finish))
             self._sql.close()
 
-    # --- how
+    # --- helpers
 
-    async def _do(self, job: Job) -> Any:
+    async def _submit(self, job: WriterJob) -> Any:
         self._check_open()
         return await self._writer.submit(job)
 
-    def _index(self, name: str | None) -> tuple[Layout, PhysicalIndex]:
-        """An index that can be read; another process may have made or filled it since the last look."""
-        layout = self._present_layout()
+    def _readable_index(self, name: str | None) -> tuple[TableLayout, PhysicalIndex]:
+        """Return a readable index.
+
+        Reload the layout if necessary, as another process may have added or backfilled the index.
+        """
+        layout = self._current_layout()
         index = layout.by_name.get(name)
-        if index is None or not index.filled:
+        if index is None or not index.is_backfilled:
             self._layout = None
-            layout = self._present_layout()
+            layout = self._current_layout()
             index = layout.by_name.get(name)
         if index is None:
             known = [known for known in layout.by_name if known is not None]
             raise StoreRefused(
-                f"The table has no index {name!r}.{nearest(str(name), known)} Call ensure_table for new ones."
+                f"The table has no index {name!r}.{nearest(str(name), known)} Call ensure_table to add it."
             )
-        if not index.filled:
-            raise StoreUnavailable(f"Index {name!r} is still being filled. Try again later.")
+        if not index.is_backfilled:
+            raise StoreUnavailable(f"Index {name!r} is still being backfilled. Try again later.")
         return layout, index
 
-    def _present_layout(self) -> Layout:
+    def _current_layout(self) -> TableLayout:
         if self._layout is None:
             self._layout = load_layout(self._sql)
             if self._layout is None:
@@ -230,19 +240,19 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as problem:
-            raise unavailable(self._path, problem) from problem
+            raise unavailable_error(self._path, problem) from problem
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreRefused(f"The store on {self._path} is closed. Open it again.")
 
-    def _throttling(self, operation: str) -> Throttled | None:
-        throttle = self._switches.throttle
+    def _throttle_error(self, operation: str) -> Throttled | None:
+        throttle = self._quirks.throttle
         if throttle is not None and throttle(operation):
-            return Throttled(f"{operation} is throttled. Try again a little later.")
+            return Throttled(f"{operation} is throttled. Try again later.")
         return None
 
     def _throttle(self, operation: str) -> None:
-        problem = self._throttling(operation)
+        problem = self._throttle_error(operation)
         if problem is not None:
             raise problem

@@ -1,4 +1,4 @@
-"""What the file holds: the table's definition, the numbers of its indexes, and the entries of a record."""
+"""The layout of the file: the definition of the table, the numbers of its indexes, and the entries of records."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -8,30 +8,30 @@ from typing import Any, NamedTuple
 import orjson
 
 from graphql_api.errors import StoreRefused
-from graphql_api.storage import IndexDefinition, Item, TableDefinition, added_indexes, carried_attributes
-from graphql_api.storage.engines.sqlite.key_bytes import base_and_shard, range_bytes
+from graphql_api.storage import IndexDefinition, Item, TableDefinition, indexes_to_add, projected_attributes
+from graphql_api.storage.engines.sqlite.key_bytes import encode_hash_key, encode_range_value
 from graphql_api.storage.engines.sqlite.test_switches import TieOrder
 
-NO_TABLE = "There is no table yet. Call ensure_table first."
+NO_TABLE = "The table does not exist. Call ensure_table first."
 
 Entry = tuple[int, bytes, bytes, bytes, bytes]
-"""An entry's place: index number, base, range value, shard, tie."""
+"""The primary key of an entry: index number, base, range value, shard, tie-breaker."""
 
 
 class PhysicalIndex(NamedTuple):
-    """An index of the file; number 0 is the table itself."""
+    """An index in the file. Number 0 is the table itself."""
 
     number: int
     definition: IndexDefinition
-    filled: bool
-    hash_place: str
-    """how errors call its hash attribute"""
-    range_place: str
+    is_backfilled: bool
+    hash_label: str
+    """name of its hash attribute in error messages"""
+    range_label: str
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The table as one version of the file describes it."""
+class TableLayout:
+    """The table as described by one version of the file."""
 
     version: int
     tie_order: TieOrder
@@ -40,23 +40,25 @@ class Layout:
 
     @cached_property
     def by_name(self) -> dict[str | None, PhysicalIndex]:
-        """All indexes, the table itself under None."""
+        """Return all indexes by name, and the table itself under None."""
         hash_attribute, range_attribute = self.definition.hash_attribute, self.definition.range_attribute
         table = IndexDefinition("the table", hash_attribute, range_attribute)
-        return {None: _physical(0, table, filled=True)} | {index.definition.name: index for index in self.indexes}
+        return {None: _make_physical_index(0, table, is_backfilled=True)} | {
+            index.definition.name: index for index in self.indexes
+        }
 
     @cached_property
-    def carried(self) -> dict[str | None, frozenset[str] | None]:
-        """The attributes that each index answers; None where it is all of them."""
-        return {name: carried_attributes(self.definition, index.definition) for name, index in self.by_name.items()}
+    def projected(self) -> dict[str | None, frozenset[str] | None]:
+        """Return the attributes that each index projects; None means all of them."""
+        return {name: projected_attributes(self.definition, index.definition) for name, index in self.by_name.items()}
 
     def entries(self, item: Item, tie: bytes) -> list[Entry]:
-        """Where a record stands in each index that holds it; refuses attributes of the wrong type."""
-        found = (_entry(index, item, tie) for index in self.indexes)
+        """Return the entry of a record in each index that contains it. Refuse attributes of the wrong type."""
+        found = (_build_entry(index, item, tie) for index in self.indexes)
         return [entry for entry in found if entry is not None]
 
     def stored_entries(self, item: Item, tie: bytes) -> list[Entry]:
-        """The entries of a record that is stored already; an index that was added since may not be able to hold it."""
+        """Return the entries of a stored record. An index that was added later omits a record of the wrong type."""
         found = []
         for index in self.indexes:
             entry = stored_entry(index, item, tie)
@@ -66,32 +68,32 @@ class Layout:
 
 
 def stored_entry(index: PhysicalIndex, item: Item, tie: bytes) -> Entry | None:
-    """The entry of a stored record in one index; None too if its attributes are not of the index's types."""
+    """Return the entry of a stored record in one index, or None if its attributes are missing or of another type."""
     try:
-        return _entry(index, item, tie)
+        return _build_entry(index, item, tie)
     except StoreRefused:
         return None
 
 
-def _entry(index: PhysicalIndex, item: Item, tie: bytes) -> Entry | None:
-    number, definition, _, hash_place, range_place = index
+def _build_entry(index: PhysicalIndex, item: Item, tie: bytes) -> Entry | None:
+    number, definition, _, hash_label, range_label = index
     has_hash = definition.hash_attribute in item
     if definition.range_attribute in item:
-        value = range_bytes(item[definition.range_attribute], definition.range_type, range_place)
+        value = encode_range_value(item[definition.range_attribute], definition.range_type, range_label)
         if has_hash:
-            base, shard = base_and_shard(item[definition.hash_attribute], hash_place)
+            base, shard = encode_hash_key(item[definition.hash_attribute], hash_label)
             return number, base, value, shard, tie
     elif has_hash:
-        base_and_shard(item[definition.hash_attribute], hash_place)
+        encode_hash_key(item[definition.hash_attribute], hash_label)
     return None
 
 
-def _physical(number: int, definition: IndexDefinition, *, filled: bool) -> PhysicalIndex:
+def _make_physical_index(number: int, definition: IndexDefinition, *, is_backfilled: bool) -> PhysicalIndex:
     where = f"index {definition.name!r}" if number else "the table"
     return PhysicalIndex(
         number,
         definition,
-        filled,
+        is_backfilled,
         f"{where}: attribute {definition.hash_attribute!r}",
         f"{where}: attribute {definition.range_attribute!r}",
     )
@@ -101,14 +103,14 @@ def _physical(number: int, definition: IndexDefinition, *, filled: bool) -> Phys
 
 
 def layout_version(sql: sqlite3.Connection) -> int:
-    """Grows with every change of the table's definition, by whatever process."""
+    """Return a number that increases with every change of the table definition, by any process."""
     (version,) = sql.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
     return int(version)
 
 
-def load_layout(sql: sqlite3.Connection) -> Layout | None:
-    """The table of this file, or None where none was made yet."""
-    # One statement, and so one moment of the file.
+def load_layout(sql: sqlite3.Connection) -> TableLayout | None:
+    """Return the layout of the file, or None if no table was created yet."""
+    # One statement, hence one consistent snapshot.
     meta = "SELECT 0, name, value, NULL, NULL, NULL, 0 FROM meta"
     indexes = "SELECT number, name, hash_attribute, range_attribute, range_type, projection, filled_to FROM indexes"
     settings: dict[str, Any] = {}
@@ -119,22 +121,22 @@ def load_layout(sql: sqlite3.Connection) -> Layout | None:
         if number == 0:
             settings[name] = first
         else:
-            carried = orjson.loads(projection)
+            projected = orjson.loads(projection)
             definition = IndexDefinition(
-                name, first, range_attribute, range_type, tuple(carried) if isinstance(carried, list) else carried
+                name, first, range_attribute, range_type, tuple(projected) if isinstance(projected, list) else projected
             )
-            found.append(_physical(number, definition, filled=filled_to is None))
+            found.append(_make_physical_index(number, definition, is_backfilled=filled_to is None))
     if "hash_attribute" not in settings:
         return None
     definitions = tuple(index.definition for index in found)
     table = TableDefinition(definitions, settings["hash_attribute"], settings["range_attribute"])
-    return Layout(settings["layout"], settings["tie_order"], table, tuple(found))
+    return TableLayout(settings["layout"], settings["tie_order"], table, tuple(found))
 
 
-def define(sql: sqlite3.Connection, definition: TableDefinition) -> None:
-    """Makes the table and its missing indexes within a transaction; entries of stored records are filled in later."""
+def define_table(sql: sqlite3.Connection, definition: TableDefinition) -> None:
+    """Create the table and its missing indexes within a transaction. Backfill jobs add entries of stored records."""
     layout = load_layout(sql)
-    added = added_indexes(definition, None if layout is None else layout.definition)
+    added = indexes_to_add(definition, None if layout is None else layout.definition)
     if layout is None:
         sql.execute(
             "INSERT INTO meta VALUES ('hash_attribute', ?), ('range_attribute', ?)",
@@ -156,9 +158,9 @@ def define(sql: sqlite3.Connection, definition: TableDefinition) -> None:
         rows,
     )
     if layout is None or added:
-        touch(sql)
+        bump_layout_version(sql)
 
 
-def touch(sql: sqlite3.Connection) -> None:
-    """Lets every process load the layout again before its next write."""
+def bump_layout_version(sql: sqlite3.Connection) -> None:
+    """Make every process reload the layout before its next write."""
     sql.execute("UPDATE meta SET value = value + 1 WHERE name = 'layout'")

@@ -1,4 +1,4 @@
-"""What tests may turn on to make the embedded engine as awkward as a distributed one."""
+"""Options for tests that make the embedded engine behave like a distributed one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ TieOrder = Literal["hashed", "key"]
 
 
 @dataclass(frozen=True, slots=True)
-class Switches:
-    """How this opening of a file behaves; the defaults are what production uses."""
+class EngineQuirks:
+    """Behaviour of one opened file. The defaults are the behaviour in production."""
 
     tie_order: TieOrder = "hashed"
-    """in which order rows of one hash key and range value stand: by a digest of their table key, or by that key"""
+    """order of rows with equal hash key and range value: by a digest of their table key, or by that key"""
     index_lag: int = 0
-    """how many writes the index entries stay behind the records"""
+    """number of writes by which index entries lag the records"""
     page_bytes: int = 1024 * 1024
-    """a page ends behind the record that passes this size"""
+    """a page ends after the record that exceeds this size"""
     throttle: Callable[[str], bool] | None = None
-    """asked with the operation's name; True refuses it as an engine under pressure would"""
+    """called with the name of the operation; True refuses the operation as throttled"""
 
 
-PRODUCTION = Switches()
-"""nothing awkward turned on"""
+NO_QUIRKS = EngineQuirks()
+"""the behaviour in production"""

@@ -1,4 +1,4 @@
-"""Writes: checked and encoded before the transaction, applied within it."""
+"""Writes: prepared before the transaction, applied within it."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -8,23 +8,23 @@ from graphql_api.errors import StoreRefused, WrongTable
 from graphql_api.storage import (
     Check,
     Expect,
+    FailedCondition,
     Key,
     Put,
-    TogetherWrite,
-    Unmet,
-    check_expectation,
+    TransactionWrite,
+    check_condition,
+    condition_failed_error,
     condition_holds,
-    unmet_error,
 )
-from graphql_api.storage.engines.sqlite.key_bytes import check_key, tie_of
+from graphql_api.storage.engines.sqlite.key_bytes import encode_table_key, tie_breaker
 from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
-from graphql_api.storage.engines.sqlite.table_layout import NO_TABLE, Entry, Layout
+from graphql_api.storage.engines.sqlite.table_layout import NO_TABLE, Entry, TableLayout
 
 TableKey = tuple[bytes, bytes, bytes]
-"""base, range key, shard: the columns of the table's own entry"""
+"""base, range key, shard: columns of the table's own entry"""
 
-Stored = tuple[int, bytes]
-"""a record's number and body"""
+StoredRecord = tuple[int, bytes]
+"""number and body of a record"""
 
 _FIND = (
     "SELECT record, body FROM entries CROSS JOIN records ON id = record"
@@ -42,8 +42,8 @@ _ADD_ENTRY = "INSERT OR REPLACE INTO entries (idx, base, value, shard, tie, reco
 _DROP_ENTRY = "DELETE FROM entries WHERE idx = ? AND base = ? AND value = ? AND shard = ? AND tie = ?"
 
 
-class Change(NamedTuple):
-    """A write, checked and encoded; `body` is None for a deletion and for a check."""
+class PreparedWrite(NamedTuple):
+    """A validated and encoded write. `body` is None for a deletion and for a check."""
 
     position: int
     key: Key
@@ -55,78 +55,78 @@ class Change(NamedTuple):
     only_checks: bool = False
 
 
-def prepare(layout: Layout, position: int, write: TogetherWrite) -> Change:
-    """Checks a write by everything that does not depend on what is stored."""
+def prepare_write(layout: TableLayout, position: int, write: TransactionWrite) -> PreparedWrite:
+    """Validate and encode a write, independent of what is stored."""
     if write.expect is not None:
-        _check_expectation(write.expect)
+        _check_condition(write.expect)
     if not isinstance(write, Put):
         only_checks = isinstance(write, Check)
-        base, range_key, shard = check_key(write.key, "the check" if only_checks else "the deletion")
-        tie = tie_of(write.key.hash.encode(), range_key, layout.tie_order)
-        return Change(position, write.key, (base, range_key, shard), tie, None, [], write.expect, only_checks)
+        base, range_key, shard = encode_table_key(write.key, "the check" if only_checks else "the deletion")
+        tie = tie_breaker(write.key.hash.encode(), range_key, layout.tie_order)
+        return PreparedWrite(position, write.key, (base, range_key, shard), tie, None, [], write.expect, only_checks)
     item, table = write.item, layout.definition
     for attribute in (table.hash_attribute, table.range_attribute):
         if attribute not in item:
-            raise StoreRefused(f"The record lacks its key attribute {attribute!r}. Every record needs both.")
+            raise StoreRefused(f"The record lacks the key attribute {attribute!r}. Provide both key attributes.")
     key = Key(item[table.hash_attribute], item[table.range_attribute])
-    base, range_key, shard = check_key(key, "the record")
-    tie = tie_of(key.hash.encode(), range_key, layout.tie_order)
+    base, range_key, shard = encode_table_key(key, "the record")
+    tie = tie_breaker(key.hash.encode(), range_key, layout.tie_order)
     body = encode_body(item)
-    return Change(position, key, (base, range_key, shard), tie, body, layout.entries(item, tie), write.expect)
+    return PreparedWrite(position, key, (base, range_key, shard), tie, body, layout.entries(item, tie), write.expect)
 
 
-def _check_expectation(expect: Expect) -> None:
-    check_expectation(expect)
+def _check_condition(expect: Expect) -> None:
+    check_condition(expect)
     encode_body(expect.attributes)
     encode_body(dict.fromkeys(expect.without))
 
 
-class Transaction:
-    """What writes do to the file between BEGIN and COMMIT."""
+class WriteTransaction:
+    """The changes of writes to the file between BEGIN and COMMIT."""
 
-    def __init__(self, sql: sqlite3.Connection, layout: Layout | None, *, lagging: bool) -> None:
+    def __init__(self, sql: sqlite3.Connection, layout: TableLayout | None, *, delays_entries: bool) -> None:
         self.sql = sql
         self._layout = layout
-        self._lagging = lagging
+        self._delays_entries = delays_entries
         (highest,) = sql.execute("SELECT max(id) FROM records").fetchone()
         self._next = (highest or 0) + 1
 
     @property
-    def layout(self) -> Layout:
-        """The table that is written to."""
+    def layout(self) -> TableLayout:
+        """Return the layout of the table. Refuse if there is no table."""
         if self._layout is None:
             raise WrongTable(NO_TABLE)
         return self._layout
 
     # --- conditions
 
-    def find(self, change: Change) -> Stored | None:
-        """The record that stands at a change's key, if its expectation holds."""
-        (stored,) = self.find_all([change])
+    def read_and_check(self, change: PreparedWrite) -> StoredRecord | None:
+        """Return the stored record at the key of a change, if its condition holds."""
+        (stored,) = self.read_and_check_all([change])
         return stored
 
-    def find_all(self, changes: Sequence[Change]) -> list[Stored | None]:
-        """The records that stand at the changes' keys, if all expectations hold."""
-        found: list[Stored | None] = []
-        unmet = []
+    def read_and_check_all(self, changes: Sequence[PreparedWrite]) -> list[StoredRecord | None]:
+        """Return the stored records at the keys of the changes, if all conditions hold."""
+        records: list[StoredRecord | None] = []
+        failed = []
         for change in changes:
-            stored: Stored | None = self.sql.execute(_FIND, change.table_key).fetchone()
-            found.append(stored)
+            stored: StoredRecord | None = self.sql.execute(_FIND, change.table_key).fetchone()
+            records.append(stored)
             if change.expect is not None:
                 old = None if stored is None else decode_body(stored[1])
                 if not condition_holds(change.expect, old):
-                    unmet.append(Unmet(change.position, change.key, change.expect, old))
-        if unmet:
-            raise unmet_error(unmet)
-        return found
+                    failed.append(FailedCondition(change.position, change.key, change.expect, old))
+        if failed:
+            raise condition_failed_error(failed)
+        return records
 
     # --- changes
 
-    def put_all(self, changes: Sequence[Change]) -> None:
-        """Puts records without expectations: those that are new, which is the usual case, without looking for them."""
-        if self._lagging:
+    def put_all(self, changes: Sequence[PreparedWrite]) -> None:
+        """Put records without conditions. New records, the usual case, are inserted without a read."""
+        if self._delays_entries:
             for change in changes:
-                self.apply(change, self.find(change))
+                self.apply(change, self.read_and_check(change))
             return
         numbered = list(enumerate(changes, self._next))
         keys = ((*change.table_key, number) for number, change in numbered)
@@ -141,18 +141,19 @@ class Transaction:
         self.add_entries([(*entry, number) for number, change in numbered for entry in change.entries])
 
     def add_entries(self, entries: list[tuple[int, bytes, bytes, bytes, bytes, int]]) -> None:
-        """Adds entries with the numbers of their records, neighbours in the file one after the other."""
+        """Add entries with the numbers of their records, in the order of the file."""
         entries.sort()
         self.sql.executemany(_ADD_ENTRY, entries)
 
-    def _is_new(self, number: int, change: Change) -> bool:
-        (stands,) = self.sql.execute(_NUMBER_OF, change.table_key).fetchone()
-        if stands != number:
-            self.apply(change, self.find(change))
-        return bool(stands == number)
+    def _is_new(self, number: int, change: PreparedWrite) -> bool:
+        """Return whether the key of a record was new. Apply the change if a record exists."""
+        (stored_number,) = self.sql.execute(_NUMBER_OF, change.table_key).fetchone()
+        if stored_number != number:
+            self.apply(change, self.read_and_check(change))
+        return bool(stored_number == number)
 
-    def apply(self, change: Change, stored: Stored | None) -> None:
-        """Makes one change, given what stands at its key."""
+    def apply(self, change: PreparedWrite, stored: StoredRecord | None) -> None:
+        """Apply one change to the stored record at its key."""
         if change.only_checks:
             return
         if change.body is None:
@@ -163,20 +164,20 @@ class Transaction:
         elif stored[1] != change.body:
             self._replace(change, change.body, stored)
 
-    def _insert(self, change: Change, body: bytes) -> None:
+    def _insert(self, change: PreparedWrite, body: bytes) -> None:
         number = self._add_record(change, body)
         self.sql.execute(_ADD_KEY, (*change.table_key, number))
-        if self._lagging:
-            self._let_lag(None, number)
+        if self._delays_entries:
+            self._add_lagging_change(None, number)
         else:
             self.add_entries([(*entry, number) for entry in change.entries])
 
-    def _replace(self, change: Change, body: bytes, stored: Stored) -> None:
+    def _replace(self, change: PreparedWrite, body: bytes, stored: StoredRecord) -> None:
         number, old_body = stored
-        if self._lagging:
-            newer = self._add_record(change, body)
-            self.sql.execute(_MOVE_KEY, (newer, *change.table_key))
-            self._let_lag(number, newer)
+        if self._delays_entries:
+            new_number = self._add_record(change, body)
+            self.sql.execute(_MOVE_KEY, (new_number, *change.table_key))
+            self._add_lagging_change(number, new_number)
             return
         old = self.layout.stored_entries(decode_body(old_body), change.tie)
         if old != change.entries:
@@ -184,31 +185,33 @@ class Transaction:
             self.add_entries([(*entry, number) for entry in change.entries if entry not in old])
         self.sql.execute(_CHANGE_RECORD, (body, number))
 
-    def _delete(self, change: Change, stored: Stored) -> None:
+    def _delete(self, change: PreparedWrite, stored: StoredRecord) -> None:
         number, old_body = stored
         self.sql.execute(_DROP_KEY, change.table_key)
-        if self._lagging:
-            self._let_lag(number, None)
+        if self._delays_entries:
+            self._add_lagging_change(number, None)
             return
         self.sql.executemany(_DROP_ENTRY, self.layout.stored_entries(decode_body(old_body), change.tie))
         self.sql.execute(_DROP_RECORD, (number,))
 
-    def _add_record(self, change: Change, body: bytes) -> int:
+    def _add_record(self, change: PreparedWrite, body: bytes) -> int:
         number = self._next
         self._next += 1
         self.sql.execute(_ADD_RECORD, (number, change.key.hash.encode(), change.table_key[1], body))
         return number
 
-    # --- entries that stay behind
+    # --- lagging entries
 
-    def _let_lag(self, old: int | None, new: int | None) -> None:
+    def _add_lagging_change(self, old: int | None, new: int | None) -> None:
         self.sql.execute("INSERT INTO lagging (old, new) VALUES (?, ?)", (old, new))
 
-    def catch_up(self, keep: int) -> None:
-        """Brings the index entries up to date, except for the last `keep` changes."""
+    def catch_up_entries(self, keep: int) -> None:
+        """Bring index entries up to date, except for the last `keep` changes."""
         (waiting,) = self.sql.execute("SELECT count(*) FROM lagging").fetchone()
-        due = self.sql.execute("SELECT turn, old, new FROM lagging ORDER BY turn LIMIT ?", (max(0, waiting - keep),))
-        for turn, old, new in due.fetchall():
+        pending = self.sql.execute(
+            "SELECT turn, old, new FROM lagging ORDER BY turn LIMIT ?", (max(0, waiting - keep),)
+        )
+        for turn, old, new in pending.fetchall():
             if old is not None:
                 self.sql.executemany(_DROP_ENTRY, self._entries_of(old))
                 self.sql.execute(_DROP_RECORD, (old,))
@@ -217,6 +220,6 @@ class Transaction:
             self.sql.execute("DELETE FROM lagging WHERE turn = ?", (turn,))
 
     def _entries_of(self, number: int) -> list[Entry]:
-        found = self.sql.execute("SELECT hash, range, body FROM records WHERE id = ?", (number,)).fetchone()
-        hash_key, range_key, body = found
-        return self.layout.stored_entries(decode_body(body), tie_of(hash_key, range_key, self.layout.tie_order))
+        stored = self.sql.execute("SELECT hash, range, body FROM records WHERE id = ?", (number,)).fetchone()
+        hash_key, range_key, body = stored
+        return self.layout.stored_entries(decode_body(body), tie_breaker(hash_key, range_key, self.layout.tie_order))

@@ -1,4 +1,4 @@
-"""What the writer is asked to do; each job is one caller waiting for an answer."""
+"""Jobs of the writer thread. Each job belongs to one waiting caller."""
 
 from abc import ABC, abstractmethod
 from asyncio import Future, get_running_loop
@@ -10,111 +10,111 @@ import orjson
 
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
 from graphql_api.storage import (
-    MAX_TOGETHER_BYTES,
+    MAX_TRANSACTION_BYTES,
     Expect,
     TableDefinition,
-    TogetherWrite,
+    TransactionWrite,
     Write,
-    check_together,
-    check_together_size,
-    refuse_check,
-    refuse_doubles,
+    check_distinct_keys,
+    check_transaction,
+    check_transaction_size,
+    refuse_lone_check,
 )
 from graphql_api.storage.engines.sqlite import table_layout as layouts
-from graphql_api.storage.engines.sqlite.key_bytes import tie_of
+from graphql_api.storage.engines.sqlite.key_bytes import tie_breaker
 from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
-from graphql_api.storage.engines.sqlite.table_layout import Layout
-from graphql_api.storage.engines.sqlite.write_transaction import Change, Transaction, prepare
+from graphql_api.storage.engines.sqlite.table_layout import TableLayout
+from graphql_api.storage.engines.sqlite.write_transaction import PreparedWrite, WriteTransaction, prepare_write
 
 TOKEN_SECONDS = 600.0
 
-FILL_BATCH = 500
-"""records that one transaction of a backfill looks at, so that writes of others get their turn"""
+BACKFILL_BATCH = 500
+"""records per transaction of a backfill, so that other writes can proceed in between"""
 
 
-class Job(ABC):
-    """A caller's request, and the future it waits for."""
+class WriterJob(ABC):
+    """A request to the writer thread, and the future of its result."""
 
     weight: int = 1
-    """how many writes it stands for"""
-    redefines: ClassVar[bool] = False
-    """the table's definition may be another one afterwards"""
+    """number of writes in the job"""
+    changes_layout: ClassVar[bool] = False
+    """the job may change the table definition"""
 
     def __init__(self) -> None:
         self.future: Future[Any] = get_running_loop().create_future()
-        self.prepared_for: Layout | None = None
+        self.prepared_for: TableLayout | None = None
 
-    def prepare(self, layout: Layout) -> None:
-        """Does what needs no transaction; called again when the layout turns out to be another one."""
+    def prepare(self, layout: TableLayout) -> None:
+        """Prepare the job outside the transaction. Called again if the layout has changed."""
         self.prepared_for = layout
 
     @abstractmethod
-    def apply(self, transaction: Transaction) -> Any:
-        """The answer, from within the transaction."""
+    def apply(self, transaction: WriteTransaction) -> Any:
+        """Apply the job within the transaction and return its result."""
 
 
-class WriteEach(Job):
-    """Writes that succeed or fail one by one."""
+class WriteEachJob(WriterJob):
+    """Independent writes."""
 
     def __init__(self, writes: Sequence[Write]) -> None:
         super().__init__()
         self._writes = writes
         self.weight = len(writes)
-        self._changes: list[Change] = []
+        self._changes: list[PreparedWrite] = []
         self._problems: list[StoreError | None] = []
 
-    def prepare(self, layout: Layout) -> None:
-        """Checks and encodes each write, and remembers which are wrong by themselves."""
+    def prepare(self, layout: TableLayout) -> None:
+        """Validate and encode each write, and collect the errors of invalid writes."""
         self._changes, self._problems = [], [None] * len(self._writes)
         for position, write in enumerate(self._writes):
             try:
-                refuse_check(write)
-                self._changes.append(prepare(layout, position, write))
+                refuse_lone_check(write)
+                self._changes.append(prepare_write(layout, position, write))
             except StoreError as problem:
                 self._problems[position] = problem
-        refuse_doubles(change.key for change in self._changes)
+        check_distinct_keys(change.key for change in self._changes)
         super().prepare(layout)
 
-    def apply(self, transaction: Transaction) -> list[StoreError | None]:
-        """Applies those that are right; tells for each write what was wrong."""
-        plain = [change for change in self._changes if change.body is not None and change.expect is None]
-        transaction.put_all(plain)
+    def apply(self, transaction: WriteTransaction) -> list[StoreError | None]:
+        """Apply the valid writes. Return the error or None of each write."""
+        unconditional = [change for change in self._changes if change.body is not None and change.expect is None]
+        transaction.put_all(unconditional)
         for change in self._changes:
             if change.body is None or change.expect is not None:
                 try:
-                    transaction.apply(change, transaction.find(change))
+                    transaction.apply(change, transaction.read_and_check(change))
                 except ConditionFailed as problem:
                     self._problems[change.position] = problem
         return self._problems
 
 
-class WriteTogether(Job):
-    """Writes that all happen or not at all, once for each token."""
+class TransactionJob(WriterJob):
+    """An atomic set of writes, applied once per token."""
 
-    def __init__(self, writes: Sequence[TogetherWrite], token: str, now: float) -> None:
+    def __init__(self, writes: Sequence[TransactionWrite], token: str, now: float) -> None:
         super().__init__()
-        check_together(len(writes), token)
+        check_transaction(len(writes), token)
         self._writes = writes
         self._token = token
         self._now = now
         self.weight = len(writes)
-        self._changes: list[Change] = []
+        self._changes: list[PreparedWrite] = []
 
-    def prepare(self, layout: Layout) -> None:
-        """Checks and encodes all writes; the first wrong one refuses them all."""
+    def prepare(self, layout: TableLayout) -> None:
+        """Validate and encode all writes. One invalid write refuses the transaction."""
         self._changes = []
         for position, write in enumerate(self._writes):
             try:
-                self._changes.append(prepare(layout, position, write))
+                self._changes.append(prepare_write(layout, position, write))
             except StoreError as problem:
                 raise type(problem)(f"write {position}: {problem.message}") from problem
-        refuse_doubles(change.key for change in self._changes)
-        if sum(len(change.body or b"") for change in self._changes) > MAX_TOGETHER_BYTES // 2:
-            check_together_size(self._writes)
+        check_distinct_keys(change.key for change in self._changes)
+        if sum(len(change.body or b"") for change in self._changes) > MAX_TRANSACTION_BYTES // 2:
+            check_transaction_size(self._writes)
         super().prepare(layout)
 
-    def apply(self, transaction: Transaction) -> None:
-        """Applies all writes if all expectations hold and the token is new."""
+    def apply(self, transaction: WriteTransaction) -> None:
+        """Apply all writes if the token is new and all conditions hold."""
         sql = transaction.sql
         sql.execute("DELETE FROM tokens WHERE used <= ?", (self._now - TOKEN_SECONDS,))
         digest = self._digest()
@@ -122,75 +122,75 @@ class WriteTogether(Job):
         if used is not None:
             if used[0] != digest:
                 raise StoreRefused(
-                    f"The token {self._token!r} was used for other writes. Make a new token for each set."
+                    f"The token {self._token!r} was used for other writes. Use a new token per set of writes."
                 )
             return
-        standing = transaction.find_all(self._changes)
-        for change, stored in zip(self._changes, standing, strict=True):
+        stored_records = transaction.read_and_check_all(self._changes)
+        for change, stored in zip(self._changes, stored_records, strict=True):
             transaction.apply(change, stored)
         sql.execute("INSERT INTO tokens (token, digest, used) VALUES (?, ?, ?)", (self._token, digest, self._now))
 
     def _digest(self) -> bytes:
         parts = []
         for change in self._changes:
-            does = "check" if change.only_checks else change.body and orjson.loads(change.body)
-            parts.append([*change.key, does, change.expect and _told(change.expect)])
+            content = "check" if change.only_checks else change.body and orjson.loads(change.body)
+            parts.append([*change.key, content, change.expect and _condition_parts(change.expect)])
         return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=32).digest()
 
 
-def _told(expect: Expect) -> list[Any]:
-    """An expectation as it is compared with that of another attempt."""
-    told = [expect.absent, orjson.loads(encode_body(expect.attributes))]
-    return [*told, sorted(set(expect.without))] if expect.without else told
+def _condition_parts(expect: Expect) -> list[Any]:
+    """Return a condition in the form in which repeated requests are compared."""
+    parts = [expect.absent, orjson.loads(encode_body(expect.attributes))]
+    return [*parts, sorted(set(expect.without))] if expect.without else parts
 
 
-class Define(Job):
-    """Makes the table, or adds indexes that are still to be filled."""
+class DefineTableJob(WriterJob):
+    """Creates the table, or adds indexes that are backfilled later."""
 
-    redefines = True
+    changes_layout = True
 
     def __init__(self, definition: TableDefinition) -> None:
         super().__init__()
         self._definition = definition
 
-    def apply(self, transaction: Transaction) -> None:
-        """Adds what the definition has and the file has not."""
-        layouts.define(transaction.sql, self._definition)
+    def apply(self, transaction: WriteTransaction) -> None:
+        """Add what the file lacks of the definition."""
+        layouts.define_table(transaction.sql, self._definition)
 
 
-class Fill(Job):
-    """Gives some more stored records their entries in indexes that were added; answers whether there is more to do."""
+class BackfillJob(WriterJob):
+    """Backfills one batch of stored records into added indexes. The result is whether to continue."""
 
-    redefines = True
+    changes_layout = True
 
-    def apply(self, transaction: Transaction) -> bool:
-        """Fills one batch of the indexes that are furthest behind."""
+    def apply(self, transaction: WriteTransaction) -> bool:
+        """Backfill one batch of the indexes with the least progress."""
         sql = transaction.sql
         (filled_to,) = sql.execute("SELECT min(filled_to) FROM indexes").fetchone()
         if filled_to is None:
             return False
-        transaction.catch_up(0)  # so that every stored record is the present one
+        transaction.catch_up_entries(0)  # so that every stored record is current
         numbers = {number for (number,) in sql.execute("SELECT number FROM indexes WHERE filled_to = ?", (filled_to,))}
         indexes = [index for index in transaction.layout.indexes if index.number in numbers]
         records = sql.execute(
-            "SELECT id, hash, range, body FROM records WHERE id > ? ORDER BY id LIMIT ?", (filled_to, FILL_BATCH)
+            "SELECT id, hash, range, body FROM records WHERE id > ? ORDER BY id LIMIT ?", (filled_to, BACKFILL_BATCH)
         ).fetchall()
         entries = []
         for record, hash_key, range_key, body in records:
-            item, tie = decode_body(body), tie_of(hash_key, range_key, transaction.layout.tie_order)
-            found = (layouts.stored_entry(index, item, tie) for index in indexes)
-            entries += [(*entry, record) for entry in found if entry is not None]
+            item, tie = decode_body(body), tie_breaker(hash_key, range_key, transaction.layout.tie_order)
+            index_entries = (layouts.stored_entry(index, item, tie) for index in indexes)
+            entries += [(*entry, record) for entry in index_entries if entry is not None]
         transaction.add_entries(entries)
         reached = records[-1][0] if records else None
         sql.executemany("UPDATE indexes SET filled_to = ? WHERE number = ?", [(reached, number) for number in numbers])
         if not records:
-            layouts.touch(sql)
+            layouts.bump_layout_version(sql)
         return True
 
 
-class Settle(Job):
-    """Brings every index entry up to date."""
+class CatchUpJob(WriterJob):
+    """Brings all index entries up to date."""
 
-    def apply(self, transaction: Transaction) -> None:
-        """Applies every change that still waits."""
-        transaction.catch_up(0)
+    def apply(self, transaction: WriteTransaction) -> None:
+        """Apply all lagging changes."""
+        transaction.catch_up_entries(0)
