@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from graphql_api.codecs import RecordKey
+from graphql_api.connection import Secrets, open_catalog
 from graphql_api.lazy_exports import lazy_exports
 from graphql_api.model import (
     Catalog,
@@ -42,7 +43,6 @@ from graphql_api.model import (
     signed_in,
     stored,
 )
-from graphql_api.opening import Secrets, open_catalog
 
 if TYPE_CHECKING:
     from graphql_api.schema import Connection, Graph

@@ -1,4 +1,4 @@
-"""What every test shares: the depth of the run, one seed from which a run can be replayed, and DynamoDB Local."""
+"""Shared configuration: the depth of the run, a seed that reproduces the run, and DynamoDB Local."""
 
 from collections.abc import Iterator
 from random import Random, SystemRandom
@@ -6,13 +6,16 @@ from random import Random, SystemRandom
 import pytest
 from hypothesis import settings
 
-from tests.depth import DEEP_EXAMPLES, QUICK_EXAMPLES
-from tests.dynamodb_local import ENGINE, NoServer, Server, dynamodb_local, running
-from tests.engines_report import RAN, report_engines
+from tests.support.dynamodb_servers import ENGINE, Server, ServerUnavailable, dynamodb_local, engine_or_skip
+from tests.support.engines_report import RAN, report_engines
+from tests.support.run_depth import DEEP_EXAMPLES, QUICK_EXAMPLES
 
-# Assertions of helpers tell what they have met, too.
-for room in ("clients", "faults", "histories", "laws", "same_pages", "schema", "store_contract", "unit", "writes"):
-    pytest.register_assert_rewrite(f"tests.{room}")
+# Show values in the assertions of helper modules too.
+for package in (
+    *("clients", "faults", "laws", "ops", "query", "same_pages", "schema", "server", "storage"),
+    *("store_contract", "write_guarantees", "writes"),
+):
+    pytest.register_assert_rewrite(f"tests.{package}")
 
 SEED_OPTION = "--hypothesis-seed"
 
@@ -21,40 +24,40 @@ settings.register_profile("deep", max_examples=DEEP_EXAMPLES, deadline=None, pri
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--deep`."""
+    """Adds the option `--deep`."""
     parser.addoption(
-        "--deep", action="store_true", help="run the deep tests too, and every law with many more examples"
+        "--deep", action="store_true", help="run the deep tests too, and every property test with many more examples"
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Chooses depth and seed before Hypothesis reads its own options; workers inherit both from the first process."""
+    """Selects depth and seed before Hypothesis reads its options. Worker processes inherit both."""
     settings.load_profile("deep" if config.getoption("--deep") else "quick")
     if config.getoption(SEED_OPTION) is None:
         config.option.hypothesis_seed = str(SystemRandom().randrange(2**32))
 
 
 def replay(config: pytest.Config) -> str:
-    """The command that draws the same cases again."""
+    """The command that repeats the run with the same seed."""
     deep = " --deep" if config.getoption("--deep") else ""
     return f"replay: scripts/test{deep} {SEED_OPTION}={config.getoption(SEED_OPTION)}"
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Says at the head of the run how to replay it."""
+    """Prints the replay command at the start of the run."""
     return replay(config)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Says which engines ran, and below failures how to replay them, which is all that a quiet run shows."""
+    """Prints which engines ran and, if tests failed, the replay command."""
     report_engines(terminalreporter)
     if terminalreporter.stats.get("failed"):
         terminalreporter.write_line(replay(config))
 
 
 class FailureNames:
-    """Writes the name of each failing test when it fails, not only at the end of the run."""
+    """Prints the name of each failing test at once, not only at the end of the run."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self._reporter = reporter
@@ -66,14 +69,14 @@ class FailureNames:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Registers the plugin in the first process of a run; workers have no terminal."""
+    """Registers the plugin in the controller process; workers have no terminal."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(session.config, "workerinput"):
         session.config.pluginmanager.register(FailureNames(reporter))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the deep tests out of a quick run, and says so."""
+    """Skips deep tests in a quick run."""
     if config.getoption("--deep"):
         return
     for item in items:
@@ -83,23 +86,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def random(request: pytest.FixtureRequest) -> Random:
-    """Random samples for a test outside of Hypothesis, drawn from the run's seed and the test's name."""
+    """A random generator from the run's seed and the test's name, for tests outside of Hypothesis."""
     return Random(f"{request.config.getoption(SEED_OPTION)} {request.node.nodeid}")
 
 
 @pytest.fixture(scope="session")
-def local_dynamodb() -> Iterator[Server | NoServer]:
-    """DynamoDB Local, or why it does not run here."""
+def local_dynamodb() -> Iterator[Server | ServerUnavailable]:
+    """DynamoDB Local, or the reason why it is unavailable."""
     try:
         with dynamodb_local() as server:
             yield server
-    except NoServer as problem:
+    except ServerUnavailable as problem:
         yield problem
 
 
 @pytest.fixture
-def dynamodb(local_dynamodb: Server | NoServer, request: pytest.FixtureRequest) -> Server:
-    """DynamoDB Local; without it only continuous integration fails."""
-    server = running(local_dynamodb, ENGINE, request)
+def dynamodb(local_dynamodb: Server | ServerUnavailable, request: pytest.FixtureRequest) -> Server:
+    """DynamoDB Local. If it is unavailable, skips the test, or fails it when CI=true."""
+    server = engine_or_skip(local_dynamodb, ENGINE, request)
     request.node.user_properties.append((RAN, ENGINE))
     return server

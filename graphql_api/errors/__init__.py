@@ -1,6 +1,6 @@
 """Every error that ShardQL raises on purpose: one class per code.
 
-The list of codes is closed and documented in `docs/errors.md`. Codes are part of the interface and never change.
+`docs/errors.md` lists all codes. Codes are part of the public interface: they never change.
 """
 
 from graphql_api.errors.access_errors import Forbidden, Unauthenticated

@@ -65,7 +65,7 @@ from graphql_api.model.record_identity import (
     record_key,
     to_sealed_form,
 )
-from graphql_api.model.specification.entity_specs import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
+from graphql_api.model.spec_builders.entity_specs import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.model.specs import (
     EntitySpec,
     ForeignKeySpec,

@@ -8,9 +8,9 @@ from graphql_api.errors import InvalidCatalog, UnknownEntity, UnknownIndex, Viol
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.physical_table import table_definition
-from graphql_api.model.specification.constraint_specs import with_constraints
-from graphql_api.model.specification.entity_specs import build_entity_spec
-from graphql_api.model.specification.join_specs import with_joins
+from graphql_api.model.spec_builders.constraint_specs import with_constraints
+from graphql_api.model.spec_builders.entity_specs import build_entity_spec
+from graphql_api.model.spec_builders.join_specs import with_joins
 from graphql_api.model.specs import EntitySpec, IndexSpec
 from graphql_api.model.validation.entity_validation import catalog_violations
 from graphql_api.storage import TableDefinition

@@ -15,7 +15,7 @@ from graphql_api.query.planner import plan_search
 from graphql_api.query.primary_key_values import parse_complete_key, parse_primary_key, parse_written_key
 from graphql_api.query.property_values import property_reader
 from graphql_api.query.range_conditions import parse_conditions
-from graphql_api.query.range_pushdown import push_down_filter
+from graphql_api.query.range_pushdown import narrow_range_by_filter
 from graphql_api.query.read_sizing import MAX_FETCH_BATCH, FetchSizing, next_limit
 from graphql_api.query.search_plan import IndexScan, SearchPlan
 from graphql_api.query.search_request import (
@@ -56,6 +56,7 @@ __all__ = [
     "conjuncts",
     "element_codec",
     "filter_property_name",
+    "narrow_range_by_filter",
     "next_limit",
     "pack",
     "parse_complete_key",
@@ -65,6 +66,5 @@ __all__ = [
     "parse_written_key",
     "plan_search",
     "property_reader",
-    "push_down_filter",
     "search_value",
 ]

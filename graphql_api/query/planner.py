@@ -23,7 +23,7 @@ from graphql_api.query.naming_scheme import PAGE_ARGUMENTS, NamingScheme
 from graphql_api.query.page_token import Cursor, PageToken, digest, short_description, unpack
 from graphql_api.query.property_values import has_default
 from graphql_api.query.range_conditions import IndexConditions, parse_conditions
-from graphql_api.query.range_pushdown import push_down_filter
+from graphql_api.query.range_pushdown import narrow_range_by_filter
 from graphql_api.query.search_plan import IndexScan, SearchPlan, TokenBinding
 from graphql_api.query.search_request import MAX_SORTED, Paging, SearchRequest, check_read_budget, parse_paging
 from graphql_api.query.shard_progress import ShardProgress, Traversal
@@ -103,7 +103,7 @@ class _ScanPlanner:
         """Plan the scan of one index; `earlier` are the indexes before it in a union."""
         entity, request = self._entity, self._request
         provided = parse_conditions(entity, index, request.arguments, request.naming)
-        conditions = push_down_filter(index, provided, conjuncts(self._filter))
+        conditions = narrow_range_by_filter(index, provided, conjuncts(self._filter))
         if request.history == "CURRENT":
             conditions = restrict_to_current(entity, index, conditions)
         single_id, ordinals = _shards_to_read(entity, index, conditions)

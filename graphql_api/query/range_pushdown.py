@@ -10,7 +10,7 @@ from graphql_api.query.filters import Comparison, Filter
 from graphql_api.query.range_conditions import IndexConditions
 
 
-def push_down_filter(index: IndexSpec, conditions: IndexConditions, filters: Sequence[Filter]) -> IndexConditions:
+def narrow_range_by_filter(index: IndexSpec, conditions: IndexConditions, filters: Sequence[Filter]) -> IndexConditions:
     """Narrow the range and the shards by comparisons of the filter; the filter is still evaluated in full."""
     by_property: dict[str, list[Condition]] = {}
     for filter in filters:

@@ -1,4 +1,4 @@
-"""Push the part of a filter down to the engine that the engine evaluates exactly like this package."""
+"""Predicate pushdown: translate the comparisons of a filter that engines evaluate exactly like this package."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,8 @@ from graphql_api.model import PropertySpec
 from graphql_api.query.filters import ORDERED_OPERATORS, And, Filter, Not, Or, conjuncts
 from graphql_api.storage import AllOf, AnyOf, AttributeTest, StoreFilter
 
+PUSHED_OPERATORS = frozenset({"eq", "in", "prefix", "contains", *ORDERED_OPERATORS})
+"""Operators that engines know (`AttributeTest`). All others are tested after the read."""
 _CANONICAL_CODECS = (Text, Boolean, Int64, Int32, Timestamp, TimestampMs, DecimalNumber, EnumCodec)
 """Types with one stored form for equal values. Other writers may store values of other types in several forms."""
 
@@ -27,7 +29,7 @@ def _push_down(filter: Filter, has_default: Callable[[PropertySpec], bool]) -> S
     if isinstance(filter, Not) or filter.part.codec is None or filter.part.function is not None:
         return None
     codec = filter.part.codec
-    if filter.operator in ("ne", "exists") or not isinstance(codec, _CANONICAL_CODECS):
+    if filter.operator not in PUSHED_OPERATORS or not isinstance(codec, _CANONICAL_CODECS):
         return None
     if filter.operator in ORDERED_OPERATORS and not _stored_order_is_value_order(codec):
         return None

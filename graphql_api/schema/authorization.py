@@ -35,9 +35,9 @@ from graphql_api.query import (
     SearchRequest,
     conjuncts,
     filter_property_name,
+    narrow_range_by_filter,
     parse_conditions,
     parse_filter,
-    push_down_filter,
 )
 from graphql_api.schema.dataloaders import Path
 from graphql_api.schema.graphql_names import property_name
@@ -370,7 +370,7 @@ def _fixed_values(
 ) -> Mapping[str, Any]:
     """Return the properties that have one value in all results, with this value."""
     first, *others = (
-        push_down_filter(
+        narrow_range_by_filter(
             index, parse_conditions(entity, index, request.arguments, request.naming), conjuncts(filter)
         ).known
         for index in (search.members if isinstance(search, UnionSpec) else (search,))

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from graphql_api.server.correlation import request_state
     from graphql_api.server.database_lifespan import OpenDatabase
-    from graphql_api.server.development_keys import existing_record_key, existing_token_keys, resolve_secrets
+    from graphql_api.server.request_state import get_request_state
+    from graphql_api.server.secret_keys import existing_record_key, existing_token_keys, resolve_secrets
     from graphql_api.server.settings import LogFormat, LogLevel, Settings, SettingValue, read_settings, variable_name
     from graphql_api.server.settings_checks import settings_problems
     from graphql_api.server.startup import (
@@ -32,15 +32,15 @@ else:
             "asgi": "startup",
             "create_application": "startup",
             "create_instrumentation": "startup",
-            "existing_record_key": "development_keys",
-            "existing_token_keys": "development_keys",
+            "existing_record_key": "secret_keys",
+            "existing_token_keys": "secret_keys",
             "load_graph": "startup",
             "open_server_database": "startup",
             "read_json": "strict_json",
             "read_settings": "settings",
             "read_trusted_documents": "startup",
-            "request_state": "correlation",
-            "resolve_secrets": "development_keys",
+            "get_request_state": "request_state",
+            "resolve_secrets": "secret_keys",
             "settings_problems": "settings_checks",
             "variable_name": "settings",
             "warn_about_unrestricted_access": "startup",
@@ -58,12 +58,12 @@ __all__ = [
     "create_instrumentation",
     "existing_record_key",
     "existing_token_keys",
+    "get_request_state",
     "load_graph",
     "open_server_database",
     "read_json",
     "read_settings",
     "read_trusted_documents",
-    "request_state",
     "resolve_secrets",
     "settings_problems",
     "variable_name",

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphql_api.errors import InvalidValue
-from graphql_api.server.correlation import CORRELATION_HEADER
+from graphql_api.server.request_state import CORRELATION_HEADER
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 _MAX_AGE_SECONDS = 600

@@ -22,8 +22,8 @@ from graphql_api.errors import (
     UnsupportedMediaType,
 )
 from graphql_api.server.content_negotiation import GRAPHQL, JSON, negotiate_media_type
-from graphql_api.server.correlation import CORRELATION_HEADER, request_state
 from graphql_api.server.disconnect import ClientDisconnected
+from graphql_api.server.request_state import CORRELATION_HEADER, get_request_state
 from graphql_api.server.strict_json import write_json
 
 log = getLogger("shardql")
@@ -48,7 +48,7 @@ def json_response(
 
 def error_response(scope: Scope, error: ShardQLError, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response for one error, in the media type that the client prefers."""
-    request_state(scope).error_codes = (error.code,)
+    get_request_state(scope).error_codes = (error.code,)
     try:
         media_type = negotiate_media_type(Headers(scope=scope).getlist("accept"), (GRAPHQL, JSON))
     except NotAcceptable:
@@ -108,7 +108,7 @@ class MaskInternalErrors:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        state = request_state(scope)
+        state = get_request_state(scope)
         started = False
 
         async def send_with_correlation_id(message: Message) -> None:

@@ -12,7 +12,6 @@ from graphql_api.errors import ExpectationFailed, UrlTooLong
 from graphql_api.schema import Caller, ExecutionResponse, Operation
 from graphql_api.server.auth import Authenticator, Identity
 from graphql_api.server.content_negotiation import GRAPHQL, HTML, JSON, negotiate_media_type
-from graphql_api.server.correlation import request_state
 from graphql_api.server.csrf import check_not_cross_site
 from graphql_api.server.database_lifespan import DatabaseHolder
 from graphql_api.server.disconnect import cancel_on_disconnect
@@ -20,6 +19,7 @@ from graphql_api.server.error_responses import json_response
 from graphql_api.server.graphql_parameters import parse_body, parse_query_string
 from graphql_api.server.observability import OperationExecutor, logs_explain
 from graphql_api.server.request_body import check_media_type, read_body
+from graphql_api.server.request_state import get_request_state
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 MAX_URL_BYTES = 16 << 10
@@ -71,7 +71,7 @@ class GraphQLEndpoint:
         operation = (
             self._operation_from_url(request) if read_only else await self._operation_from_body(headers, receive)
         )
-        state = request_state(request.scope)
+        state = get_request_state(request.scope)
         caller = Caller(
             state.correlation_id,
             read_only=read_only,

@@ -9,17 +9,17 @@ from typing import Any
 import orjson
 from starlette.applications import Starlette
 
+from graphql_api.connection import Secrets, open_catalog
 from graphql_api.database import Database
 from graphql_api.errors import InvalidSettings
 from graphql_api.model import Catalog, Entity, find_unrestricted_access, load_catalog, load_catalog_or_graph
-from graphql_api.opening import Secrets, open_catalog
 from graphql_api.playground import catalog_title, graphiql_page, graphiql_routes, sample_tabs
 from graphql_api.schema import DocumentExecutor, Graph
 from graphql_api.server.app import WebOptions, build_app
 from graphql_api.server.auth import build_authenticator
 from graphql_api.server.database_lifespan import OpenDatabase
-from graphql_api.server.development_keys import resolve_secrets
 from graphql_api.server.observability import Instrumentation, create_tracing
+from graphql_api.server.secret_keys import resolve_secrets
 from graphql_api.server.settings import Settings, read_settings, variable_name
 from graphql_api.server.settings_checks import settings_problems
 

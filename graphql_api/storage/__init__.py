@@ -1,6 +1,11 @@
 """The storage port: the interface of an engine, its frozen values, and checks that all engines share."""
 
-from graphql_api.storage.filter_evaluation import are_comparable, filter_matches, pushdown_filter, tested_attributes
+from graphql_api.storage.filter_evaluation import (
+    are_comparable,
+    filter_matches,
+    keep_supported_tests,
+    tested_attributes,
+)
 from graphql_api.storage.item_rules import (
     MAX_DEPTH,
     MAX_DIGITS,
@@ -126,10 +131,10 @@ __all__ = [
     "encode_key_text",
     "filter_matches",
     "indexes_to_add",
+    "keep_supported_tests",
     "malformed_text_error",
     "number_problem",
     "projected_attributes",
-    "pushdown_filter",
     "read_units",
     "record_size",
     "refuse_lone_check",

@@ -21,7 +21,7 @@ def filter_matches(filter: StoreFilter, item: Item) -> bool:
             return _comparison_holds(item[attribute], operation, values)
 
 
-def pushdown_filter(filter: StoreFilter, can_test: Callable[[AttributeTest], bool]) -> StoreFilter | None:
+def keep_supported_tests(filter: StoreFilter, can_test: Callable[[AttributeTest], bool]) -> StoreFilter | None:
     """Return the part of a filter that an engine can test, or None if there is none.
 
     The result matches every record that the whole filter matches.
@@ -30,10 +30,10 @@ def pushdown_filter(filter: StoreFilter, can_test: Callable[[AttributeTest], boo
         case AttributeTest():
             return filter if can_test(filter) else None
         case AllOf(parts):
-            testable = [part for part in (pushdown_filter(each, can_test) for each in parts) if part is not None]
+            testable = [part for part in (keep_supported_tests(each, can_test) for each in parts) if part is not None]
             return AllOf(tuple(testable)) if testable else None
         case AnyOf(parts):
-            testable = [part for part in (pushdown_filter(each, can_test) for each in parts) if part is not None]
+            testable = [part for part in (keep_supported_tests(each, can_test) for each in parts) if part is not None]
             return AnyOf(tuple(testable)) if testable and len(testable) == len(parts) else None
 
 

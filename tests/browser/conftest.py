@@ -14,9 +14,9 @@ from graphql_api.database import Database
 from graphql_api.examples.users import catalog, sample
 from graphql_api.server.settings import Settings
 from graphql_api.server.startup import create_application, create_instrumentation
-from tests.api.running import running
-from tests.api.server import SECRETS
-from tests.engines_report import DID_NOT_RUN
+from tests.server.catalog_server import SECRETS
+from tests.server.loopback import serve_app
+from tests.support.engines_report import DID_NOT_RUN
 
 CHROMIUM_COMMANDS = (os.environ.get("SHARDQL_CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
 SAMPLE = 60
@@ -51,7 +51,7 @@ async def users_database(tmp_path: Path) -> DatabaseOpener:
 def site(users_database: DatabaseOpener) -> Iterator[str]:
     """Return the URL of a server for them, in development mode and with default settings."""
     settings = Settings()
-    with running(
+    with serve_app(
         create_application(catalog, users_database, settings, create_instrumentation(settings), sample(3))
     ) as address:
         yield address

@@ -14,9 +14,9 @@ from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.playground.query_tabs import PAGE_SIZE, sample_tabs
 from graphql_api.server.settings import Settings
 from graphql_api.server.startup import create_application, create_instrumentation
-from tests.api.running import running
 from tests.browser.conftest import DatabaseOpener, create_database
-from tests.browser.visit import open_graphiql
+from tests.browser.graphiql_page import open_graphiql
+from tests.server.loopback import serve_app
 
 FIRST_TITLE, RECORD_TITLE, *_ = TITLES = [tab.title for tab in sample_tabs(Graph(catalog))]
 
@@ -132,7 +132,7 @@ async def test_create_search_update_and_delete_a_record(
 async def test_read_only_server_has_no_mutation_tabs(browser: Browser, users_database: DatabaseOpener) -> None:
     """A read-only server has the query tabs, and no mutation in the documentation."""
     settings = Settings(read_only=True)
-    with running(create_application(catalog, users_database, settings, create_instrumentation(settings))) as address:
+    with serve_app(create_application(catalog, users_database, settings, create_instrumentation(settings))) as address:
         async with open_graphiql(browser, address) as graphiql:
             await graphiql.open("/graphql")
             assert await graphiql.tabs() == TITLES[:-3]
@@ -159,9 +159,9 @@ async def test_default_headers_satisfy_the_csrf_protection(browser: Browser, sit
         headers = json.loads(await graphiql.text("Headers"))
         assert headers == {"apollo-require-preflight": "1"}
         await graphiql.replace("Headers", json.dumps(headers | {"x-request-id": "from-the-page"}))
-        async with graphiql.page.expect_response(lambda response: response.request.method == "POST") as asked:
+        async with graphiql.page.expect_response(lambda response: response.request.method == "POST") as response_info:
             await graphiql.run()
-        response = await asked.value
+        response = await response_info.value
     assert response.request.headers["apollo-require-preflight"] == "1"
     assert response.headers["x-request-id"] == "from-the-page"
 
@@ -211,7 +211,7 @@ async def test_catalogs_of_one_site_have_their_own_tabs(
         Mount(f"/{name}", create_application(served, opening, settings, create_instrumentation(settings)))
         for name, served, opening in (("one", catalog, users_database), ("other", other, others))
     ]
-    with running(Starlette(routes=apps)) as address:
+    with serve_app(Starlette(routes=apps)) as address:
         async with open_graphiql(browser, address) as graphiql:
             await graphiql.open("/one/graphql")
             await graphiql.open("/other/graphql")

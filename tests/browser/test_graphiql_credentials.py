@@ -14,10 +14,10 @@ from graphql_api.server.auth.development_tokens import mint_token
 from graphql_api.server.auth.identity import Identity
 from graphql_api.server.settings import Settings
 from graphql_api.server.startup import create_application, create_instrumentation
-from tests.api.running import running
-from tests.api.server import SECRETS
 from tests.browser.conftest import DatabaseOpener
-from tests.browser.visit import open_graphiql
+from tests.browser.graphiql_page import open_graphiql
+from tests.server.catalog_server import SECRETS
+from tests.server.loopback import serve_app
 
 ME_QUERY = "{ me }"
 
@@ -40,7 +40,7 @@ async def test_bearer_token_in_the_headers(browser: Browser, users_database: Dat
     app = create_application(graph, users_database, settings, create_instrumentation(settings), secrets=SECRETS)
     identity = Identity("alice", frozenset({"Admin", "Staff"}))
     token = mint_token(bytes(SECRETS.tokens[0]), identity, now=time.time(), seconds=600)
-    with running(app) as site:
+    with serve_app(app) as site:
         async with open_graphiql(browser, site) as graphiql:
             await graphiql.open("/graphql")
             await graphiql.press("New tab")

@@ -1,4 +1,4 @@
-// Pages through lists as docs/clients.md says, and prints what they held.
+// Loads lists with the recipes of docs/clients.md, and prints their contents as JSON.
 import { rmSync, writeFileSync } from "node:fs";
 import { filter, firstValueFrom } from "rxjs";
 import { client } from "./client.mjs";
@@ -34,45 +34,45 @@ class List {
   }
 }
 
-const told = {};
-const anew = () => client.clearStore();
+const report = {};
+const reset = () => client.clearStore();
 const more = ({ nextToken }) => nextToken !== null;
 const after = ({ pageInfo }) => pageInfo.hasNextPage;
 const before = ({ pageInfo }) => pageInfo.hasPreviousPage;
 
 const forward = new List(BY_FIRST_NAME, "userByFirstName", { first: 20 });
-told.forward = await forward.walk(loadNext, after, [20, 7, 33]);
+report.forward = await forward.walk(loadNext, after, [20, 7, 33]);
 const other = new List(BY_FIRST_NAME, "userByFirstName", { prefix: "a", first: 20 });
-told.otherPrefix = await other.walk(loadNext, after, [20]);
+report.otherPrefix = await other.walk(loadNext, after, [20]);
 const sameRecords = new List(BY_LAST_NAME, "userByLastName", { limit: 20 });
 await sameRecords.walk(loadNextItems, more, [20]);
-told.forwardThen = await forward.ids();
+report.forwardThen = await forward.ids();
 const kept = Object.entries(client.cache.extract()).filter(([key]) => key.startsWith("User:"));
-told.records = kept.map(([, { userId }]) => userId);
+report.records = kept.map(([, { userId }]) => userId);
 const [[key, { userId }]] = kept;
 const { data } = await refetchRecord(client, key.slice("User:".length));
-told.again = [userId, data.node.userId];
-told.cached = client.cache.readQuery({ query: BY_FIRST_NAME, variables: { prefix, first: 20 } }).userByFirstName.edges.length;
+report.again = [userId, data.node.userId];
+report.cached = client.cache.readQuery({ query: BY_FIRST_NAME, variables: { prefix, first: 20 } }).userByFirstName.edges.length;
 
-await anew();
+await reset();
 const backward = new List(BY_FIRST_NAME, "userByFirstName", { last: 20 });
-told.backward = await backward.walk(loadPrevious, before, [20, 7, 33]);
+report.backward = await backward.walk(loadPrevious, before, [20, 7, 33]);
 
-await anew();
+await reset();
 const tokens = new List(BY_LAST_NAME, "userByLastName", { limit: 20 });
 const first = await tokens.page();
-told.tokens = await tokens.walk(loadNextItems, more, [20, 7]);
+report.tokens = await tokens.walk(loadNextItems, more, [20, 7]);
 await loadNextItems(tokens.query, first, 5);
-told.tokensAfterAPageCameTwice = await tokens.ids();
+report.tokensAfterAPageCameTwice = await tokens.ids();
 
-await anew();
+await reset();
 const failing = new List(BY_FIRST_NAME, "userByFirstName", { first: 20 });
 await failing.page();
 writeFileSync("failing", "2");
 await loadNext(failing.query, await failing.page(), 20);
-told.afterTwoFailures = await failing.ids();
+report.afterTwoFailures = await failing.ids();
 
-await anew();
+await reset();
 for (const [name, query, field, size, step] of [
   ["edges", BY_FIRST_NAME, "userByFirstName", { first: 20 }, loadNext],
   ["items", BY_LAST_NAME, "userByLastName", { limit: 20 }, loadNextItems],
@@ -82,17 +82,17 @@ for (const [name, query, field, size, step] of [
   const long = (await list.ids()).length;
   writeFileSync("late", "");
   await step(list.query, await list.page(), 20);
-  told[name] = { beforeExpiry: long, afterExpiry: await list.ids() };
-  told[name].all = await list.walk(step, name === "edges" ? after : more, [20]);
+  report[name] = { beforeExpiry: long, afterExpiry: await list.ids() };
+  report[name].all = await list.walk(step, name === "edges" ? after : more, [20]);
   rmSync("late");
 }
 
-await anew();
+await reset();
 writeFileSync("failing", "2");
 const partial = new List(BY_LAST_NAME, "userByLastName", { limit: 20, onShardFailure: "PARTIAL" });
-told.complete = [(await partial.page()).complete];
-told.partial = await partial.walk(loadNextItems, more, [20]);
-told.complete.push((await partial.page()).complete);
+report.complete = [(await partial.page()).complete];
+report.partial = await partial.walk(loadNextItems, more, [20]);
+report.complete.push((await partial.page()).complete);
 
-process.stdout.write(JSON.stringify(told));
+process.stdout.write(JSON.stringify(report));
 process.exit();

@@ -1,4 +1,4 @@
-"""The example catalog on a real server, the clients that are locked here, and what they must find."""
+"""Fixtures for the client recipes: the example catalog on a real server, and the locked client packages."""
 
 import asyncio
 import json
@@ -16,35 +16,35 @@ from graphql_api import open_catalog
 from graphql_api.examples.user_samples import generate_users
 from graphql_api.examples.users import User, catalog
 from graphql_api.model.markers import IndexRef
-from tests.api.server import SECRETS, Server, served
+from tests.clients.fault_switch import FaultSwitch
 from tests.clients.recipes import write_recipe
-from tests.clients.trouble import Trouble
 from tests.docs.pages import ROOT
-from tests.stores import FailingStore
+from tests.server.catalog_server import SECRETS, Server, start_server
+from tests.support.store_doubles import FailingStore
 
 HERE = Path(__file__).parent
 USERS = 600
 PREFIX = "j"
-"""what all lists are asked for"""
+"""The condition of all lists."""
 SECONDS = 180.0
 
 
 def unavailable(why: str) -> NoReturn:
-    """Skips where recipes cannot be run; fails where they must be."""
+    """Skip the test. In continuous integration, fail it."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"the recipes of docs/clients.md must run here: {why}")
     pytest.skip(f"the recipes of docs/clients.md do not run: {why}")
 
 
 def tool(name: str) -> str:
-    """The path of a program."""
+    """Return the path of a program."""
     found = shutil.which(name)
     return found if found is not None else unavailable(f"there is no {name}")
 
 
 def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
-    """What a program prints; it must succeed."""
-    ran = subprocess.run(  # noqa: S603 - programs of ours
+    """Run a program that must succeed, and return its output."""
+    completed = subprocess.run(  # noqa: S603 - trusted programs
         command,
         cwd=folder,
         env={**os.environ, **environment},
@@ -53,40 +53,40 @@ def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
         timeout=SECONDS,
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    assert not ran.stderr, ran.stderr[-4000:]
-    return ran.stdout
+    assert completed.returncode == 0, completed.stderr[-4000:]
+    assert not completed.stderr, completed.stderr[-4000:]
+    return completed.stdout
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a client's recipes and its troubles are."""
+    """The folder of a client's recipes and fault files."""
     return tmp_path_factory.mktemp("client")
 
 
 @pytest.fixture(scope="module")
-def troubles(folder: Path) -> Trouble:
-    """What may go wrong with the server."""
-    return Trouble(folder)
+def module_fault_switch(folder: Path) -> FaultSwitch:
+    """The fault switch of the server."""
+    return FaultSwitch(folder)
 
 
 @pytest.fixture
-def trouble(troubles: Trouble) -> Iterator[Trouble]:
-    """The same, over when the test is."""
-    yield troubles
-    troubles.late.unlink(missing_ok=True)
-    troubles.failing.unlink(missing_ok=True)
+def fault_switch(module_fault_switch: FaultSwitch) -> Iterator[FaultSwitch]:
+    """The fault switch, reset after the test."""
+    yield module_fault_switch
+    module_fault_switch.late.unlink(missing_ok=True)
+    module_fault_switch.failing.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ExampleServer:
     """A server with sample users."""
 
     server: Server
     store: str
 
     def ids(self, index: IndexRef, **arguments: Any) -> list[str]:
-        """What the Python interface finds, all of it."""
+        """Return the ids of all results of a search in Python."""
         return asyncio.run(self._ids(index, arguments))
 
     async def _ids(self, index: IndexRef, arguments: dict[str, Any]) -> list[str]:
@@ -97,37 +97,37 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def users(folder: Path, troubles: Trouble) -> Iterator[Served]:
-    """A server with sample users, which files of the folder get into trouble."""
+def users(folder: Path, module_fault_switch: FaultSwitch) -> Iterator[ExampleServer]:
+    """A server with sample users, which fails according to the fault switch."""
     store = f"sqlite:///{folder}/users.db"
-    with served(
+    with start_server(
         catalog,
         store,
         records=list(generate_users(USERS)),
-        wrap=lambda inner: FailingStore(inner, troubles.fails),
-        clock=troubles.now,
+        wrap=lambda inner: FailingStore(inner, module_fault_switch.fails),
+        clock=module_fault_switch.now,
     ) as server:
-        yield Served(server, store)
+        yield ExampleServer(server, store)
 
 
 @pytest.fixture(scope="module")
-def by_first_name(users: Served) -> list[str]:
-    """The ids that a list by first name must hold."""
+def by_first_name(users: ExampleServer) -> list[str]:
+    """The expected ids of a list by first name."""
     return users.ids(User.by_first_name, prefix=PREFIX)
 
 
 @pytest.fixture(scope="module")
-def by_last_name(users: Served) -> list[str]:
-    """The ids that a list by last name must hold."""
+def by_last_name(users: ExampleServer) -> list[str]:
+    """The expected ids of a list by last name."""
     return users.ids(User.by_last_name, prefix=PREFIX)
 
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """The folder of the packages of clients."""
+    """The folder of the installed client packages."""
     for name in ("node", "npm"):
         tool(name)
-    fetched = subprocess.run(  # noqa: S603 - our own script
+    fetched = subprocess.run(  # noqa: S603 - a script of this repository
         [ROOT / "scripts" / "client-packages"], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     if fetched.returncode:
@@ -135,18 +135,18 @@ def packages() -> Path:
     return Path(fetched.stdout.strip())
 
 
-Play = Callable[..., Any]
+RunClient = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def play(packages: Path, folder: Path, users: Served) -> Play:
-    """Runs a program of this folder beside recipes, and reads the JSON that it prints."""
+def run_client(packages: Path, folder: Path, users: ExampleServer) -> RunClient:
+    """Return a function that runs a program of this folder with recipes, and parses its JSON output."""
 
-    def played(program: str, *names: str) -> Any:
+    def run_program(program: str, *names: str) -> Any:
         (folder / "node_modules").symlink_to(packages)
         for name in names:
             write_recipe(name, folder, users.server.address)
         shutil.copy(HERE / program, folder)
         return json.loads(run([tool("node"), program, PREFIX], folder))
 
-    return played
+    return run_program

@@ -1,4 +1,4 @@
-// Builds the recipe of docs/clients.md with Relay's compiler and Babel, clicks through its lists, and prints what they held.
+// Builds the recipe of docs/clients.md with Relay and Babel, clicks through its lists, and prints their contents as JSON.
 const { execFileSync } = require("node:child_process");
 const { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } = require("node:fs");
 const { transformSync } = require("@babel/core");
@@ -24,13 +24,13 @@ build("environment.js", "environment.built.cjs", []);
 build("People.jsx", "People.built.cjs", ["relay"]);
 for (const name of readdirSync("__generated__")) build(`__generated__/${name}`, `__generated__/${name}`, []);
 
-const complain = console.error;
-console.error = (text, ...more) => String(text).includes("react-test-renderer is deprecated") || complain(text, ...more);
+const consoleError = console.error;
+console.error = (text, ...more) => String(text).includes("react-test-renderer is deprecated") || consoleError(text, ...more);
 globalThis.IS_REACT_ACT_ENVIRONMENT = true;
 const { act, create } = require("react-test-renderer");
 const { People } = require("./People.built.cjs");
 
-const TRIES = 5;
+const MAX_ATTEMPTS = 5;
 const MOST_PAGES = 100;
 const pause = (milliseconds) => act(() => new Promise((resume) => setTimeout(resume, milliseconds)));
 
@@ -53,7 +53,7 @@ class List {
     return list;
   }
 
-  // A list that waits shows nothing, and one whose page is under way shows as many rows as before.
+  // A suspended list shows nothing. While a page loads, the number of rows is unchanged.
   async settled(rows = -1) {
     const ends = Date.now() + 30_000;
     while (!this.tree.root.findAllByType("ol").length || this.ids().length === rows) {
@@ -80,7 +80,7 @@ class List {
     await act(async () => this.tree.update(this.element({ size })));
   }
 
-  async walked(name, sizes) {
+  async loadAll(name, sizes) {
     for (let at = 0; this.button(name); at += 1) {
       if (at === MOST_PAGES) throw new Error("The list does not end.");
       await this.sized(sizes[at % sizes.length]);
@@ -91,49 +91,49 @@ class List {
 }
 
 async function main() {
-  const told = {};
+  const report = {};
 
   const forward = await List.shown({ first: 20, size: 20 });
-  told.forward = await forward.walked("After", [20, 7, 33]);
+  report.forward = await forward.loadAll("After", [20, 7, 33]);
 
-  const asked = [];
+  const requests = [];
   const plain = globalThis.fetch;
   globalThis.fetch = (address, options) => {
-    asked.push(JSON.parse(options.body));
+    requests.push(JSON.parse(options.body));
     return plain(address, options);
   };
   await act(async () => forward.tree.root.findAllByType("li")[3].props.onClick());
   await forward.settled();
   globalThis.fetch = plain;
-  told.again = { queries: asked.map(({ query }) => query), ids: forward.ids() };
+  report.again = { queries: requests.map(({ query }) => query), ids: forward.ids() };
 
   const backward = await List.shown({ last: 20, size: 20 });
-  told.backward = await backward.walked("Before", [20, 7, 33]);
+  report.backward = await backward.loadAll("Before", [20, 7, 33]);
 
   const failing = await List.shown({ first: 20, size: 20 });
   writeFileSync("failing", "2");
   await failing.click("After");
-  told.afterTwoFailures = failing.ids();
-  told.failuresLeft = existsSync("failing");
+  report.afterTwoFailures = failing.ids();
+  report.failuresLeft = existsSync("failing");
 
   const broken = await List.shown({ first: 20, size: 20 });
   writeFileSync("failing", "1000");
   await act(async () => broken.button("After").props.onClick());
-  while (JSON.parse(readFileSync("failing", "utf8")) > 1_000 - TRIES) await pause(20);
+  while (JSON.parse(readFileSync("failing", "utf8")) > 1_000 - MAX_ATTEMPTS) await pause(20);
   await pause(200);
-  told.afterGivingUp = broken.ids();
+  report.afterGivingUp = broken.ids();
   rmSync("failing");
 
   const expiring = await List.shown({ first: 20, size: 20 });
   await expiring.click("After");
-  told.beforeExpiry = expiring.ids().length;
+  report.beforeExpiry = expiring.ids().length;
   writeFileSync("late", "");
   await expiring.click("After");
-  told.afterExpiry = expiring.ids();
-  told.all = await expiring.walked("After", [20]);
+  report.afterExpiry = expiring.ids();
+  report.all = await expiring.loadAll("After", [20]);
   rmSync("late");
 
-  process.stdout.write(JSON.stringify(told));
+  process.stdout.write(JSON.stringify(report));
   process.exit();
 }
 

@@ -1,72 +1,72 @@
-"""Apollo Client, as docs/clients.md sets it up, against a real server."""
+"""Apollo Client, configured as in docs/clients.md, against a real server."""
 
 from typing import Any
 
 import pytest
 
 from graphql_api.examples.users import User
-from tests.clients.conftest import Play, Served
+from tests.clients.conftest import ExampleServer, RunClient
 
 PAGE = 20
 
 
 @pytest.fixture(scope="module")
-def told(play: Play) -> dict[str, Any]:
-    """What the lists held."""
-    found: dict[str, Any] = play("apollo.mjs", "client.mjs", "lists.mjs")
+def report(run_client: RunClient) -> dict[str, Any]:
+    """The lists that the client has loaded."""
+    found: dict[str, Any] = run_client("apollo.mjs", "client.mjs", "lists.mjs")
     return found
 
 
-def test_forward(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A list of edges grows forward, by pages of changing size, to what a search finds; the cache then holds it all."""
-    assert told["forward"] == by_first_name
-    assert told["cached"] == len(by_first_name)
+def test_forward(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A list of edges loads all records forward, with varying page sizes. The cache contains all of them."""
+    assert report["forward"] == by_first_name
+    assert report["cached"] == len(by_first_name)
 
 
-def test_lists_stay_apart(
-    told: dict[str, Any], by_first_name: list[str], by_last_name: list[str], users: Served
+def test_lists_are_separate(
+    report: dict[str, Any], by_first_name: list[str], by_last_name: list[str], users: ExampleServer
 ) -> None:
-    """Lists of other conditions leave a list as it was, and a record that stands in several of them is kept once."""
+    """Lists with other conditions are separate. A record in several lists is cached once."""
     others = users.ids(User.by_first_name, prefix="a")
-    assert told["otherPrefix"] == others
-    assert told["forwardThen"] == by_first_name
+    assert report["otherPrefix"] == others
+    assert report["forwardThen"] == by_first_name
     distinct = {*by_first_name, *others, *by_last_name}
     assert len(distinct) < len(by_first_name) + len(others) + len(by_last_name)
-    assert sorted(told["records"]) == sorted(distinct)
+    assert sorted(report["records"]) == sorted(distinct)
 
 
-def test_a_record_again(told: dict[str, Any]) -> None:
-    """The key of a record in the cache ends in its id, by which that very record is asked for again."""
-    kept, found = told["again"]
+def test_refetch_a_record(report: dict[str, Any]) -> None:
+    """The cache key of a record contains its id, which refetches the same record."""
+    kept, found = report["again"]
     assert found == kept
 
 
-def test_backward(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A list of edges grows backward from the last record to the same rows in the same order."""
-    assert told["backward"] == by_first_name
+def test_backward(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A list of edges loads all records backward in the same order."""
+    assert report["backward"] == by_first_name
 
 
-def test_tokens(told: dict[str, Any], by_last_name: list[str]) -> None:
-    """A list of items grows by tokens to what a search finds, and a page that comes twice stands in it once."""
+def test_tokens(report: dict[str, Any], by_last_name: list[str]) -> None:
+    """A list of items loads all records by tokens. A page that is loaded twice appears once."""
     assert len(by_last_name) > 2 * PAGE
-    assert told["tokens"] == by_last_name
-    assert told["tokensAfterAPageCameTwice"] == by_last_name
+    assert report["tokens"] == by_last_name
+    assert report["tokensAfterAPageCameTwice"] == by_last_name
 
 
-def test_retries(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A page whose shard fails twice is asked for until it comes."""
-    assert told["afterTwoFailures"] == by_first_name[: 2 * PAGE]
+def test_retries(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A page whose shard fails twice is retried until it succeeds."""
+    assert report["afterTwoFailures"] == by_first_name[: 2 * PAGE]
 
 
 @pytest.mark.parametrize("style", ["edges", "items"])
-def test_expiry(told: dict[str, Any], by_first_name: list[str], by_last_name: list[str], style: str) -> None:
-    """Where its token has expired a list becomes its first page again, and grows from there to all rows."""
+def test_expiry(report: dict[str, Any], by_first_name: list[str], by_last_name: list[str], style: str) -> None:
+    """When its token has expired, a list restarts at its first page, and loads all records from there."""
     rows = by_first_name if style == "edges" else by_last_name
-    assert told[style] == {"beforeExpiry": 2 * PAGE, "afterExpiry": rows[:PAGE], "all": rows}
+    assert report[style] == {"beforeExpiry": 2 * PAGE, "afterExpiry": rows[:PAGE], "all": rows}
 
 
-def test_partial(told: dict[str, Any], by_last_name: list[str]) -> None:
-    """While a shard fails a list is incomplete and says so; its rows come with later pages, each of them once."""
-    assert told["complete"] == [False, True]
-    assert sorted(told["partial"]) == sorted(by_last_name)
-    assert told["partial"] != by_last_name
+def test_partial(report: dict[str, Any], by_last_name: list[str]) -> None:
+    """While a shard fails, a list is marked incomplete. The missing records follow on later pages, once each."""
+    assert report["complete"] == [False, True]
+    assert sorted(report["partial"]) == sorted(by_last_name)
+    assert report["partial"] != by_last_name

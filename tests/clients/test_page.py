@@ -1,4 +1,4 @@
-"""What docs/clients.md and docs/client-writes.md say beside their recipes agrees with the code."""
+"""The text and tables of docs/clients.md and docs/client-writes.md agree with the code."""
 
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -20,7 +20,7 @@ RUN = {
     *("relay.config.js", "environment.js", "People.jsx"),
 }
 RUN_FOR_WRITES = {"notes.py", "notes.mjs", "notes.urql.mjs"}
-"""the recipes that tests run"""
+"""The recipes that tests run."""
 
 ROW = re.compile(r"^\| `(\w+)` \| `(\w+)` \| `(.+)` \|$", re.MULTILINE)
 TYPES = {"string": str, "number": int, "unknown": object}
@@ -40,30 +40,30 @@ SAMPLES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("page", "run"), [(PAGE, RUN), (WRITES, RUN_FOR_WRITES)])
 def test_every_block_is_run(page: Path, run: set[str]) -> None:
-    """Every block of the pages begins with its name, and is a recipe that a test runs."""
+    """Every code block of the pages is a recipe that a test runs."""
     assert recipes(page).keys() == run
     assert len(re.findall(r"^```\w", page.read_text(encoding="utf-8"), re.MULTILINE)) == len(run)
 
 
 def test_scalars() -> None:
-    """The table of scalars lists them all, with the types that answers have and variables may have."""
+    """The table of scalars lists all scalars with their response and variable types."""
     rows = {name: (answer, variable) for name, answer, variable in ROW.findall(TEXT)}
     assert rows.keys() == {definition.name for definition in SCALARS.values()}
     for definition in SCALARS.values():
         answer, variable = rows[definition.name]
         serialize: Any = definition.serialize
-        told = serialize(SAMPLES[definition.name])
-        assert isinstance(told, TYPES[answer])
+        report = serialize(SAMPLES[definition.name])
+        assert isinstance(report, TYPES[answer])
         if answer == "unknown":
             assert variable == answer
             continue
-        taken = [
-            type for type, value in (("string", str(told)), ("number", 5)) if _takes(definition.parse_value, value)
+        accepted = [
+            type for type, value in (("string", str(report)), ("number", 5)) if _accepts(definition.parse_value, value)
         ]
-        assert variable == " \\| ".join(taken), definition.name
+        assert variable == " \\| ".join(accepted), definition.name
 
 
-def _takes(parse: Any, value: object) -> bool:
+def _accepts(parse: Any, value: object) -> bool:
     try:
         parse(value)
     except ValueError:
@@ -72,14 +72,14 @@ def _takes(parse: Any, value: object) -> bool:
 
 
 def test_codes() -> None:
-    """Every code that the page names is one of the list, and those that it calls retryable are."""
+    """Every error code on the page exists, and those named retryable are retryable."""
     known = {error.code: error for error in vars(errors).values() if _has_code(error)}
     named = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", TEXT))
     assert named <= known.keys()
     (first,) = re.findall(r"^\| `retryable: true`, such as (.+?) \|", TEXT, re.MULTILINE)
     assert all(known[code].retryable for code in re.findall(r"`(\w+)`", first))
-    anew = {"EXPIRED_TOKEN", "INVALID_TOKEN", "TOKEN_MISMATCH"}
-    assert not any(known[code].retryable for code in anew)
+    not_retryable = {"EXPIRED_TOKEN", "INVALID_TOKEN", "TOKEN_MISMATCH"}
+    assert not any(known[code].retryable for code in not_retryable)
 
 
 def _has_code(error: object) -> bool:

@@ -1,4 +1,4 @@
-"""Relay, as docs/clients.md sets it up, against a real server: compiled, rendered and clicked."""
+"""Relay, configured as in docs/clients.md, against a real server: compiled, rendered and clicked."""
 
 from pathlib import Path
 from typing import Any
@@ -8,46 +8,46 @@ import pytest
 from graphql_api.examples.users import catalog
 from graphql_api.schema.graph import build_schema
 from graphql_api.schema.sdl import print_sdl
-from tests.clients.conftest import Play
+from tests.clients.conftest import RunClient
 
 PAGE = 20
 
 
 @pytest.fixture(scope="module")
-def told(play: Play, folder: Path) -> dict[str, Any]:
-    """What the lists held."""
+def report(run_client: RunClient, folder: Path) -> dict[str, Any]:
+    """The lists that the client has rendered."""
     printed = print_sdl({"graphql_api.examples.users:catalog": build_schema(catalog)})
     (folder / "schema.graphql").write_text(printed, encoding="utf-8")
-    found: dict[str, Any] = play("relay.cjs", "relay.config.js", "environment.js", "People.jsx")
+    found: dict[str, Any] = run_client("relay.cjs", "relay.config.js", "environment.js", "People.jsx")
     return found
 
 
-def test_forward(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A list grows forward, by pages of changing size, to what a search finds."""
-    assert told["forward"] == by_first_name
+def test_forward(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A list loads all records forward, with varying page sizes."""
+    assert report["forward"] == by_first_name
 
 
-def test_a_record_again(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A record of a list is asked for again by `node` alone, and the list stays as it was."""
-    (query,) = told["again"]["queries"]
+def test_refetch_a_record(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A record is refetched by `node` alone, and the list is unchanged."""
+    (query,) = report["again"]["queries"]
     assert "node(id: $id)" in query
-    assert told["again"]["ids"] == by_first_name
+    assert report["again"]["ids"] == by_first_name
 
 
-def test_backward(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A list grows backward from the last record to the same rows in the same order."""
-    assert told["backward"] == by_first_name
+def test_backward(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A list loads all records backward in the same order."""
+    assert report["backward"] == by_first_name
 
 
-def test_retries(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A page whose shard fails twice is asked for until it comes; if it never comes, the list stays as it was."""
-    assert told["afterTwoFailures"] == by_first_name[: 2 * PAGE]
-    assert not told["failuresLeft"]
-    assert told["afterGivingUp"] == by_first_name[:PAGE]
+def test_retries(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A page whose shard fails twice is retried until it succeeds. If it keeps failing, the list is unchanged."""
+    assert report["afterTwoFailures"] == by_first_name[: 2 * PAGE]
+    assert not report["failuresLeft"]
+    assert report["afterGivingUp"] == by_first_name[:PAGE]
 
 
-def test_expiry(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """Where its token has expired a list becomes its first page again, and grows from there to all rows."""
-    assert told["beforeExpiry"] == 2 * PAGE
-    assert told["afterExpiry"] == by_first_name[:PAGE]
-    assert told["all"] == by_first_name
+def test_expiry(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """When its token has expired, a list restarts at its first page, and loads all records from there."""
+    assert report["beforeExpiry"] == 2 * PAGE
+    assert report["afterExpiry"] == by_first_name[:PAGE]
+    assert report["all"] == by_first_name

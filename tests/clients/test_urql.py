@@ -1,29 +1,29 @@
-"""urql with its normalized cache, as docs/clients.md sets it up, against a real server."""
+"""urql with its normalized cache, configured as in docs/clients.md, against a real server."""
 
 from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Play
+from tests.clients.conftest import RunClient
 
 
 @pytest.fixture(scope="module")
-def told(play: Play) -> dict[str, Any]:
-    """What the lists held, and the methods of the requests."""
-    found: dict[str, Any] = play("urql.mjs", "client.urql.mjs")
+def report(run_client: RunClient) -> dict[str, Any]:
+    """The lists that the client has loaded, and the methods of its requests."""
+    found: dict[str, Any] = run_client("urql.mjs", "client.urql.mjs")
     return found
 
 
-def test_forward(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A list grows forward, by pages of changing size, to what a search finds."""
-    assert told["forward"] == by_first_name
+def test_forward(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A list loads all records forward, with varying page sizes."""
+    assert report["forward"] == by_first_name
 
 
-def test_backward(told: dict[str, Any], by_first_name: list[str]) -> None:
-    """A list grows backward from the last record to the same rows in the same order."""
-    assert told["backward"] == by_first_name
+def test_backward(report: dict[str, Any], by_first_name: list[str]) -> None:
+    """A list loads all records backward in the same order."""
+    assert report["backward"] == by_first_name
 
 
-def test_requests(told: dict[str, Any]) -> None:
-    """Queries go by POST, which browsers may send."""
-    assert told["methods"] == ["POST"]
+def test_method(report: dict[str, Any]) -> None:
+    """Queries are sent by POST."""
+    assert report["methods"] == ["POST"]

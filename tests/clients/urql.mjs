@@ -1,4 +1,4 @@
-// Pages through lists as docs/clients.md says, and prints what they held, and how they were asked for.
+// Loads lists with the recipe of docs/clients.md, and prints their contents and the HTTP methods as JSON.
 import { BY_FIRST_NAME, client } from "./client.urql.mjs";
 
 const prefix = process.argv[2];
@@ -16,7 +16,7 @@ async function page(variables) {
   return data.userByFirstName;
 }
 
-async function walked(first, more) {
+async function loadAll(first, more) {
   let list = await page(first);
   for (let at = 1; more(list); at += 1) {
     if (at === MOST_PAGES) throw new Error("The list does not end.");
@@ -25,15 +25,15 @@ async function walked(first, more) {
   return list.edges.map(({ node }) => node.userId);
 }
 
-const told = {};
-told.forward = await walked(
+const report = {};
+report.forward = await loadAll(
   { first: 20 },
   ({ pageInfo }, size) => pageInfo.hasNextPage && { first: size, after: pageInfo.endCursor },
 );
-told.backward = await walked(
+report.backward = await loadAll(
   { last: 20 },
   ({ pageInfo }, size) => pageInfo.hasPreviousPage && { last: size, before: pageInfo.startCursor },
 );
-told.methods = [...methods];
-process.stdout.write(JSON.stringify(told));
+report.methods = [...methods];
+process.stdout.write(JSON.stringify(report));
 process.exit();

@@ -1,9 +1,9 @@
-// Writes notes as docs/client-writes.md says, and prints what was sent, what a list has shown and what was answered.
+// Writes notes with the recipes of docs/client-writes.md. Prints requests, list contents and results as JSON.
 import { writeFileSync } from "node:fs";
-import { wire } from "./wire.mjs";
+import { network } from "./fetch_control.mjs";
 
 const [which, address] = process.argv.slice(2);
-const told = {};
+const report = {};
 const NEWEST_20 = { first: 20 };
 const BARE = "mutation Bare { createNote(input: { text: \"bare\" }) { note { id } } }";
 
@@ -65,51 +65,51 @@ const note = (text) => shown().find((one) => one.text === text);
 const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milliseconds));
 
 async function until(what, holds) {
-  for (let tried = 0; !holds(); tried += 1) {
-    if (tried === 1000) throw new Error(`${what} is not seen, but ${JSON.stringify(shown())}`);
+  for (let attempt = 0; !holds(); attempt += 1) {
+    if (attempt === 1000) throw new Error(`${what} does not appear: ${JSON.stringify(shown())}`);
     await pause(10);
   }
 }
 
 async function created(text) {
-  const before = wire.sent.length;
+  const before = network.sent.length;
   const code = await outcome(notes.create({ text }));
   await until(text, () => texts()[0] === text);
-  await pause(5); // The next one is newer by its milliseconds too.
-  const sent = wire.sent.slice(before);
+  await pause(5); // Creation times of notes must differ by a millisecond.
+  const sent = network.sent.slice(before);
   return { code, keys: sent.filter(({ name }) => name === "Create").map(({ key }) => key), sent: sent.length };
 }
 
 await until("the list", () => page() !== null);
-told.first = await created("one");
-told.second = await created("two");
-told.texts = texts();
+report.first = await created("one");
+report.second = await created("two");
+report.texts = texts();
 
-wire.lose = 2;
-told.replyLost = await created("three");
-writeFileSync("silent", "8"); // The server itself asks four times.
-told.storeSilent = await created("four");
+network.lose = 2;
+report.replyLost = await created("three");
+writeFileSync("silent", "8"); // The server itself makes four attempts.
+report.storeSilent = await created("four");
 
-// Keeps replies back until what this gives is called.
+// Holds replies back until the returned function is called.
 function hold() {
   let release;
-  wire.held = new Promise((resume) => (release = resume));
+  network.held = new Promise((resume) => (release = resume));
   return release;
 }
 
 let release = hold();
 const changing = outcome(notes.update(note("one"), { done: true }));
 await until("the change", () => note("one").done);
-told.before = [note("one").version, await Promise.race([changing, pause(50).then(() => "no answer yet")])];
+report.before = [note("one").version, await Promise.race([changing, pause(50).then(() => "no answer yet")])];
 release();
-told.changed = [await changing, note("one").version];
+report.changed = [await changing, note("one").version];
 
-wire.lose = 1;
-told.changeLost = [await outcome(notes.update(note("one"), { text: "first" })), note("first").version];
+network.lose = 1;
+report.changeLost = [await outcome(notes.update(note("one"), { text: "first" })), note("first").version];
 
 const seen = note("first");
 const theirs = `mutation { updateNote(input: { id: "${seen.id}", text: "theirs" }) { note { version } } }`;
-await wire.plain(address, {
+await network.plain(address, {
   method: "POST",
   headers: { "content-type": "application/json" },
   body: JSON.stringify({ query: theirs }),
@@ -118,19 +118,19 @@ release = hold();
 const late = outcome(notes.update(seen, { text: "mine" }));
 await until("the refused change", () => note("mine"));
 release();
-told.conflict = await late;
-await until("what somebody else has written", () => note("theirs"));
-told.afterConflict = [note("theirs").version, texts().includes("mine")];
+report.conflict = await late;
+await until("the version of the other client", () => note("theirs"));
+report.afterConflict = [note("theirs").version, texts().includes("mine")];
 
 await outcome(notes.remove(note("two")));
 await until("the removal", () => !note("two"));
-told.shown = shown().map(({ text, version, done }) => ({ text, version, done }));
+report.shown = shown().map(({ text, version, done }) => ({ text, version, done }));
 
-wire.lose = 1;
-const before = wire.sent.length;
-told.withoutKey = await outcome(bare());
-told.withoutKeySent = wire.sent.slice(before).length;
-told.grown = await grown();
+network.lose = 1;
+const before = network.sent.length;
+report.withoutKey = await outcome(bare());
+report.withoutKeySent = network.sent.slice(before).length;
+report.grown = await grown();
 
-process.stdout.write(JSON.stringify(told));
+process.stdout.write(JSON.stringify(report));
 process.exit();

@@ -1,4 +1,4 @@
-"""The links inside Markdown pages, and where they lead."""
+"""Links of Markdown pages and their targets."""
 
 import re
 from pathlib import Path
@@ -8,22 +8,22 @@ FENCED = re.compile(r"^(```|~~~).*?^\1[`~]*\s*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"!?\[[^\]\n]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]\n]+\]:\s+(\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
-ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]*:")
+ABSOLUTE = re.compile(r"^[a-z][a-z0-9+.-]*:")
 
 
 def prose(page: Path) -> str:
-    """A page without its fenced blocks."""
+    """Return a page without fenced code blocks."""
     return FENCED.sub("", page.read_text(encoding="utf-8"))
 
 
 def relative_links(page: Path) -> list[str]:
-    """Every link of a page that leads to a file or a heading of ours."""
+    """Return the links of a page to files and headings of the repository."""
     links = (match[1] or match[2] for match in LINK.finditer(CODE.sub("", prose(page))))
-    return [link for link in links if not ELSEWHERE.match(link)]
+    return [link for link in links if not ABSOLUTE.match(link)]
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page as their links spell them: small letters, hyphens for spaces, numbered when repeated."""
+    """Return the anchors of the headings of a page, as GitHub spells them."""
     found: set[str] = set()
     for heading in HEADING.findall(prose(page)):
         plain = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -32,8 +32,8 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
-def broken(page: Path, link: str, root: Path) -> bool:
-    """Whether a relative link leads out of the repository, to no file, or to no heading."""
+def is_broken(page: Path, link: str, root: Path) -> bool:
+    """Return whether a relative link leads out of the repository, to a missing file, or to a missing heading."""
     path, _, anchor = unquote(link).partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists() or not target.is_relative_to(root.resolve()):

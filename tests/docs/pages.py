@@ -1,4 +1,4 @@
-"""The documents under test: the README and every page in docs/."""
+"""The documents: the README and the pages in docs/."""
 
 from pathlib import Path
 
@@ -8,6 +8,6 @@ PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [*PAGES, ROOT / "CHANGELOG.md"]
 
 
-def name(page: Path) -> str:
-    """How a page is called in the report of a run."""
+def page_name(page: Path) -> str:
+    """Return the path of a page relative to the repository, as its test id."""
     return str(page.relative_to(ROOT))

@@ -28,7 +28,7 @@ EXCEPTIONS: dict[str, str] = {
 
 
 class Text(NamedTuple):
-    """A piece of prose and where it begins."""
+    """A piece of prose and its position."""
 
     path: Path
     line: int
@@ -36,11 +36,13 @@ class Text(NamedTuple):
 
 
 def code_texts(path: Path) -> Iterator[Text]:
-    """Docstrings, comments, and string literals of more than one word."""
+    """Yield docstrings, comments, and string literals of more than one word."""
     source = path.read_text(encoding="utf-8")
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            yield Text(path, token.start[0], re.sub(r"#\s*(noqa\S*|type: \S*)[\w\s,:-]* - |^#+|noqa.*$", "", token.string))
+            yield Text(
+                path, token.start[0], re.sub(r"#\s*(noqa\S*|type: \S*)[\w\s,:-]* - |^#+|noqa.*$", "", token.string)
+            )
     inside: set[ast.AST] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.JoinedStr):
@@ -52,39 +54,39 @@ def code_texts(path: Path) -> Iterator[Text]:
 
 
 def page_texts(path: Path) -> Iterator[Text]:
-    """The prose of a page, and its examples: readers see both."""
+    """Yield the lines of a page, including its examples."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         yield Text(path, number, line)
 
 
 def texts_of(path: Path) -> list[Text]:
-    """All texts of a file that have at least two words."""
+    """Return all texts of a file that have at least two words."""
     texts = code_texts(path) if path.suffix == ".py" else page_texts(path)
     return [text for text in texts if len(WORD.findall(text.text)) > 1]
 
 
 def private_words(text: str) -> list[str]:
-    """The private words of a text, without those that an exception explains."""
+    """Return the private words of a text, except those that an exception explains."""
     for phrase in EXCEPTIONS:
         text = text.replace(phrase, "")
     return PRIVATE.findall(text)
 
 
 def long_sentences(text: str) -> list[str]:
-    """Sentences of more words than a reader takes in at once."""
+    """Return the sentences with more than `LONGEST_SENTENCE` words."""
     sentences = re.split(r"(?<=[.!?])\s+|\n\n|: |;", text)
     return [one for one in sentences if len(WORD.findall(one)) > LONGEST_SENTENCE]
 
 
 def files_below(path: Path) -> list[Path]:
-    """The texts of a folder, or the one file."""
+    """Return the files with prose below a path."""
     if path.is_file():
         return [path]
     return sorted(one for one in path.rglob("*") if one.suffix in {".py", ".md", ".html"} and "vendor" not in one.parts)
 
 
 def parts() -> dict[str, list[Path]]:
-    """What has to keep the limit, by name: each package, the documents, the SDL."""
+    """Return the files of each part with its own limit, by name: each package, the documents, the SDL."""
     package = ROOT / "graphql_api"
     found = {"graphql_api (modules)": sorted(package.glob("*.py"))}
     for folder in sorted(one for one in package.iterdir() if (one / "__init__.py").is_file()):
@@ -95,7 +97,7 @@ def parts() -> dict[str, list[Path]]:
 
 
 def list_occurrences(paths: list[Path], *, long: bool) -> None:
-    """Print each private word, and each long sentence if asked for."""
+    """Print each private word, and each long sentence if requested."""
     for path in (file for one in paths for file in files_below(one)):
         for text in texts_of(path):
             for word in private_words(text.text):
@@ -117,7 +119,8 @@ def main() -> int:
         private = sum(len(private_words(text.text)) for text in texts)
         share = 1_000 * private / max(words, 1)
         failed |= share > LIMIT
-        print(f"{name:24} {private:5} private words in {words:7,}: {share:5.1f} in 1,000{'  TOO MANY' if share > LIMIT else ''}")
+        verdict = "  TOO MANY" if share > LIMIT else ""
+        print(f"{name:24} {private:5} private words in {words:7,}: {share:5.1f} in 1,000{verdict}")
     return failed
 
 

@@ -1,4 +1,4 @@
-"""The tables of errors and the classes of errors agree."""
+"""`docs/errors.md` agrees with the error classes."""
 
 import re
 from collections import Counter
@@ -24,7 +24,7 @@ SECTIONS = {
 
 
 def error_classes(base: type[ShardQLError] = ShardQLError) -> list[type[ShardQLError]]:
-    """Every class of the product that has a code of its own."""
+    """Return all subclasses with their own code."""
     below = [
         found
         for child in base.__subclasses__()
@@ -35,19 +35,19 @@ def error_classes(base: type[ShardQLError] = ShardQLError) -> list[type[ShardQLE
 
 
 def test_codes_are_unique() -> None:
-    """No two classes of errors share a code."""
+    """No two error classes share a code."""
     counts = Counter(error.code for error in error_classes())
     assert counts
     assert [code for code, count in counts.items() if count > 1] == []
 
 
 def test_every_error_has_a_summary() -> None:
-    """Clients that must not see a message read the summary of its class: one sentence, never an inherited one."""
+    """Each error class has its own summary of one sentence, for clients that must not see the message."""
     assert [error for error in error_classes() if "summary" not in vars(error) or error.summary[-1] != "."] == []
 
 
 def test_errors_are_documented() -> None:
-    """Each section lists exactly the codes of its module, with class, status, whether to retry, and summary."""
+    """Each section lists exactly the codes of its module, with class, status, retry advice, and summary."""
     _, *sections = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8").split("\n## ")
     listed = {text.partition("\n")[0]: [row[:5] for row in ROW.findall(text)] for text in sections}
     classes = {
@@ -65,6 +65,6 @@ def test_errors_are_documented() -> None:
 
 
 def test_errors_have_their_public_name() -> None:
-    """Tracebacks name the package that exports a class."""
+    """The module of each error class is the package that exports it."""
     assert {error.__module__ for error in error_classes()} == {PACKAGE}
     assert [error for error in error_classes() if vars(import_module(PACKAGE))[error.__name__] is not error] == []

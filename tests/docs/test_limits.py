@@ -1,4 +1,4 @@
-"""The table of limits and the limits say the same."""
+"""The table of limits in `docs/graphql.md` agrees with the code."""
 
 import re
 from dataclasses import fields
@@ -14,14 +14,14 @@ PAGE = (ROOT / "docs" / "graphql.md").read_text(encoding="utf-8")
 
 
 def test_limits_are_documented() -> None:
-    """The table lists exactly the limits that there are, each with its default."""
+    """The table lists exactly the existing limits with their defaults."""
     listed = {name or words: float(number.replace(",", "")) for words, name, number, _ in ROW.findall(PAGE)}
     defaults = {field.name: float(getattr(Limits(), field.name)) for field in fields(Limits)}
     assert listed == {**defaults, "characters": MAX_TEXT_LENGTH}
 
 
 def test_codes_of_limits_are_documented() -> None:
-    """The table names exactly the codes with which something is refused for its size or time."""
+    """The table names exactly the error codes of limits and the deadline."""
     listed = {code for *_, code in ROW.findall(PAGE)}
-    kinds: tuple[type[ShardQLError], ...] = (LimitExceeded, DeadlineExceeded)
-    assert listed == {error.code for kind in kinds for error in error_classes(kind)}
+    bases: tuple[type[ShardQLError], ...] = (LimitExceeded, DeadlineExceeded)
+    assert listed == {error.code for base in bases for error in error_classes(base)}

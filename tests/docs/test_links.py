@@ -1,21 +1,21 @@
-"""Links between the documents lead somewhere."""
+"""Links between the documents have existing targets."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.docs.links import broken, relative_links
-from tests.docs.pages import DOCUMENTS, ROOT, name
+from tests.docs.links import is_broken, relative_links
+from tests.docs.pages import DOCUMENTS, ROOT, page_name
 
 
-@pytest.mark.parametrize("page", DOCUMENTS, ids=name)
+@pytest.mark.parametrize("page", DOCUMENTS, ids=page_name)
 def test_relative_links_resolve(page: Path) -> None:
-    """Every relative link of a page leads to a file of the repository, and to a heading where it names one."""
-    assert [link for link in relative_links(page) if broken(page, link, ROOT)] == []
+    """Every relative link of a page leads to a file of the repository, and to an existing heading."""
+    assert [link for link in relative_links(page) if is_broken(page, link, ROOT)] == []
 
 
-def test_broken_links_are_found(tmp_path: Path) -> None:
-    """A missing file, a missing heading and a way out of the repository are broken; code and other sites are not."""
+def test_broken_links_are_detected(tmp_path: Path) -> None:
+    """Missing files, missing headings and paths out of the repository are broken. Code and URLs are ignored."""
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "outside.md").touch()
@@ -26,4 +26,4 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
     links = " ".join(f"[text]({link})" for link in [*good, *bad, "https://example.org/gone.md"])
     page.write_text(f"# Here\n{links}\n`[code](gone.md)`\n\n```\n[block](gone.md)\n```\n", encoding="utf-8")
     assert relative_links(page) == good + bad
-    assert [link for link in relative_links(page) if broken(page, link, root)] == bad
+    assert [link for link in relative_links(page) if is_broken(page, link, root)] == bad

@@ -1,4 +1,4 @@
-"""The table of metrics and the metrics of the code say the same."""
+"""The table of metrics in `docs/operations.md` agrees with the code."""
 
 import re
 
@@ -9,7 +9,7 @@ ROW = re.compile(r"^\| `(shardql_\w+)` \| (\w+) \| (\w+) \| (.+?) \| (.+) \|$", 
 
 
 def test_metrics_are_documented() -> None:
-    """The table lists exactly the metrics there are, in their order, with kind, unit, labels and meaning."""
+    """The table lists exactly the existing metrics in order, with kind, unit, labels and meaning."""
     text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert ROW.findall(text) == [
         (
@@ -24,7 +24,7 @@ def test_metrics_are_documented() -> None:
 
 
 def test_names_follow_prometheus() -> None:
-    """Counters end in _total, histograms in their unit, and no name stands twice."""
+    """Counters end in `_total`, histograms in their unit, and names are unique."""
     names = [metric.name for metric in METRICS]
     assert len(set(names)) == len(names)
     for metric in METRICS:

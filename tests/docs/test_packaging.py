@@ -1,4 +1,4 @@
-"""What is declared, what is locked and what is installed fit together."""
+"""Declared, locked and installed packages agree."""
 
 import re
 import tomllib
@@ -15,14 +15,14 @@ LOCKED = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", LOCK, re.MULTILINE))
 
 
 def test_lock_serves_every_declared_package() -> None:
-    """Each declared package stands in the lock, at a version inside of its declared range."""
+    """The lock contains each declared package at a version within the declared range."""
     declared = [*PROJECT["dependencies"], *chain.from_iterable(PROJECT["optional-dependencies"].values())]
     requirements = [Requirement(text) for text in declared]
     assert [str(each) for each in requirements if not each.specifier.contains(LOCKED.get(each.name, "0"))] == []
 
 
 def test_lock_pins_by_hash_and_names_no_source() -> None:
-    """Each line of the lock is a pinned package with its hashes; no index, host or path stands in it."""
+    """Each line of the lock is a pinned package with hashes, without an index, host or path."""
     requirements = re.sub(r"\s*\\\n\s*", " ", re.sub(r"^\s*#.*\n", "", LOCK, flags=re.MULTILINE)).strip().splitlines()
     pinned = re.compile(r"[a-z0-9-]+==\S+( ; [a-z_]+ != \"[a-z0-9]+\")?( --hash=sha256:[0-9a-f]{64})+")
     assert [line for line in requirements if not pinned.fullmatch(line)] == []
@@ -31,13 +31,13 @@ def test_lock_pins_by_hash_and_names_no_source() -> None:
 
 
 def test_types_are_published() -> None:
-    """Type checkers of other projects read the annotations of the package."""
+    """The package publishes its type annotations."""
     assert (ROOT / "graphql_api" / "py.typed").is_file()
     assert graphql_api.__name__ == PROJECT["scripts"]["shardql"].partition(".")[0]
 
 
 def test_scripts_stay_small() -> None:
-    """No script grows beyond what one look takes in."""
+    """No script has more than 15 lines."""
     scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
     assert scripts
     assert [path.name for path in scripts if len(path.read_text(encoding="utf-8").splitlines()) > 15] == []

@@ -1,4 +1,4 @@
-"""The scripts that everything starts with: what they pass on."""
+"""The scripts that start the server and the checks."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ USERS, ORDERS = "graphql_api.examples.users:catalog", "graphql_api.examples.orde
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Path:
-    """`scripts/serve` in a place where nothing needs to be installed, over a Python that says what it was given."""
+    """Return a copy of `scripts/serve` with a fake Python that prints its arguments."""
     script = tmp_path / "scripts" / "serve"
     python = tmp_path / ".venv" / "bin" / "python"
-    for made in (script, python):
-        made.parent.mkdir(parents=True)
+    for file in (script, python):
+        file.parent.mkdir(parents=True)
     shutil.copy(ROOT / "scripts" / "serve", script)
     script.with_name("environment").write_text('cd "$(dirname "$0")/.."\n')
     python.write_text('#!/bin/sh\necho "$SHARDQL_STORE $*"\n')
@@ -42,20 +42,20 @@ def serve(tmp_path: Path) -> Path:
     ],
 )
 def test_serve_takes_a_catalog(serve: Path, words: tuple[str, ...], store: str | None, expected: str) -> None:
-    """`scripts/serve` serves the users, or the catalog that stands first, from a file of its name unless told else."""
+    """`scripts/serve` serves the users or the given catalog. The default store is named after the catalog."""
     environment = {name: value for name, value in os.environ.items() if name != "SHARDQL_STORE"}
-    said = subprocess.run(  # noqa: S603 - our own script
+    completed = subprocess.run(  # noqa: S603 - a script of this repository
         [serve, *words],
         env=environment | ({"SHARDQL_STORE": store} if store else {}),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout.strip() == expected
+    assert completed.stdout.strip() == expected
 
 
-def test_every_example_is_in_the_printed_schema() -> None:
-    """The check of `schema.graphql` names the catalog of every example, so none can drift unseen."""
+def test_every_example_is_in_the_checked_schema() -> None:
+    """The check of `schema.graphql` includes the catalog of every example."""
     modules = sorted(path.stem for folder in examples.__path__ for path in Path(folder).glob("[a-z]*.py"))
     catalogs = [
         f"graphql_api.examples.{module}:catalog"

@@ -1,4 +1,4 @@
-"""The table of settings and the settings of the code say the same."""
+"""The tables of settings in `docs/settings.md` agree with the code."""
 
 import re
 from typing import Any
@@ -13,15 +13,15 @@ ROW = re.compile(r"^\| `(SHARDQL_[A-Z_]+)` \| (.+?) \| (.+?) \| (.+?) \| (.+) \|
 
 
 def row(name: str) -> tuple[str, str, str, str, str]:
-    """A setting as the table has it: variable, option of `serve`, default, unit, meaning."""
+    """Return the table row of a setting: variable, option of `serve`, default, unit, meaning."""
     field = Settings.model_fields[name]
     extra: Any = field.json_schema_extra
-    default = extra["default_text"] or plain(field.default)
+    default = extra["default_text"] or formatted_default(field.default)
     return variable_name(name), OPTIONS.get(name, "–"), default, extra["unit"], str(field.description)
 
 
-def plain(default: object) -> str:
-    """A default as it is written."""
+def formatted_default(default: object) -> str:
+    """Return a default as documented."""
     match default:
         case None | "":
             return "–"
@@ -34,7 +34,7 @@ def plain(default: object) -> str:
 
 
 def options() -> dict[str, str]:
-    """The options of `serve` that set something, by the setting's name."""
+    """Return the options of `serve` that are settings, by the setting's name."""
     command: Any = get_command(app)
     return {
         parameter.name: f"`{parameter.opts[0]}`"
@@ -47,7 +47,7 @@ OPTIONS = options()
 
 
 def test_settings_are_documented() -> None:
-    """The tables list exactly the settings there are, in their order, with option, default, unit and meaning."""
+    """The tables list exactly the existing settings in order, with option, default, unit and meaning."""
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert ROW.findall(text) == [row(name) for name in Settings.model_fields]
 
@@ -61,7 +61,7 @@ def test_each_setting_is_described() -> None:
 
 
 def test_options_of_serve_are_settings() -> None:
-    """What `serve` takes, beside the catalog and the sample, is a setting of the same name."""
+    """All options of `serve` except the catalog and the sample are settings of the same name."""
     command: Any = get_command(app)
     names = {parameter.name for parameter in command.commands["serve"].params}
     assert names - set(OPTIONS) == {"address", "sample"}

@@ -1,4 +1,4 @@
-"""DynamoDB Local with the world's records, and a proxy before it."""
+"""Fixtures: DynamoDB Local with the sample records, and stores that reach it through a fault proxy."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,34 +8,34 @@ import pytest
 
 from graphql_api.database import Database
 from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
-from tests.dynamodb_local import NoServer, Server
-from tests.faults.proxy import FaultProxy, no_fault
-from tests.faults.world import CATALOG, database, records, wide_answer
+from tests.faults.fault_proxy import FaultProxy, no_fault
+from tests.faults.proxied_catalog import CATALOG, database, records, sorted_wide_records
+from tests.support.dynamodb_servers import Server, ServerUnavailable
 
 TABLE = "faults"
 
 
 @dataclass
-class Behind:
-    """Stores that reach the table only through the proxy."""
+class ProxiedStores:
+    """Opens stores that reach the table only through the proxy."""
 
     proxy: FaultProxy
     server: Server
     stores: list[DynamoStore] = field(default_factory=list)
 
-    async def store(self, settings: DynamoSettings) -> DynamoStore:
-        """A fresh one, which has made no call yet."""
+    async def open_store(self, settings: DynamoSettings) -> DynamoStore:
+        """Open a store that has made no call yet."""
         store = await self.server.open(TABLE, settings, endpoint=self.proxy.endpoint)
         self.stores.append(store)
         return store
 
-    async def database(self, settings: DynamoSettings) -> Database:
-        return database(await self.store(settings))
+    async def open_database(self, settings: DynamoSettings) -> Database:
+        return database(await self.open_store(settings))
 
 
 @pytest.fixture(scope="session")
-def filled(local_dynamodb: Server | NoServer) -> None:
-    """A table with the world's records, where DynamoDB Local runs."""
+def filled_table(local_dynamodb: Server | ServerUnavailable) -> None:
+    """A table with the sample records, if DynamoDB Local is available."""
     if isinstance(local_dynamodb, Server):
         asyncio.run(_fill(local_dynamodb))
 
@@ -44,18 +44,18 @@ async def _fill(server: Server) -> None:
     store = await server.open(TABLE)
     try:
         await store.ensure_table(CATALOG.table_definition())
-        for things in (records(), wide_answer()):
-            assert await database(store).put_many(things) == [None] * len(things)
+        for batch in (records(), sorted_wide_records()):
+            assert await database(store).put_many(batch) == [None] * len(batch)
     finally:
         await store.close()
 
 
 @pytest.fixture
-async def behind(dynamodb: Server, filled: None) -> AsyncIterator[Behind]:
-    """A healthy way to the table, to be spoiled at will."""
+async def proxied(dynamodb: Server, filled_table: None) -> AsyncIterator[ProxiedStores]:
+    """Stores that use a fault proxy. The proxy injects no faults at first."""
     async with FaultProxy(int(dynamodb.endpoint.rpartition(":")[2])) as proxy:
-        ways = Behind(proxy, dynamodb)
-        yield ways
+        proxied_stores = ProxiedStores(proxy, dynamodb)
+        yield proxied_stores
         proxy.rule = no_fault
-        for store in ways.stores:
+        for store in proxied_stores.stores:
             await store.close()

@@ -1,4 +1,4 @@
-"""Writes under idempotency keys whose answers are lost: no false failure, no double effect, one answer for ever."""
+"""Writes with idempotency keys whose replies are lost: each happens once, and repeats return the first response."""
 
 import asyncio
 import os
@@ -22,21 +22,21 @@ from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import TransactionWrite, Write
 from graphql_api.writes.commands import Command, Create, Remove, Update
-from tests.depth import depth
-from tests.dynamodb_local import ROOT
-from tests.faults.conftest import Behind
-from tests.faults.faults import AppliedThenReset, MeetsOthers
-from tests.faults.proxy import no_fault
-from tests.faults.rules import is_write, now_and_then
-from tests.faults.troubles import CALM
-from tests.stores import WrappedStore, all_items
+from tests.faults.conftest import ProxiedStores
+from tests.faults.fault_proxy import no_fault
+from tests.faults.fault_rules import is_write, random_faults
+from tests.faults.fault_settings import LONG_TIMEOUTS
+from tests.faults.fault_types import AppliedThenReset, TransactionConflict
+from tests.support.dynamodb_servers import ROOT
+from tests.support.run_depth import depth
+from tests.support.store_doubles import WrappedStore, all_items
 
 WORKERS = 8
 BOARDS = ("a", "b", "c")
 
 
 class Card(Entity):
-    """Something with a number of its own on its board, and a count of its changes."""
+    """A record with a unique name, a number per board, and a count of its changes."""
 
     card_id: Id[str]
     name: Unique[str]
@@ -50,134 +50,136 @@ CATALOG = Catalog(Card)
 CARD = CATALOG.entity(Card)
 
 
-class Lossy(WrappedStore):
-    """Loses the answers of half of the writes that it has carried out."""
+class LossyStore(WrappedStore):
+    """Loses the replies of half of the writes after executing them."""
 
     def __init__(self, inner: Store, random: Random) -> None:
         super().__init__(inner)
         self.random = random
-        self.lost = 0
-        self.losing = False
+        self.lost_replies = 0
+        self.is_lossy = False
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
-        answers = await super().write(writes)
+        responses = await super().write(writes)
         self._lose()
-        return answers
+        return responses
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         await super().write_together(writes, token)
         self._lose()
 
     def _lose(self) -> None:
-        if self.losing and self.random.random() < 0.5:
-            self.lost += 1
-            raise StoreUnavailable("The answer is lost.")
+        if self.is_lossy and self.random.random() < 0.5:
+            self.lost_replies += 1
+            raise StoreUnavailable("The reply is lost.")
 
 
 def database(store: Store, tenant: str) -> Database:
-    """The cards as they are seen through a store."""
-    return Database(CATALOG, store, TokenSeal([b"a secret of thirty-two bytes only"]), tenant=tenant, principal="somebody")
+    """A database of cards on a store."""
+    return Database(CATALOG, store, TokenSeal([b"a secret of thirty-two bytes only"]), tenant=tenant, principal="user")
 
 
-# --- half of the answers lost ----------------------------------------------------------------------------------
+# --- half of the replies lost -----------------------------------------------------------------------------------
 
 
 @dataclass
-class Client:
-    """Asks again under the same key while it may; what it was answered once it must be answered again."""
+class RetryingClient:
+    """Retries a command with its idempotency key. Verifies that a repeated command has the first response."""
 
     db: Database
     random: Random
-    answered: list[tuple[Command, Entity | None]] = field(default_factory=list)
-    repeats: int = 0
+    responses: list[tuple[Command, Entity | None]] = field(default_factory=list)
+    retries: int = 0
 
-    async def ask(self, command: Command) -> Entity | None:
-        """The answer, however often that takes."""
+    async def execute(self, command: Command) -> Entity | None:
+        """Execute a command, with as many retries as it takes."""
         while True:
             try:
-                answer = await self.db.apply(command)
-            except ShardQLError as problem:
-                if not problem.retryable:
+                response = await self.db.apply(command)
+            except ShardQLError as error:
+                if not error.retryable:
                     raise
-                self.repeats += 1
+                self.retries += 1
                 await asyncio.sleep(self.random.uniform(0, 0.02))
             else:
-                return answer
+                return response
 
-    async def insist(self, command: Command) -> Card:
-        """The record that a request is answered, of which another answer is remembered and compared at times."""
-        answer = await self.ask(command)
-        assert isinstance(answer, Card)
-        self.answered.append((command, answer))
+    async def execute_and_verify(self, command: Command) -> Card:
+        """Execute a command and return its record. At times, repeat an earlier command and compare the responses."""
+        response = await self.execute(command)
+        assert isinstance(response, Card)
+        self.responses.append((command, response))
         if self.random.random() < 0.3:
-            earlier, told = self.random.choice(self.answered)
-            assert await self.ask(earlier) == told
-        return answer
+            earlier, first_response = self.random.choice(self.responses)
+            assert await self.execute(earlier) == first_response
+        return response
 
-    async def refused(self, command: Command, reason: type[ShardQLError]) -> None:
-        """A request that must fail, by this and nothing else."""
+    async def expect_error(self, command: Command, reason: type[ShardQLError]) -> None:
+        """Execute a command that must fail with this error."""
         with pytest.raises(reason):
-            await self.ask(command)
+            await self.execute(command)
 
 
-def creation(name: str, board: str, card_id: str | None = None, key: str | None = None) -> Create:
-    """A request for a new card."""
+def create_card(name: str, board: str, card_id: str | None = None, key: str | None = None) -> Create:
+    """A command that creates a card."""
     values = {"card_id": card_id or f"id of {name}", "name": name, "board": board}
     return Create(CARD, values, key or str(uuid4()))
 
 
-async def work(client: Client, worker: int, turns: int) -> tuple[dict[str, Card], set[str]]:
-    """Creates, changes and removes cards; what must stand at the end, and what must be gone."""
-    stand: dict[str, Card] = {}
-    gone: set[str] = set()
-    for turn in range(turns):
-        name = f"{worker}-{turn}"
-        card = await client.insist(creation(name, client.random.choice(BOARDS)))
+async def run_worker(client: RetryingClient, worker: int, rounds: int) -> tuple[dict[str, Card], set[str]]:
+    """Create, update and delete cards. Return the cards that must exist at the end, and the ids that must not."""
+    existing: dict[str, Card] = {}
+    deleted: set[str] = set()
+    for round_number in range(rounds):
+        name = f"{worker}-{round_number}"
+        card = await client.execute_and_verify(create_card(name, client.random.choice(BOARDS)))
         assert (card.version, card.steps) == (1, 0)
-        await client.refused(creation(f"{name} too", "a", card.card_id), AlreadyExists)
-        await client.refused(creation(name, "a", f"{card.card_id} too"), NotUnique)
+        await client.expect_error(create_card(f"{name} too", "a", card.card_id), AlreadyExists)
+        await client.expect_error(create_card(name, "a", f"{card.card_id} too"), NotUnique)
         for step in range(1, 3):
-            card = await client.insist(
+            card = await client.execute_and_verify(
                 Update(CARD, [card.card_id], {"steps": card.steps + 1}, card.version, str(uuid4()))
             )
             assert (card.version, card.steps) == (step + 1, step)
         stale = Update(CARD, [card.card_id], {"steps": 99}, card.version - 1, str(uuid4()))
-        await client.refused(stale, VersionConflict)
+        await client.expect_error(stale, VersionConflict)
         if client.random.random() < 0.2:
-            assert await client.insist(Remove(CARD, [card.card_id], None, str(uuid4()))) == card
-            gone.add(card.card_id)
+            assert await client.execute_and_verify(Remove(CARD, [card.card_id], None, str(uuid4()))) == card
+            deleted.add(card.card_id)
         else:
-            stand[card.card_id] = card
-    return stand, gone
+            existing[card.card_id] = card
+    return existing, deleted
 
 
-async def half_lost(db: Database, random: Random) -> list[tuple[Command, Entity | None]]:
-    """Several workers at once; afterwards every record is as it was told of, and no number was given twice."""
-    clients = [Client(db, Random(f"{random.random()} {worker}")) for worker in range(WORKERS)]
-    turns = depth(5, 160)
-    results = await asyncio.gather(*(work(client, worker, turns) for worker, client in enumerate(clients)))
-    stand = {card_id: card for cards, _ in results for card_id, card in cards.items()}
-    for card_id, card in stand.items():
+async def run_workers(db: Database, random: Random) -> list[tuple[Command, Entity | None]]:
+    """Run several workers concurrently. Then verify all records, and that no number was assigned twice."""
+    clients = [RetryingClient(db, Random(f"{random.random()} {worker}")) for worker in range(WORKERS)]
+    rounds = depth(5, 160)
+    results = await asyncio.gather(*(run_worker(client, worker, rounds) for worker, client in enumerate(clients)))
+    existing = {card_id: card for cards, _ in results for card_id, card in cards.items()}
+    for card_id, card in existing.items():
         assert await db.get(Card, card_id) == card
-    for card_id in (card_id for _, gone in results for card_id in gone):
+    for card_id in (card_id for _, deleted in results for card_id in deleted):
         assert await db.get(Card, card_id) is None
-    answered = [one for client in clients for one in client.answered]
-    created = [answer for command, answer in answered if isinstance(command, Create) and isinstance(answer, Card)]
-    assert len({(card.board, card.num) for card in created}) == len(created) == WORKERS * turns
-    return answered
+    responses = [one for client in clients for one in client.responses]
+    created = [
+        response for command, response in responses if isinstance(command, Create) and isinstance(response, Card)
+    ]
+    assert len({(card.board, card.num) for card in created}) == len(created) == WORKERS * rounds
+    return responses
 
 
-async def test_half_of_the_answers_lost_on_sqlite(tmp_path: Path, random: Random) -> None:
-    """Every request happens once and is answered alike for ever; ids, names and versions refuse what they must."""
+async def test_lost_replies_on_sqlite(tmp_path: Path, random: Random) -> None:
+    """Every request happens once and always has the same response. Duplicate ids, names and stale versions fail."""
     inner = await open_sqlite(tmp_path / "cards.db")
     await inner.ensure_table(CATALOG.table_definition())
-    store = Lossy(inner, Random(random.random()))
+    store = LossyStore(inner, Random(random.random()))
     try:
-        store.losing = True
-        answered = await half_lost(database(store, "lossy"), random)
-        assert store.lost > len(answered) / 4
-        store.losing = False
-        await _asked_elsewhere(tmp_path / "cards.db", answered)
+        store.is_lossy = True
+        responses = await run_workers(database(store, "lossy"), random)
+        assert store.lost_replies > len(responses) / 4
+        store.is_lossy = False
+        await _verify_in_another_store(tmp_path / "cards.db", responses)
         items = await all_items(inner)
         names = [item["hashKey"] for item in items if "~unique!" in item["hashKey"]]
         assert len(names) == sum("card!" in item["hashKey"] for item in items)
@@ -185,31 +187,31 @@ async def test_half_of_the_answers_lost_on_sqlite(tmp_path: Path, random: Random
         await inner.close()
 
 
-async def _asked_elsewhere(path: Path, answered: Sequence[tuple[Command, Entity | None]]) -> None:
-    """Another process that knows the keys gets the first answers."""
-    other = await open_sqlite(path)
+async def _verify_in_another_store(path: Path, responses: Sequence[tuple[Command, Entity | None]]) -> None:
+    """Repeat all commands in another store on the same file, and compare the responses."""
+    other_store = await open_sqlite(path)
     try:
-        db = database(other, "lossy")
-        for command, answer in answered:
-            assert await db.apply(command) == answer
+        db = database(other_store, "lossy")
+        for command, response in responses:
+            assert await db.apply(command) == response
     finally:
-        await other.close()
+        await other_store.close()
 
 
-async def test_half_of_the_answers_lost_on_dynamodb(behind: Behind, random: Random) -> None:
-    """The same over a line that loses every second answer after the write, and lets some writes meet others."""
-    db = database(await behind.store(CALM), f"lossy-{uuid4()}")
-    behind.proxy.rule = now_and_then(0.6, random, *[AppliedThenReset()] * 5, MeetsOthers(), which=is_write)
-    answered = await half_lost(db, random)
-    assert len(behind.proxy.spoiled) > len(answered) / 4
-    behind.proxy.rule = no_fault
-    other = replace_store(db, await behind.store(CALM))
-    for command, answer in answered:
-        assert await other.apply(command) == answer
+async def test_lost_replies_on_dynamodb(proxied: ProxiedStores, random: Random) -> None:
+    """Every request happens once, although half of the replies are lost and some writes conflict."""
+    db = database(await proxied.open_store(LONG_TIMEOUTS), f"lossy-{uuid4()}")
+    proxied.proxy.rule = random_faults(0.6, random, *[AppliedThenReset()] * 5, TransactionConflict(), matches=is_write)
+    responses = await run_workers(db, random)
+    assert len(proxied.proxy.faulted) > len(responses) / 4
+    proxied.proxy.rule = no_fault
+    other_store = replace_store(db, await proxied.open_store(LONG_TIMEOUTS))
+    for command, response in responses:
+        assert await other_store.apply(command) == response
 
 
 def replace_store(db: Database, store: Store) -> Database:
-    """The same records through another store."""
+    """A database of the same records on another store."""
     return database(store, str(db.tenant))
 
 
@@ -218,7 +220,7 @@ def replace_store(db: Database, store: Store) -> Database:
 WRITER = """
 import asyncio, sys
 from graphql_api.storage.engines.sqlite import open_sqlite
-from tests.faults.test_idempotent_writes import creation, database
+from tests.faults.test_idempotent_writes import create_card, database
 
 async def main(path, run):
     db = database(await open_sqlite(path), "killed")
@@ -226,7 +228,7 @@ async def main(path, run):
     async def write(worker):
         for number in range(10_000):
             name = f"{run}-{worker}-{number}"
-            card = await db.apply(creation(name, "b", key=name))
+            card = await db.apply(create_card(name, "b", key=name))
             print(card.name, card.num, flush=True)
 
     await asyncio.gather(*(write(worker) for worker in range(4)))
@@ -236,7 +238,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.fixture
-async def shared(tmp_path: Path) -> AsyncIterator[Store]:
+async def shared_store(tmp_path: Path) -> AsyncIterator[Store]:
     """A file that several processes write to."""
     store = await open_sqlite(tmp_path / "cards.db")
     await store.ensure_table(CATALOG.table_definition())
@@ -244,9 +246,9 @@ async def shared(tmp_path: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def test_requests_that_come_again_after_a_kill(shared: Store, tmp_path: Path, random: Random) -> None:
-    """Whoever sends all requests of a killed process again, elsewhere, gets what was told, and all of it once."""
-    db = database(shared, "killed")
+async def test_repeated_requests_after_a_kill(shared_store: Store, tmp_path: Path, random: Random) -> None:
+    """The requests of a killed process, repeated by another one, return the acknowledged responses and happen once."""
+    db = database(shared_store, "killed")
     for run in range(depth(2, 20)):
         process = subprocess.Popen(  # noqa: S603, ASYNC220 - ours, and read below
             [sys.executable, "-c", WRITER, str(tmp_path / "cards.db"), str(run)],
@@ -259,25 +261,27 @@ async def test_requests_that_come_again_after_a_kill(shared: Store, tmp_path: Pa
         lines = [process.stdout.readline() for _ in range(random.randrange(5, 60))]
         process.send_signal(signal.SIGKILL)
         lines += process.communicate()[0].splitlines()
-        told = dict(line.split() for line in lines if len(line.split()) == 2)
-        assert told
-        sent = {f"{run}-{worker}-{number}" for worker in range(4) for number in range(len(told) + 1)} | told.keys()
-        answers = await asyncio.gather(*(db.apply(creation(name, "b", key=name)) for name in sorted(sent)))
-        numbers = {card.name: card.num for card in answers if isinstance(card, Card)}
+        acknowledged = dict(line.split() for line in lines if len(line.split()) == 2)
+        assert acknowledged
+        sent = {
+            f"{run}-{worker}-{number}" for worker in range(4) for number in range(len(acknowledged) + 1)
+        } | acknowledged.keys()
+        responses = await asyncio.gather(*(db.apply(create_card(name, "b", key=name)) for name in sorted(sent)))
+        numbers = {card.name: card.num for card in responses if isinstance(card, Card)}
         assert numbers.keys() == sent
-        assert {name: str(numbers[name]) for name in told if numbers[name]} == told
-    records = [item for item in await all_items(shared) if item["hashKey"] == "killed|card!"]
+        assert {name: str(numbers[name]) for name in acknowledged if numbers[name]} == acknowledged
+    records = [item for item in await all_items(shared_store) if item["hashKey"] == "killed|card!"]
     assert len({item["num"] for item in records}) == len({item["name"] for item in records}) == len(records)
 
 
-async def test_a_client_that_leaves(shared: Store) -> None:
-    """A request whose client goes away at any step is carried out once at most, and once when it comes again."""
-    db = database(shared, "left")
-    for steps in range(0, 60, 3):
-        name = f"card {steps}"
-        request = creation(name, "b", key=f"key-{steps}")
+async def test_cancelled_requests_can_be_repeated(shared_store: Store) -> None:
+    """A request that is cancelled at any step happens at most once, and exactly once when it is repeated."""
+    db = database(shared_store, "left")
+    for step_count in range(0, 60, 3):
+        name = f"card {step_count}"
+        request = create_card(name, "b", key=f"key-{step_count}")
         task = asyncio.ensure_future(db.apply(request))
-        for _ in range(steps):
+        for _ in range(step_count):
             await asyncio.sleep(0)
         task.cancel()
         with suppress(asyncio.CancelledError):

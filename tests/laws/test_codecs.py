@@ -1,4 +1,4 @@
-"""Laws of every scalar's codec: order, injectivity, and the way back from each of its forms."""
+"""Laws of every scalar codec: order, injectivity, and round trips of each representation."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -19,21 +19,21 @@ from graphql_api.codecs.key_segments import (
     unescape_text,
 )
 from graphql_api.errors import InvalidValue
-from tests.laws.strategies import VALUES, plain_order, related_texts, several, texts
+from tests.laws.key_strategies import VALUES, plain_order, related_texts, several, texts
 
 each_codec = pytest.mark.parametrize("codec", list(VALUES), ids=repr)
 each_fixed_codec = pytest.mark.parametrize("codec", [codec for codec in VALUES if codec.fixed_width], ids=repr)
 
 
 def order(one: Any, other: Any) -> int:
-    """-1, 0 or 1, as plain values compare."""
+    """Compares plain values: -1, 0 or 1."""
     return int(one > other) - int(one < other)
 
 
 @each_codec
 @given(data=st.data())
 def test_byte_order_is_value_order(codec: Codec[Any], data: st.DataObject) -> None:
-    """Encoded values compare by UTF-8 bytes as the values do, and are equal exactly if the values are."""
+    """The UTF-8 bytes of encoded values compare as the values do, and are equal only for equal values."""
     values = data.draw(several(codec))
     for one in values:
         for other in values:
@@ -43,7 +43,7 @@ def test_byte_order_is_value_order(codec: Codec[Any], data: st.DataObject) -> No
 @each_codec
 @given(data=st.data())
 def test_decode_reverses_encode(codec: Codec[Any], data: st.DataObject) -> None:
-    """A value comes back from its encoding, in the type it has."""
+    """`decode` reverses `encode` and restores the type of the value."""
     value = data.draw(VALUES[codec])
     decoded = codec.decode(codec.encode(value))
     assert decoded == value
@@ -52,8 +52,8 @@ def test_decode_reverses_encode(codec: Codec[Any], data: st.DataObject) -> None:
 
 @each_codec
 @given(data=st.data())
-def test_encodings_are_safe_inside_a_range_value(codec: Codec[Any], data: st.DataObject) -> None:
-    """No encoded value holds what separates segments, nor NUL."""
+def test_encodings_contain_no_separator(codec: Codec[Any], data: st.DataObject) -> None:
+    """Encoded values contain neither the segment separator nor NUL."""
     encoded = codec.encode(data.draw(VALUES[codec]))
     assert not {"\x00", "\x01"} & set(encoded)
     assert split_segments(join_segments([key_segment("a", encoded), "b"])) == [("a", encoded), ("b", None)]
@@ -61,8 +61,8 @@ def test_encodings_are_safe_inside_a_range_value(codec: Codec[Any], data: st.Dat
 
 @each_codec
 @given(data=st.data(), other=texts(max_size=3))
-def test_decode_refuses_every_other_text(codec: Codec[Any], data: st.DataObject, other: str) -> None:
-    """A text is refused by `decode` unless it is the encoding of what it decodes to."""
+def test_decode_rejects_texts_that_encode_no_value(codec: Codec[Any], data: st.DataObject, other: str) -> None:
+    """`decode` rejects every text that is not the encoding of a value."""
     encoded = codec.encode(data.draw(VALUES[codec]))
     at = data.draw(st.integers(0, len(encoded)))
     for changed in (encoded[:at] + other + encoded[at:], encoded[:at] + other + encoded[at + 1 :], encoded[:at], other):
@@ -76,7 +76,7 @@ def test_decode_refuses_every_other_text(codec: Codec[Any], data: st.DataObject,
 @each_fixed_codec
 @given(data=st.data())
 def test_complement_reverses_the_order(codec: Codec[Any], data: st.DataObject) -> None:
-    """Fixed-width encodings all have one length; their complements sort backwards and complement back."""
+    """Encodings of a fixed-width codec have one length; their complements sort in reverse order and complement back."""
     one, other = data.draw(several(codec, 2, 2))
     first, second = codec.encode(one), codec.encode(other)
     assert len(first) == len(second) == len(codec.complement(first))
@@ -87,7 +87,7 @@ def test_complement_reverses_the_order(codec: Codec[Any], data: st.DataObject) -
 @each_codec
 @given(data=st.data())
 def test_load_reverses_store(codec: Codec[Any], data: st.DataObject) -> None:
-    """A value comes back from the record, also where the engine gives whole numbers as Decimal or decimals as int."""
+    """`load` reverses `store`, even if the engine returns whole numbers as Decimal or decimals as int."""
     value = data.draw(VALUES[codec])
     stored = codec.store(value)
     assert codec.load(stored) == value
@@ -104,7 +104,7 @@ def test_load_reverses_store(codec: Codec[Any], data: st.DataObject) -> None:
 @each_codec
 @given(data=st.data())
 def test_parse_reverses_format(codec: Codec[Any], data: st.DataObject) -> None:
-    """A value comes back from its outside text, and equal values have one outside text."""
+    """`parse` reverses `format`, and only equal values have equal formatted texts."""
     value, other = data.draw(several(codec, 2, 2))
     assert codec.parse(codec.format(value)) == value
     assert (codec.format(value) == codec.format(other)) == (value == other)
@@ -112,8 +112,8 @@ def test_parse_reverses_format(codec: Codec[Any], data: st.DataObject) -> None:
 
 @each_codec
 @given(data=st.data(), text=texts())
-def test_parse_gives_a_value_or_refuses(codec: Codec[Any], data: st.DataObject, text: str) -> None:
-    """Whatever text comes from outside, it is a value that can be stored or a typed error."""
+def test_parse_returns_a_value_or_raises_invalid_value(codec: Codec[Any], data: st.DataObject, text: str) -> None:
+    """`parse` returns a value that can be stored, or raises `InvalidValue`, for any text."""
     try:
         value = codec.parse(data.draw(st.one_of(st.just(text), st.text(max_size=8), st.text("0123456789+-.eETPSZ:"))))
     except InvalidValue:
@@ -127,7 +127,7 @@ ORDERED_AS_STORED: tuple[Callable[[], Codec[Any]], ...] = (Date, DateTime, Uuid,
 @pytest.mark.parametrize("codec", [make() for make in ORDERED_AS_STORED], ids=repr)
 @given(data=st.data())
 def test_stored_order_is_value_order(codec: Codec[Any], data: st.DataObject) -> None:
-    """Stored ISO text and stored numbers sort as the values do, so raw indexes over them are in order."""
+    """Stored ISO texts and stored numbers sort as their values do, so raw indexes over them are in order."""
     one, other = data.draw(several(codec, 2, 2))
     first, second = codec.store(one), codec.store(other)
     assert order(first, second) == plain_order(one, other)
@@ -137,8 +137,8 @@ def test_stored_order_is_value_order(codec: Codec[Any], data: st.DataObject) -> 
 
 
 @given(related_texts())
-def test_enc_keeps_order_and_prefixes(given_texts: list[str]) -> None:
-    """Escaped text sorts as the text does, starts with what the text starts with, and unescapes to it."""
+def test_escaping_keeps_order_and_prefixes(given_texts: list[str]) -> None:
+    """Escaping keeps the order and the prefixes of texts, and `unescape_text` reverses it."""
     for one in given_texts:
         assert unescape_text(escape_text(one)) == one
         for other in given_texts:
@@ -148,7 +148,7 @@ def test_enc_keeps_order_and_prefixes(given_texts: list[str]) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "ab", "userId"]), st.none() | texts()), min_size=1, max_size=4))
 def test_split_reverses_join(parts: list[tuple[str, str | None]]) -> None:
-    """Names and encoded values come back from a range value, nulls as nulls and empty texts as empty texts."""
+    """Splitting a range value returns the joined names and encoded values; null and empty text stay distinct."""
     encoded = [(name, None if value is None else escape_text(value)) for name, value in parts]
     assert split_segments(join_segments(key_segment(name, value) for name, value in encoded)) == encoded
 
@@ -157,8 +157,8 @@ ENDS = ["", SEP, "\ud7ff", "\uffff", "\U0010ffff", "\U0010ffff\U0010ffff"]
 
 
 @given(related_texts(), st.sampled_from(ENDS))
-def test_successor_parts_prefixed_from_later(given_texts: list[str], end_of_prefix: str) -> None:
-    """What starts with a prefix is exactly what lies from the prefix to below its successor."""
+def test_successor_is_the_end_of_a_prefix_range(given_texts: list[str], end_of_prefix: str) -> None:
+    """The texts with a prefix are exactly those from the prefix to below its successor."""
     prefix, *others = given_texts
     prefix += end_of_prefix
     end = successor(prefix)

@@ -1,6 +1,6 @@
-"""The law of histories: whatever is written, and however shards grow, they are what a dictionary of versions says.
+"""The law of histories: after any writes and added generations, the store equals a dictionary of versions.
 
-What must come is worked out with plain dictionaries and `sorted`.
+Expected results come from plain dictionaries and `sorted`.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from graphql_api.errors import CreationChanged, InvalidRecord, RecordNotFound
 from graphql_api.model.markers import IndexRef
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from tests.depth import examples
-from tests.dynamodb_local import Server
-from tests.laws.search_world import new_tenant, seen
-from tests.laws.test_search import SEAL, in_batches
-from tests.stores import on_a_loop
+from tests.laws.search_catalogs import new_tenant, seen
+from tests.laws.test_search import SEAL, run_in_batches
+from tests.support.dynamodb_servers import Server
+from tests.support.run_depth import examples
+from tests.support.store_doubles import store_with_runner
 
 CURRENT = "~current"
 SINCE = (0, 100, 200)
-"""when the generations begin"""
+"""start of each generation"""
 
 SHARDS = (Shards(1), Shards(1).then(3, since=100), Shards(1).then(3, since=100).then(16, since=200))
 IDS = ["a", "ab", "a|", "a\0", CURRENT, "é"]
@@ -38,7 +38,7 @@ PROPERTIES = ("status", "total", "note")
 
 
 class Base(Entity, name="order", current=CURRENT):
-    """Every version of an order, and the last of them once more."""
+    """Versions of an order, and its current record."""
 
     order_id: Id[str]
     version: SubId[str]
@@ -67,21 +67,21 @@ Values = dict[str, Any]
 
 
 @dataclass
-class Model:
-    """What histories must be: versions by id, each with its values; and current records that stand alone."""
+class ReferenceModel:
+    """The reference model: versions by id with their values, and current records without entries."""
 
     created: dict[str, int] = field(default_factory=dict)
     entries: dict[str, dict[str, Values]] = field(default_factory=dict)
-    alone: dict[str, Values] = field(default_factory=dict)
+    current_only: dict[str, Values] = field(default_factory=dict)
 
     def put(self, order_id: str, version: str, values: Values) -> None:
         self.entries.setdefault(order_id, {})[version] = values
-        self.alone.pop(order_id, None)
+        self.current_only.pop(order_id, None)
 
     def state(self, order_id: str) -> Values | None:
-        """The latest state of an id."""
+        """Returns the latest state of an id."""
         versions = self.entries.get(order_id)
-        return versions[max(versions)] if versions else self.alone.get(order_id)
+        return versions[max(versions)] if versions else self.current_only.get(order_id)
 
     def delete(self, order_id: str, version: str) -> None:
         versions = self.entries.get(order_id, {})
@@ -90,9 +90,9 @@ class Model:
             del self.entries[order_id], self.created[order_id]
 
     def records(self) -> list[Values]:
-        """Everything that stands."""
+        """Returns all stored records, including current records."""
         found = []
-        for order_id in {*self.entries, *self.alone}:
+        for order_id in {*self.entries, *self.current_only}:
             state = self.state(order_id)
             assert state is not None
             versions = {**self.entries.get(order_id, {}), CURRENT: state}
@@ -102,64 +102,66 @@ class Model:
 
 
 @dataclass
-class Play:
-    """Random writes to an empty tenant, and the same in the model."""
+class RandomWrites:
+    """Applies random writes to an empty tenant and to the reference model."""
 
     data: st.DataObject
     store: Store
     tenant: str = field(default_factory=new_tenant)
-    model: Model = field(default_factory=Model)
-    stage: int = 0
-    """generations that have been added"""
+    model: ReferenceModel = field(default_factory=ReferenceModel)
+    added_generations: int = 0
+    """number of added generations"""
 
     @property
     def db(self) -> Database:
-        return Database(CATALOGS[self.stage], self.store, SEAL, clock=lambda: 1_000.0, tenant=self.tenant)
+        return Database(CATALOGS[self.added_generations], self.store, SEAL, clock=lambda: 1_000.0, tenant=self.tenant)
 
     @property
     def order(self) -> type[Base]:
-        return ORDERS[self.stage]
+        return ORDERS[self.added_generations]
 
-    def one_of(self, values: Sequence[Any], label: str) -> Any:
+    def draw_from(self, values: Sequence[Any], label: str) -> Any:
         return self.data.draw(st.sampled_from([*values]), label=label)
 
-    def an_id(self) -> str:
-        """One that is known, more often than not."""
-        return str(self.one_of([*IDS, *self.model.created, *self.model.created], "id"))
+    def draw_id(self) -> str:
+        """Draws an id, more often a stored one than a new one."""
+        return str(self.draw_from([*IDS, *self.model.created, *self.model.created], "id"))
 
-    def values(self) -> Values:
+    def draw_values(self) -> Values:
         return {
-            "status": self.one_of(STATUSES, "status"),
-            "total": self.one_of([None, 0, 1, 10], "total"),
-            "note": self.one_of([None, "Zoë", "v"], "note"),
+            "status": self.draw_from(STATUSES, "status"),
+            "total": self.draw_from([None, 0, 1, 10], "total"),
+            "note": self.draw_from([None, "Zoë", "v"], "note"),
         }
 
-    def creation(self, order_id: str) -> int:
-        """An id has one; a new one lies in a generation that has begun."""
-        begun = [value for value in (1, 99, 100, 150, 200, 250) if value < [*SINCE, 10_000][self.stage + 1]]
+    def creation_value(self, order_id: str) -> int:
+        """Returns the creation value of an id; new ids get one of a generation that has started."""
+        candidates = [
+            value for value in (1, 99, 100, 150, 200, 250) if value < [*SINCE, 10_000][self.added_generations + 1]
+        ]
         if order_id not in self.model.created:
-            self.model.created[order_id] = self.one_of(begun, "created")
+            self.model.created[order_id] = self.draw_from(candidates, "created")
         return self.model.created[order_id]
 
-    def record(self, order_id: str, version: str, values: Values) -> Base:
-        return self.order(order_id=order_id, version=version, created=self.creation(order_id), **values)
+    def new_record(self, order_id: str, version: str, values: Values) -> Base:
+        return self.order(order_id=order_id, version=version, created=self.creation_value(order_id), **values)
 
-    # --- what may happen
+    # --- writes
 
     async def put(self) -> None:
-        order_id, version, values = self.an_id(), self.one_of(VERSIONS, "version"), self.values()
+        order_id, version, values = self.draw_id(), self.draw_from(VERSIONS, "version"), self.draw_values()
         known = order_id in self.model.entries
         seen["older entry"] += known and version < max(self.model.entries[order_id])
         seen["entry again"] += known and version in self.model.entries[order_id]
-        await self.db.put(self.record(order_id, version, values))
+        await self.db.put(self.new_record(order_id, version, values))
         self.model.put(order_id, version, values)
 
     async def put_several(self) -> None:
         rows = [
-            (self.an_id(), self.one_of([*VERSIONS, CURRENT], "version"), self.values())
-            for _ in range(self.one_of([2, 5, 9], "rows"))
+            (self.draw_id(), self.draw_from([*VERSIONS, CURRENT], "version"), self.draw_values())
+            for _ in range(self.draw_from([2, 5, 9], "rows"))
         ]
-        problems = await self.db.put_many([self.record(*row) for row in rows])
+        problems = await self.db.put_many([self.new_record(*row) for row in rows])
         for problem, (order_id, version, values) in zip(problems, rows, strict=True):
             assert isinstance(problem, InvalidRecord) == (version == CURRENT)
             if version != CURRENT:
@@ -168,21 +170,21 @@ class Play:
 
     async def restore(self) -> None:
         rows = [
-            (self.an_id(), self.one_of([*VERSIONS[:4], CURRENT, CURRENT], "version"), self.values())
-            for _ in range(self.one_of([1, 4], "rows"))
+            (self.draw_id(), self.draw_from([*VERSIONS[:4], CURRENT, CURRENT], "version"), self.draw_values())
+            for _ in range(self.draw_from([1, 4], "rows"))
         ]
-        assert await self.db.restore_many([self.record(*row) for row in rows]) == [None] * len(rows)
+        assert await self.db.restore_many([self.new_record(*row) for row in rows]) == [None] * len(rows)
         for order_id, version, values in rows:
             if version != CURRENT:
                 self.model.put(order_id, version, values)
         for order_id, version, values in rows:
             if version == CURRENT and order_id not in self.model.entries:
-                self.model.alone[order_id] = values
-                seen["current record alone"] += 1
+                self.model.current_only[order_id] = values
+                seen["current record only"] += 1
 
     async def update(self) -> None:
-        order_id, version = self.an_id(), self.one_of(VERSIONS, "version")
-        values = self.values()
+        order_id, version = self.draw_id(), self.draw_from(VERSIONS, "version")
+        values = self.draw_values()
         changes = {name: values[name] for name in PROPERTIES if self.data.draw(st.booleans(), label=name)}
         versions = self.model.entries.get(order_id, {})
         base = versions.get(version) or self.model.state(order_id)
@@ -191,41 +193,41 @@ class Play:
                 await self.db.update(self.order, order_id, version=version, **changes)
             return
         seen["update in place" if version in versions else "update to a new version"] += 1
-        made = await self.db.update(self.order, order_id, version=version, **changes)
+        updated = await self.db.update(self.order, order_id, version=version, **changes)
         expected = {**base, **changes}
-        assert {name: getattr(made, name) for name in PROPERTIES} == expected
-        assert (made.order_id, made.version, made.created) == (order_id, version, self.model.created[order_id])
+        assert {name: getattr(updated, name) for name in PROPERTIES} == expected
+        assert (updated.order_id, updated.version, updated.created) == (order_id, version, self.model.created[order_id])
         self.model.put(order_id, version, expected)
 
     async def delete(self) -> None:
-        order_id = self.an_id()
+        order_id = self.draw_id()
         versions = self.model.entries.get(order_id, {})
-        version = self.one_of([*versions, *versions, *VERSIONS[:3]], "version")
+        version = self.draw_from([*versions, *versions, *VERSIONS[:3]], "version")
         seen["last entry deleted"] += version in versions and version == max(versions)
         seen["only entry deleted"] += [*versions] == [version]
         await self.db.delete(self.order, order_id, version=version)
         self.model.delete(order_id, version)
 
     async def move(self) -> None:
-        """An entry with another creation value than its id has is refused, once that decides anything."""
-        order_id, version = self.an_id(), self.one_of(VERSIONS, "version")
-        if self.stage == 0 or self.model.state(order_id) is None:
+        """Changing the creation value of an id is rejected as soon as the generations make a difference."""
+        order_id, version = self.draw_id(), self.draw_from(VERSIONS, "version")
+        if self.added_generations == 0 or self.model.state(order_id) is None:
             return
         seen["creation value changed"] += 1
-        created = self.creation(order_id) + 1
+        created = self.creation_value(order_id) + 1
         with pytest.raises(CreationChanged):
             await self.db.put(self.order(order_id=order_id, version=version, created=created))
         with pytest.raises(CreationChanged):
             await self.db.update(self.order, order_id, version=version, created=created)
 
     async def grow(self) -> None:
-        seen["growth"] += self.stage < len(ORDERS) - 1
-        self.stage = min(self.stage + 1, len(ORDERS) - 1)
+        seen["growth"] += self.added_generations < len(ORDERS) - 1
+        self.added_generations = min(self.added_generations + 1, len(ORDERS) - 1)
 
-    # --- what must be found
+    # --- reads
 
     async def check(self) -> None:
-        """Every search gives what the model says, page by page."""
+        """Compares every search with the model, page by page."""
         records = self.model.records()
         for order_id in IDS:
             state = self.model.state(order_id)
@@ -233,35 +235,43 @@ class Play:
             assert (None if found is None else {name: getattr(found, name) for name in PROPERTIES}) == state
         reverse = self.data.draw(st.booleans(), label="reverse")
         for history in ("ALL", "PAST", "CURRENT"):
-            wanted = [one for one in records if history in ("ALL", "CURRENT" if one["version"] == CURRENT else "PAST")]
-            order_id, status = self.an_id(), self.one_of(STATUSES, "status")
-            by_id = sorted((one for one in wanted if one["order_id"] == order_id), key=lambda one: str(one["version"]))
-            by_status = sorted((one for one in wanted if one["status"] == status), key=_by("version", "order_id"))
+            expected_records = [
+                one for one in records if history in ("ALL", "CURRENT" if one["version"] == CURRENT else "PAST")
+            ]
+            order_id, status = self.draw_id(), self.draw_from(STATUSES, "status")
+            by_id = sorted(
+                (one for one in expected_records if one["order_id"] == order_id), key=lambda one: str(one["version"])
+            )
+            by_status = sorted(
+                (one for one in expected_records if one["status"] == status), key=_by("version", "order_id")
+            )
             by_words = sorted(
-                (one for one in wanted if one["note"] is not None), key=_by("note", "version", "order_id")
+                (one for one in expected_records if one["note"] is not None), key=_by("note", "version", "order_id")
             )
             by_total = sorted(
-                (one for one in wanted if one["total"] is not None), key=_by("total", "order_id", "version")
+                (one for one in expected_records if one["total"] is not None), key=_by("total", "order_id", "version")
             )
             seen[f"{history} of many"] += len(by_status) > 3
-            for index, arguments, answer in (
+            for index, arguments, expected in (
                 (self.order.by_id, {"order_id": order_id}, by_id),
                 (self.order.by_status, {"status": status}, by_status),
                 (self.order.by_words, {}, by_words),
                 (self.order.by_total, {}, by_total),
             ):
-                await self.walk(index, {**arguments, "history": history}, answer[::-1] if reverse else answer, reverse)
+                await self.check_pages(
+                    index, {**arguments, "history": history}, expected[::-1] if reverse else expected, reverse
+                )
 
-    async def walk(self, index: IndexRef, arguments: Values, answer: list[Values], reverse: bool) -> None:
-        limit = self.one_of([1, 2, 3, 20], "limit")
+    async def check_pages(self, index: IndexRef, arguments: Values, expected: list[Values], reverse: bool) -> None:
+        limit = self.draw_from([1, 2, 3, 20], "limit")
         token, at = None, 0
         while True:
             page = await self.db.search(index, **arguments, reverse=reverse, limit=limit, next_token=token)
             names = ("order_id", "version", *PROPERTIES)
-            assert [{name: getattr(one, name) for name in names} for one in page.items] == answer[at : at + limit]
+            assert [{name: getattr(one, name) for name in names} for one in page.items] == expected[at : at + limit]
             at, token = at + limit, page.next_token
             if token is None:
-                assert at >= len(answer)
+                assert at >= len(expected)
                 return
 
 
@@ -271,48 +281,50 @@ def _by(*names: str) -> Any:
 
 CLASSES = [
     *("older entry", "entry again", "update in place", "update to a new version", "last entry deleted"),
-    *("only entry deleted", "growth", "creation value changed", "current record alone"),
+    *("only entry deleted", "growth", "creation value changed", "current record only"),
     *("ALL of many", "PAST of many", "CURRENT of many"),
 ]
 
 
-async def play(data: st.DataObject, store: Store, most: int) -> None:
-    """Random writes, with a look at everything now and then."""
-    game = Play(data, store)
+async def run_random_writes(data: st.DataObject, store: Store, most: int) -> None:
+    """Applies random writes and compares all records from time to time."""
+    random_writes = RandomWrites(data, store)
     for _ in range(data.draw(st.integers(1, most), label="steps")):
         for _ in range(data.draw(st.integers(1, 5), label="writes")):
-            await getattr(game, game.one_of(STEPS, "step"))()
-        await game.check()
+            await getattr(random_writes, random_writes.draw_from(STEPS, "step"))()
+        await random_writes.check()
 
 
-def test_histories_are_what_was_written(tmp_path_factory: pytest.TempPathFactory, request: Any) -> None:
-    """After any writes, in any generation, entries and current records are those of the model, on every way to them."""
+def test_histories_match_the_reference_model(tmp_path_factory: pytest.TempPathFactory, request: Any) -> None:
+    """After any writes, in any generation, every search returns the entries and current records of the model."""
     folder: Path = tmp_path_factory.mktemp("histories")
-    with on_a_loop(open_sqlite(folder / "orders.db"), CATALOGS[0].table_definition()) as (runner, store):
+    with store_with_runner(open_sqlite(folder / "orders.db"), CATALOGS[0].table_definition()) as (runner, store):
 
         @examples(25)
         @given(data=st.data())
         def law(data: st.DataObject) -> None:
-            runner.run(play(data, store, most=4))
+            runner.run(run_random_writes(data, store, most=4))
 
         seen.clear()
-        in_batches(law, request, CLASSES)
+        run_in_batches(law, request, CLASSES)
 
 
 @pytest.fixture
-def remote(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
-    """DynamoDB Local on an event loop of its own."""
-    with on_a_loop(dynamodb.open("history-laws"), CATALOGS[0].table_definition()) as made:
-        yield made
+def dynamodb_store(dynamodb: Server) -> Iterator[tuple[asyncio.Runner, Store]]:
+    """DynamoDB Local on its own event loop."""
+    with store_with_runner(dynamodb.open("history-laws"), CATALOGS[0].table_definition()) as runner_and_store:
+        yield runner_and_store
 
 
-def test_the_same_on_dynamodb(remote: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest) -> None:
-    """DynamoDB Local answers as the model does, too."""
-    runner, store = remote
+def test_histories_match_the_reference_model_on_dynamodb(
+    dynamodb_store: tuple[asyncio.Runner, Store], request: pytest.FixtureRequest
+) -> None:
+    """After any writes, DynamoDB Local returns the entries and current records of the model."""
+    runner, store = dynamodb_store
 
     @examples(5, deep=150)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        runner.run(play(data, store, most=2))
+        runner.run(run_random_writes(data, store, most=2))
 
-    in_batches(law, request)
+    run_in_batches(law, request)

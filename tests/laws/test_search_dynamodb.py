@@ -1,4 +1,4 @@
-"""The laws of search on AWS's own engine, DynamoDB Local: a tenant and so new keys for every case."""
+"""The laws of search on DynamoDB Local; each case has its own tenant, and so its own keys."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,63 +12,67 @@ from graphql_api import Catalog
 from graphql_api.database import Database
 from graphql_api.storage.engines.dynamodb import DynamoStore
 from graphql_api.storage.values import TableDefinition
-from tests.depth import examples
-from tests.dynamodb_local import Server
-from tests.laws.search_world import NOW, Case, draw_case, new_tenant
-from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches
+from tests.laws.search_catalogs import NOW, Case, draw_case, new_tenant
+from tests.laws.test_search import SEAL, check_changes, check_pages, run_in_batches
+from tests.support.dynamodb_servers import Server
+from tests.support.run_depth import examples
 
 
 @dataclass
-class Local:
-    """The engine on an event loop of its own."""
+class DynamoDBLocal:
+    """DynamoDB Local on its own event loop."""
 
     runner: asyncio.Runner
     store: DynamoStore
 
     def database(self, case: Case) -> Database:
-        self.runner.run(self.store.ensure_table(lasting(case.world.catalog)))
-        return Database(case.world.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+        self.runner.run(self.store.ensure_table(table_without_ttl(case.drawn.catalog)))
+        return Database(case.drawn.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
 
 
 @pytest.fixture
-def local(dynamodb: Server) -> Iterator[Local]:
-    """The engine, with a table of its own."""
+def dynamodb_local(dynamodb: Server) -> Iterator[DynamoDBLocal]:
+    """DynamoDB Local with a new table."""
     with asyncio.Runner() as runner:
         store = runner.run(dynamodb.open("laws"))
-        yield Local(runner, store)
+        yield DynamoDBLocal(runner, store)
         runner.run(store.close())
 
 
-def lasting(catalog: Catalog) -> TableDefinition:
-    """The catalog's table, of which nothing is removed: the engine would go by the present time, and cases do not."""
+def table_without_ttl(catalog: Catalog) -> TableDefinition:
+    """Returns the table of the catalog without expiry: DynamoDB would use the real time, and the cases do not."""
     return replace(catalog.table_definition(), ttl_attribute=None)
 
 
-async def settled() -> None:
-    """Its indexes are never behind."""
+async def no_index_lag() -> None:
+    """Waits for nothing: indexes of DynamoDB Local have no lag."""
 
 
-def test_every_walk_is_a_slice_of_the_sorted_answer(local: Local, request: pytest.FixtureRequest) -> None:
-    """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
+def test_every_page_is_a_slice_of_the_sorted_result(
+    dynamodb_local: DynamoDBLocal, request: pytest.FixtureRequest
+) -> None:
+    """From any cursor, in either direction and with any size, a page is exactly a slice of the reference result."""
 
     @examples(14, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data, few=True)
-        local.runner.run(check_walks(data, local.database(case), settled, case))
+        dynamodb_local.runner.run(check_pages(data, dynamodb_local.database(case), no_index_lag, case))
 
-    in_batches(law, request)
+    run_in_batches(law, request)
 
 
-def test_changes_during_a_walk_never_touch_other_records(local: Local, request: pytest.FixtureRequest) -> None:
-    """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
+def test_changes_between_pages_do_not_affect_other_records(
+    dynamodb_local: DynamoDBLocal, request: pytest.FixtureRequest
+) -> None:
+    """While records are inserted, deleted or moved and shards added, every other record is returned once, in order."""
 
     @examples(12, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data, few=True)
-        # The order of ties differs from tenant to tenant: a case could not be drawn again.
+        # The order of ties differs between tenants, so Hypothesis could not replay the case.
         assume(not case.search.raw)
-        local.runner.run(check_changes(data, local.database(case), settled, case))
+        dynamodb_local.runner.run(check_changes(data, dynamodb_local.database(case), no_index_lag, case))
 
-    in_batches(law, request)
+    run_in_batches(law, request)

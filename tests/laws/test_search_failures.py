@@ -1,4 +1,4 @@
-"""The law of failures: whatever fails, pages are right or an error, and what a failed shard owes comes later."""
+"""The law of failures: each page is correct or an error, and the records of a failed shard follow on later pages."""
 
 from random import Random
 from typing import Any
@@ -10,21 +10,38 @@ from hypothesis import strategies as st
 from graphql_api.database import Database
 from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.model.catalog import Catalog
-from tests.depth import examples
-from tests.laws.search_world import NOW, Case, Drawn, Record, draw_case, new_tenant, seen
-from tests.laws.test_search import SEAL, Engines, Settle, engines, gone_on, identity, in_batches, plain, put_plain
-from tests.stores import FailingStore, ReadByRead
+from tests.laws.search_catalogs import NOW, Case, DrawnSearch, Record, draw_case, new_tenant, seen
+from tests.laws.test_search import (
+    SEAL,
+    Engines,
+    Settle,
+    as_records,
+    engines,
+    primary_key,
+    put_records,
+    resume_point,
+    run_in_batches,
+)
+from tests.support.run_depth import examples
+from tests.support.store_doubles import FailingStore, IndependentReadsStore
 
 __all__ = ["engines"]
 
 SHAPES_OF_FAILURE = [
-    *("a shard failed", "failed later in a page", "all failed", "lagging", "cursor of a partial page", "walked back"),
+    *(
+        "a shard failed",
+        "failed later in a page",
+        "all failed",
+        "lagging",
+        "cursor of a partial page",
+        "read backward",
+    ),
     *("a shard failed twice", "complete again"),
 ]
 
 
-class Faults:
-    """Which reads fail: each with a chance."""
+class RandomFaults:
+    """Decides at random, with a fixed chance, which reads fail."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -34,42 +51,42 @@ class Faults:
         return self.random.random() < self.chance
 
 
-def failing(data: st.DataObject, engines: Engines, catalog: Catalog) -> tuple[Database, Faults]:
-    """A catalog over a store whose reads fail, and which of them do."""
-    faults = Faults(data.draw(st.integers(0, 2**16), label="seed"))
+def failing_database(data: st.DataObject, engines: Engines, catalog: Catalog) -> tuple[Database, RandomFaults]:
+    """Returns a database whose reads fail, and the faults that decide it."""
+    faults = RandomFaults(data.draw(st.integers(0, 2**16), label="seed"))
     most = data.draw(st.sampled_from([1, 2, 1000]), label="rows a read")
-    engines.runner.run(engines.awkward.ensure_table(catalog.table_definition()))
-    # Ties in the order of keys are the same whenever a case is drawn again.
-    store = FailingStore(ReadByRead(engines.awkward, most), faults)
+    engines.runner.run(engines.quirky.ensure_table(catalog.table_definition()))
+    # Ties in the order of keys make the case replayable.
+    store = FailingStore(IndependentReadsStore(engines.quirky, most), faults)
     return Database(catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), faults
 
 
-def test_failed_shards_are_owed_and_paid(engines: Engines, request: pytest.FixtureRequest) -> None:
-    """Under PARTIAL the pages together hold every record once, each page in order; under FAIL pages are exact."""
+def test_records_of_failed_shards_follow_on_later_pages(engines: Engines, request: pytest.FixtureRequest) -> None:
+    """Under PARTIAL all pages together return every record once, each page in order; under FAIL pages are exact."""
 
     @examples(50, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
-        db, faults = failing(data, engines, case.world.catalog)
-        engines.runner.run(_check(data, db, engines.awkward.catch_up_indexes, case, faults))
+        db, faults = failing_database(data, engines, case.drawn.catalog)
+        engines.runner.run(_check(data, db, engines.quirky.catch_up_indexes, case, faults))
 
-    in_batches(law, request, SHAPES_OF_FAILURE)
+    run_in_batches(law, request, SHAPES_OF_FAILURE)
 
 
-async def _check(data: st.DataObject, db: Database, settle: Settle, case: Case, faults: Faults) -> None:
-    search, reverse, world, index = case.search, case.reverse, case.world, case.index
+async def _check(data: st.DataObject, db: Database, settle: Settle, case: Case, faults: RandomFaults) -> None:
+    search, reverse, drawn, index = case.search, case.reverse, case.drawn, case.index
     backward = data.draw(st.booleans(), label="backward")
     chance = data.draw(st.sampled_from([0.1, 0.3, 0.6]), label="chance of a failure")
-    await put_plain(db, world, case.records)
+    await put_records(db, drawn, case.records)
     await settle()
-    expected = search.answer(case.records)
-    whole = plain(world, (await db.search(index, **search.arguments, reverse=reverse, limit=500)).items)
+    expected = search.expected_result(case.records)
+    whole = as_records(drawn, (await db.search(index, **search.arguments, reverse=reverse, limit=500)).items)
     await _check_failing(data, db, search, index, whole, faults, chance, reverse=reverse)
-    place_of = {str(identity(record)): at for at, record in enumerate(whole)}
+    position_of = {str(primary_key(record)): at for at, record in enumerate(whole)}
     found: list[int] = []
-    token, pages, failing = None, 0, list[str]()
-    seen["walked back"] += backward
+    token, pages, previously_failed = None, 0, list[str]()
+    seen["read backward"] += backward
     while True:
         pages += 1
         faults.chance = chance if pages < 12 else 0.0
@@ -81,48 +98,48 @@ async def _check(data: st.DataObject, db: Database, settle: Settle, case: Case, 
             seen["all failed"] += 1
             assert faults.chance
             continue
-        places = [place_of[str(identity(record))] for record in plain(world, page.items)]
-        assert places == sorted(places)
+        positions = [position_of[str(primary_key(record))] for record in as_records(drawn, page.items)]
+        assert positions == sorted(positions)
         assert page.complete == (page.shards.failed == ()) == (page.shards.expected == page.shards.answered)
-        assert (page.stopped_by == "SHARDS") == (not page.complete and len(places) < limit)
-        onward = page.start_cursor if backward and page.has_previous else page.next_token
-        assert page.complete or onward is not None
-        assert len(places) == limit or onward is None or not page.complete
-        _count(page, failing)
+        assert (page.stopped_by == "SHARDS") == (not page.complete and len(positions) < limit)
+        continuation = page.start_cursor if backward and page.has_previous else page.next_token
+        assert page.complete or continuation is not None
+        assert len(positions) == limit or continuation is None or not page.complete
+        _count(page, previously_failed)
         try:
-            places, token = gone_on(data, page, places, onward, backward=backward)
+            positions, token = resume_point(data, page, positions, continuation, backward=backward)
         except StoreUnavailable:
             assert not page.complete
             continue
-        found += places
+        found += positions
         if token is None:
             break
         assert pages < 500
     assert sorted(found) == list(range(len(expected)))
 
 
-def _count(page: Any, failing: list[str]) -> None:
+def _count(page: Any, previously_failed: list[str]) -> None:
     failed = [shard.shard for shard in page.shards.failed]
     seen["a shard failed"] += bool(failed)
     seen["failed later in a page"] += bool(failed) and page.explain["read"]["rounds"] > 1
-    seen["a shard failed twice"] += bool(set(failed) & set(failing))
+    seen["a shard failed twice"] += bool(set(failed) & set(previously_failed))
     seen["lagging"] += bool(page._plan.traversal.start.lagging)
-    seen["complete again"] += bool(failing) and not failed
-    failing[:] = failed
+    seen["complete again"] += bool(previously_failed) and not failed
+    previously_failed[:] = failed
 
 
 async def _check_failing(
     data: st.DataObject,
     db: Database,
-    search: Drawn,
+    search: DrawnSearch,
     index: Any,
     whole: list[Record],
-    faults: Faults,
+    faults: RandomFaults,
     chance: float,
     *,
     reverse: bool,
 ) -> None:
-    """A page under FAIL is the exact slice, or an error that names a shard and may be tried again."""
+    """Under FAIL a page is the exact slice, or a retryable error that names a shard."""
     limit = data.draw(st.sampled_from([1, 2, 7]), label="limit")
     token, at, named = None, 0, False
     for _ in range(4):

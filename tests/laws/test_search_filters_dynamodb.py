@@ -1,4 +1,4 @@
-"""The law of filters on AWS's own engine, DynamoDB Local, which tests a part of them itself: a table for every case."""
+"""The law of filters on DynamoDB Local, which evaluates parts of a filter itself; each definition has its own table."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,73 +11,73 @@ from hypothesis import strategies as st
 
 from graphql_api.database import Database
 from graphql_api.storage.engines.dynamodb import DynamoStore
-from tests.depth import examples
-from tests.dynamodb_local import Server
-from tests.laws.filter_cases import Case, draw_case
-from tests.laws.search_world import FEW, NOW, new_tenant, seen
-from tests.laws.test_search import SEAL, in_batches
-from tests.laws.test_search_dynamodb import lasting, settled
-from tests.laws.test_search_filters import OPERATIONS, check_changes, check_walks
+from tests.laws.filter_strategies import Case, draw_case
+from tests.laws.search_catalogs import FEW, NOW, new_tenant, seen
+from tests.laws.test_search import SEAL, run_in_batches
+from tests.laws.test_search_dynamodb import no_index_lag, table_without_ttl
+from tests.laws.test_search_filters import OPERATIONS, check_changes, check_pages
+from tests.support.dynamodb_servers import Server
+from tests.support.run_depth import examples
 
 CLASSES = [
     *(f"test {operation}" for operation in OPERATIONS),
-    *("filter in the engine", "records fetched", "left out of a later index", "stopped by the budget", "raw member"),
+    *("filter in the engine", "records fetched", "duplicate in a later index", "stopped by the budget", "raw member"),
 ]
 
 
 @dataclass
-class Tables:
-    """The engine on an event loop of its own, with a table for every physical layout that was drawn."""
+class DynamoDBTables:
+    """DynamoDB Local on its own event loop, with one table for each drawn table definition."""
 
     runner: asyncio.Runner
     server: Server
     stores: dict[str, DynamoStore]
 
     def database(self, case: Case) -> Database:
-        definition = lasting(case.world.catalog)
+        definition = table_without_ttl(case.drawn.catalog)
         store = self.stores.get(repr(definition))
         if store is None:
             opening = self.server.open(f"filters-{uuid4().hex}")
             store = self.stores[repr(definition)] = self.runner.run(opening)
             self.runner.run(store.ensure_table(definition))
-        return Database(case.world.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+        return Database(case.drawn.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant())
 
 
 @pytest.fixture
-def tables(dynamodb: Server) -> Iterator[Tables]:
-    """The engine, with tables for one law."""
+def tables(dynamodb: Server) -> Iterator[DynamoDBTables]:
+    """DynamoDB Local, with tables for one law."""
     with asyncio.Runner() as runner:
-        made = Tables(runner, dynamodb, {})
-        yield made
-        for store in made.stores.values():
+        opened = DynamoDBTables(runner, dynamodb, {})
+        yield opened
+        for store in opened.stores.values():
             runner.run(store.close())
 
 
-def test_every_walk_with_a_filter_is_a_slice_of_the_naive_answer(
-    tables: Tables, request: pytest.FixtureRequest
+def test_every_filtered_page_is_a_slice_of_the_reference_result(
+    tables: DynamoDBTables, request: pytest.FixtureRequest
 ) -> None:
-    """Whatever the engine tests of a filter by itself: no record is lost or repeated, however small the budget."""
+    """With predicate pushdown and any read budget, no record is lost or repeated."""
 
     @examples(8, deep=250)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data, FEW)
-        tables.runner.run(check_walks(data, tables.database(case), settled, case))
+        tables.runner.run(check_pages(data, tables.database(case), no_index_lag, case))
 
     seen.clear()
-    in_batches(law, request, CLASSES)
+    run_in_batches(law, request, CLASSES)
 
 
-def test_changes_during_a_filtered_walk_never_touch_other_records(
-    tables: Tables, request: pytest.FixtureRequest
+def test_changes_between_filtered_pages_do_not_affect_other_records(
+    tables: DynamoDBTables, request: pytest.FixtureRequest
 ) -> None:
-    """Whatever is inserted, deleted or moved, untouched records come once, in order, and no page has one twice."""
+    """While records are inserted, deleted or moved, every other record is returned once, on any page at most once."""
 
     @examples(5, deep=150)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data, FEW)
-        if not any(part.raw for part in case.search.parts):  # the order of ties differs from tenant to tenant
-            tables.runner.run(check_changes(data, tables.database(case), settled, case))
+        if not any(part.raw for part in case.search.parts):  # the order of ties differs between tenants
+            tables.runner.run(check_changes(data, tables.database(case), no_index_lag, case))
 
-    in_batches(law, request)
+    run_in_batches(law, request)

@@ -1,4 +1,4 @@
-"""The laws of search, asked through GraphQL; and whatever is asked there, Python gives the same."""
+"""The laws of search through GraphQL: each field returns the page or error that the same search returns in Python."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +20,13 @@ from graphql_api.query.filter_parser import filter_property_name
 from graphql_api.query.naming_scheme import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
 from graphql_api.schema.fields.search_fields import available_orders, indexes_by_hash
 from graphql_api.storage.engines.sqlite import EngineQuirks, SqliteStore, open_sqlite
-from tests.depth import examples
-from tests.laws.search_world import (
+from tests.laws.search_catalogs import (
     IDS,
     NOW,
     POOLS,
     Case,
+    DrawnCatalog,
     Record,
-    World,
     build,
     draw_case,
     new_tenant,
@@ -35,35 +34,36 @@ from tests.laws.search_world import (
     seen,
     shapes,
 )
-from tests.laws.test_search import SEAL, check_changes, check_walks, in_batches, put_plain
-from tests.schema.through_graphql import Refused, Schema, ThroughGraphQL, answered, schema_of
-from tests.schema.written import Bare, inline, selection_of, written
+from tests.laws.test_search import SEAL, check_changes, check_pages, put_records, run_in_batches
+from tests.schema.graphql_database import GraphQLDatabase, OperationFailed, Schema, execute, schema_of
+from tests.schema.graphql_text import EnumName, argument_value, document_with_literals, page_selection
+from tests.support.run_depth import examples
 
-ASKED = ["same page", "same error", "tokens", "both styles", "PARTIAL", "id", "filters"]
-"""classes of cases: a run that has not drawn one of them has shown nothing about it"""
+CLASSES = ["same page", "same error", "tokens", "both styles", "PARTIAL", "id", "filters"]
+"""classes of cases: a run fails unless it has drawn each of them"""
 
 
 @dataclass
 class Engine:
-    """A store that outlives a case; each case has a tenant, and so hash keys, of its own."""
+    """A store shared by all cases; each case has its own tenant, and so its own hash keys."""
 
     runner: asyncio.Runner
     store: SqliteStore
 
-    def database(self, world: World) -> Database:
-        """An empty database for a catalog."""
-        self.runner.run(self.store.ensure_table(world.catalog.table_definition()))
-        return Database(world.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
+    def database(self, drawn: DrawnCatalog) -> Database:
+        """Returns an empty database for a catalog."""
+        self.runner.run(self.store.ensure_table(drawn.catalog.table_definition()))
+        return Database(drawn.catalog, self.store, SEAL, clock=lambda: NOW, tenant=new_tenant())
 
-    def through_graphql(self, world: World, *, literals: bool) -> ThroughGraphQL:
-        """The same, asked through GraphQL."""
-        db = self.database(world)
-        return ThroughGraphQL(db.catalog, db.store, db.seal, db.clock, db.tenant, literals=literals)
+    def graphql_database(self, drawn: DrawnCatalog, *, literals: bool) -> GraphQLDatabase:
+        """Returns an empty database that is searched through GraphQL."""
+        db = self.database(drawn)
+        return GraphQLDatabase(db.catalog, db.store, db.seal, db.clock, db.tenant, literals=literals)
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A store in which ties have the order of their keys, so that a case can be drawn again."""
+    """A store whose ties are in the order of their keys, so that Hypothesis can replay a case."""
     path: Path = tmp_path_factory.mktemp("laws") / "x.db"
     with asyncio.Runner() as runner:
         store = runner.run(open_sqlite(path, quirks=EngineQuirks(tie_order="key")))
@@ -71,89 +71,89 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         runner.run(store.close())
 
 
-async def settled() -> None:
-    """Its indexes are never behind."""
+async def no_index_lag() -> None:
+    """Waits for nothing: this engine has no index lag."""
 
 
-def draw_asked(data: st.DataObject) -> Case:
-    """A case that GraphQL can ask for: it has no ranges of booleans."""
+def draw_graphql_case(data: st.DataObject) -> Case:
+    """Draws a case that GraphQL can express: it has no ranges of booleans."""
     case = draw_case(data)
     name, kind, *_ = case.search.last or ("", "")
     assume(kind != "between" or not any(column.name == name and column.type is bool for column in case.search.order))
     return case
 
 
-def test_every_walk_is_a_slice_of_the_sorted_answer(engine: Engine, request: pytest.FixtureRequest) -> None:
-    """From any cursor, either way, with any page size, a page is exactly that slice of the naive answer."""
+def test_every_page_is_a_slice_of_the_sorted_result(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """From any cursor, in either direction and with any size, a page is exactly a slice of the reference result."""
 
     @examples(15, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        case = draw_asked(data)
-        db = engine.through_graphql(case.world, literals=data.draw(st.booleans(), label="literals"))
-        engine.runner.run(check_walks(data, db, settled, case))
+        case = draw_graphql_case(data)
+        db = engine.graphql_database(case.drawn, literals=data.draw(st.booleans(), label="literals"))
+        engine.runner.run(check_pages(data, db, no_index_lag, case))
 
-    in_batches(law, request)
+    run_in_batches(law, request)
 
 
-def test_changes_during_a_walk_never_touch_other_records(engine: Engine, request: pytest.FixtureRequest) -> None:
-    """Whatever is inserted, deleted or moved, and however shards grow, every untouched record comes once, in order."""
+def test_changes_between_pages_do_not_affect_other_records(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """While records are inserted, deleted or moved and shards added, every other record is returned once, in order."""
 
     @examples(6, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        case = draw_asked(data)
-        engine.runner.run(check_changes(data, engine.through_graphql(case.world, literals=False), settled, case))
+        case = draw_graphql_case(data)
+        engine.runner.run(check_changes(data, engine.graphql_database(case.drawn, literals=False), no_index_lag, case))
 
-    in_batches(law, request)
+    run_in_batches(law, request)
 
 
-def test_graphql_and_python_give_the_same(engine: Engine, request: pytest.FixtureRequest) -> None:
-    """Any arguments that a field takes, in any combination, give the page or the error that they give in Python."""
+def test_graphql_and_python_return_the_same_page(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """Any combination of the arguments of a field returns the same page or error in GraphQL and Python."""
 
     @examples(30, deep=4_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        world = build(data.draw(shapes(), label="shape"))
-        some = data.draw(records(world.shape), label="records")
-        engine.runner.run(_check_same(data, engine.database(world), world, some))
+        drawn = build(data.draw(shapes(), label="shape"))
+        some = data.draw(records(drawn.shape), label="records")
+        engine.runner.run(_check_same(data, engine.database(drawn), drawn, some))
 
-    in_batches(law, request, ASKED)
+    run_in_batches(law, request, CLASSES)
 
 
-def test_lists_give_the_orders_of_their_indexes(engine: Engine, request: pytest.FixtureRequest) -> None:
-    """Each order of a list field is the page that its index gives in Python, that way round."""
+def test_list_fields_return_the_pages_of_their_indexes(engine: Engine, request: pytest.FixtureRequest) -> None:
+    """Each order of a list field returns the pages of its index and direction in Python."""
 
     @examples(6, deep=500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
-        world = build(data.draw(shapes(), label="shape"))
-        some = data.draw(records(world.shape), label="records")
-        engine.runner.run(_check_lists(data, engine.database(world), world, some))
+        drawn = build(data.draw(shapes(), label="shape"))
+        some = data.draw(records(drawn.shape), label="records")
+        engine.runner.run(_check_lists(data, engine.database(drawn), drawn, some))
 
-    in_batches(law, request)
+    run_in_batches(law, request)
 
 
-async def _check_same(data: st.DataObject, db: Database, world: World, some: list[Record]) -> None:
-    await put_plain(db, world, some)
-    schema, entity = schema_of(db.catalog), db.catalog.entity(world.thing)
+async def _check_same(data: st.DataObject, db: Database, drawn: DrawnCatalog, some: list[Record]) -> None:
+    await put_records(db, drawn, some)
+    schema, entity = schema_of(db.catalog), db.catalog.entity(drawn.thing)
     index = data.draw(st.sampled_from([*entity.indexes.values()]), label="index")
-    ref, arguments = IndexRef(world.thing, index.attribute), data.draw(_Arguments(schema, entity, index, some).all())
+    ref, arguments = IndexRef(drawn.thing, index.attribute), data.draw(_Arguments(schema, entity, index, some).all())
     for _ in range(data.draw(st.integers(1, 3), label="pages")):
         note(repr(arguments))
         expected = await _outcome(db, ref, {name: value for name, (value, _) in arguments.items()})
-        query = inline(
+        query = document_with_literals(
             schema.graph.names.search_field(entity, index),
-            {_word(schema, name): text for name, (_, text) in arguments.items()},
-            selection_of([schema.graph.names.naming.property_name(name) for name in entity.properties]),
+            {_graphql_name(schema, name): text for name, (_, text) in arguments.items()},
+            page_selection([schema.graph.names.naming.property_name(name) for name in entity.properties]),
         )
         if isinstance(expected, str):
-            with pytest.raises(Refused) as caught:
-                await answered(db, query)
+            with pytest.raises(OperationFailed) as caught:
+                await execute(db, query)
             assert caught.value.codes == [expected]
             seen["same error"] += 1
             return
-        page = (await answered(db, query))["answer"]
+        page = (await execute(db, query))["answer"]
         seen["same page"] += 1
         assert [item["key"] for item in page["items"]] == [item.key for item in expected.items]
         assert page["nextToken"] == expected.next_token
@@ -176,14 +176,14 @@ async def _check_same(data: st.DataObject, db: Database, world: World, some: lis
 
 
 async def _outcome(db: Database, index: IndexRef, arguments: Mapping[str, Any]) -> Any:
-    """The page, or the code of the error."""
+    """Returns the page, or the code of the error."""
     try:
         return await db.search(index, **arguments)
     except ShardQLError as problem:
         return problem.code
 
 
-def _word(schema: Schema, name: str) -> str:
+def _graphql_name(schema: Schema, name: str) -> str:
     naming = schema.graph.names.naming
     if name in PAGING_ARGUMENTS or name in CONDITION_ARGUMENTS:
         return naming.common_argument(name)
@@ -192,7 +192,7 @@ def _word(schema: Schema, name: str) -> str:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """Draws arguments, each as Python takes it and as GraphQL does."""
+    """Strategies for arguments, each with its Python value and its GraphQL value."""
 
     schema: Schema
     entity: EntitySpec
@@ -200,16 +200,22 @@ class _Arguments:
     records: list[Record]
 
     def all(self) -> st.SearchStrategy[dict[str, tuple[Any, Any]]]:
-        """Some arguments out of all that the field takes; those that it needs, always."""
+        """Draws any arguments of the field, always including the required ones."""
         types = self.schema.arguments_of(self.schema.graph.names.search_field(self.entity, self.index))
-        words = {
-            _word(self.schema, name): name
+        python_names = {
+            _graphql_name(self.schema, name): name
             for name in (*PAGING_ARGUMENTS, *CONDITION_ARGUMENTS, *self.entity.properties, "id", "filter")
         }
-        needed = {words[word]: self._one(words[word]) for word, of in types.items() if isinstance(of, GraphQLNonNull)}
-        rest = {words[word]: self._one(words[word]) for word in types if words[word] not in needed}
+        required = {
+            python_names[word]: self._one(python_names[word])
+            for word, of in types.items()
+            if isinstance(of, GraphQLNonNull)
+        }
+        rest = {
+            python_names[word]: self._one(python_names[word]) for word in types if python_names[word] not in required
+        }
         names = st.sets(st.sampled_from(sorted(rest)), max_size=3)
-        return names.flatmap(lambda some: st.fixed_dictionaries({**needed, **{name: rest[name] for name in some}}))
+        return names.flatmap(lambda some: st.fixed_dictionaries({**required, **{name: rest[name] for name in some}}))
 
     def _one(self, name: str) -> st.SearchStrategy[tuple[Any, Any]]:
         if name in ("limit", "first", "last"):
@@ -221,7 +227,7 @@ class _Arguments:
             return st.booleans().map(lambda value: (value, value))
         if name == "on_shard_failure":
             seen["PARTIAL"] += 1
-            return st.sampled_from(["FAIL", "PARTIAL"]).map(lambda value: (value, Bare(value)))
+            return st.sampled_from(["FAIL", "PARTIAL"]).map(lambda value: (value, EnumName(value)))
         if name == "id":
             seen["id"] += 1
             return self._ids().map(lambda value: (value, value))
@@ -231,7 +237,7 @@ class _Arguments:
         if name in CONDITION_ARGUMENTS:
             return self._flat(name)
         if name in {part.name for part in self.index.hash}:
-            return self._value(name).map(lambda value: (value, self._written(name, value)))
+            return self._value(name).map(lambda value: (value, self._graphql_value(name, value)))
         return st.one_of(self._conditions(name))
 
     def _ids(self) -> st.SearchStrategy[str]:
@@ -251,23 +257,23 @@ class _Arguments:
             )
         if name == "prefix":
             return st.sampled_from(["", "a", "ab", "\x00"]).map(lambda text: (text, text))
-        return self._value(first).map(lambda value: (value, self._written(first, value)))
+        return self._value(first).map(lambda value: (value, self._graphql_value(first, value)))
 
     def _conditions(self, name: str) -> list[st.SearchStrategy[tuple[Any, Any]]]:
         value = self._value(name)
 
         def one(kind: str) -> st.SearchStrategy[tuple[Any, Any]]:
-            return value.map(lambda found: ({kind: found}, {kind: self._written(name, found)}))
+            return value.map(lambda found: ({kind: found}, {kind: self._graphql_value(name, found)}))
 
         both = st.tuples(value, value).map(
             lambda pair: (
                 {"from": pair[0], "to": pair[1]},
-                {"between": {"from": self._written(name, pair[0]), "to": self._written(name, pair[1])}},
+                {"between": {"from": self._graphql_value(name, pair[0]), "to": self._graphql_value(name, pair[1])}},
             )
         )
         kinds = get_named_type(
             self.schema.arguments_of(self.schema.graph.names.search_field(self.entity, self.index))[
-                _word(self.schema, name)
+                _graphql_name(self.schema, name)
             ]
         ).fields
         found = [one(kind) for kind in ("eq", "from", "to") if kind in kinds]
@@ -278,22 +284,22 @@ class _Arguments:
         return found
 
     def _filters(self) -> st.SearchStrategy[tuple[Any, Any]]:
-        """One comparison, two of them, or what one of them leaves out."""
-        one = st.one_of([self._tested(name, part) for name, part in self.entity.properties.items() if part.codec])
+        """Draws a comparison, its negation, or a combination of two."""
+        one = st.one_of([self._comparison(name, part) for name, part in self.entity.properties.items() if part.codec])
         several = st.tuples(st.sampled_from(["and", "or"]), one, one)
         return (
             one
             | one.map(lambda test: ({"not": test[0]}, {"not": test[1]}))
-            | several.map(lambda drawn: _both(lambda way: {drawn[0]: [drawn[1][way], drawn[2][way]]}))
+            | several.map(lambda parts: _both(lambda way: {parts[0]: [parts[1][way], parts[2][way]]}))
         )
 
-    def _tested(self, name: str, part: PropertySpec) -> st.SearchStrategy[tuple[Any, Any]]:
-        """A comparison of a property, whichever its type in GraphQL has."""
+    def _comparison(self, name: str, part: PropertySpec) -> st.SearchStrategy[tuple[Any, Any]]:
+        """Draws any comparison that the GraphQL type of a property offers."""
         types = get_named_type(
             self.schema.arguments_of(self.schema.graph.names.search_field(self.entity, self.index))["filter"]
         )
         word = filter_property_name(self.schema.graph.names.naming, name)
-        value = self._value(name).map(lambda found: (found, self._written(name, found)))
+        value = self._value(name).map(lambda found: (found, self._graphql_value(name, found)))
         texts = st.sampled_from(["", "a", "an", "\x00"]).map(lambda text: (text, text))
         kinds: dict[str, st.SearchStrategy[tuple[Any, Any]]] = {
             **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), value),
@@ -310,17 +316,17 @@ class _Arguments:
         )
 
     def _value(self, name: str) -> st.SearchStrategy[Any]:
-        """A value that some record has, or any other of its type."""
+        """Draws a value of a record, or any other value of the property's type."""
         codec = self.entity.properties[name].column.codec
         stored = [record[name] for record in self.records if record.get(name) is not None]
         return st.sampled_from([*stored, *(value for pool in POOLS.values() for value in pool if _fits(codec, value))])
 
-    def _written(self, name: str, value: Any) -> Any:
-        return written(self.entity.properties[name].column.codec, value)
+    def _graphql_value(self, name: str, value: Any) -> Any:
+        return argument_value(self.entity.properties[name].column.codec, value)
 
 
 def _both(make: Callable[[int], Any]) -> tuple[Any, Any]:
-    """What is made as Python takes it, and as GraphQL does."""
+    """Returns the Python form and the GraphQL form."""
     return make(0), make(1)
 
 
@@ -331,9 +337,9 @@ def _fits(codec: Codec[Any], value: Any) -> bool:
         return False
 
 
-async def _check_lists(data: st.DataObject, db: Database, world: World, some: list[Record]) -> None:
-    await put_plain(db, world, some)
-    names, entity = schema_of(db.catalog).graph.names, db.catalog.entity(world.thing)
+async def _check_lists(data: st.DataObject, db: Database, drawn: DrawnCatalog, some: list[Record]) -> None:
+    await put_records(db, drawn, some)
+    names, entity = schema_of(db.catalog).graph.names, db.catalog.entity(drawn.thing)
     groups = indexes_by_hash(entity)
     number = data.draw(st.integers(0, len(groups) - 1), label="list")
     group = groups[number]
@@ -345,12 +351,12 @@ async def _check_lists(data: st.DataObject, db: Database, world: World, some: li
     token, further = None, True
     while further:
         page = await db.search(
-            IndexRef(world.thing, index.attribute), **exact, reverse=reverse, limit=limit, next_token=token
+            IndexRef(drawn.thing, index.attribute), **exact, reverse=reverse, limit=limit, next_token=token
         )
         given: dict[str, Any] = {names.naming.property_argument(name): value for name, value in exact.items()}
-        given |= {"orderBy": Bare(order), "limit": limit} | ({"nextToken": token} if token else {})
+        given |= {"orderBy": EnumName(order), "limit": limit} | ({"nextToken": token} if token else {})
         field = names.list_field(entity, group[0].hash, first=number == 0)
-        found = (await answered(db, inline(field, given, "{ items { key } nextToken }")))["answer"]
+        found = (await execute(db, document_with_literals(field, given, "{ items { key } nextToken }")))["answer"]
         assert [item["key"] for item in found["items"]] == [item.key for item in page.items]
         assert found["nextToken"] == page.next_token
         token, further = page.next_token, page.next_token is not None

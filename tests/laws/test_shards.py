@@ -1,4 +1,4 @@
-"""Laws of shards: where records lie, what a search visits, and that growth moves nothing."""
+"""Laws of shards: the shard of a record, the shards that a search reads, and the effect of new generations."""
 
 from hashlib import blake2b
 from itertools import pairwise
@@ -15,62 +15,62 @@ SIZES = st.sampled_from([1, 1, 2, 3, 5, 16, 36, 150])
 
 
 @st.composite
-def spaces(draw: st.DrawFn) -> ShardSpace:
-    """One to five generations that begin within the creation values."""
+def shard_spaces(draw: st.DrawFn) -> ShardSpace:
+    """Draws one to five generations that start within the range of creation values."""
     beginnings = sorted(draw(st.sets(st.integers(0, 38), max_size=4)))
     return ShardSpace(tuple(Generation(since, draw(SIZES)) for since in (None, *beginnings)))
 
 
-def home(space: ShardSpace, own_id: str, created: int) -> int:
-    """Where a record lies, worked out by hand: the digest modulo the size of the last generation begun."""
-    begun = [each.size for each in space.generations if each.since is None or each.since <= created]
+def expected_ordinal(space: ShardSpace, own_id: str, created: int) -> int:
+    """Computes the ordinal of a record: the digest modulo the size of the last generation that had started."""
+    sizes = [each.size for each in space.generations if each.since is None or each.since <= created]
     digest = int.from_bytes(blake2b(own_id.encode()).digest()[:8], "big")
-    return digest % begun[-1] + 1 if begun[-1] > 1 else 0
+    return digest % sizes[-1] + 1 if sizes[-1] > 1 else 0
 
 
-def possible_homes(space: ShardSpace, created: int) -> set[int]:
-    """Every ordinal that some id created then would have."""
-    begun = [each.size for each in space.generations if each.since is None or each.since <= created]
-    return set(range(1, begun[-1] + 1)) if begun[-1] > 1 else {0}
+def possible_ordinals(space: ShardSpace, created: int) -> set[int]:
+    """Returns every ordinal that an id can have at a creation value."""
+    sizes = [each.size for each in space.generations if each.since is None or each.since <= created]
+    return set(range(1, sizes[-1] + 1)) if sizes[-1] > 1 else {0}
 
 
-@given(space=spaces(), own_id=IDS, created=CREATED)
-def test_a_record_lies_where_its_id_and_creation_say(space: ShardSpace, own_id: str, created: int) -> None:
-    """A record's shard is its id's digest modulo the size in force at its creation value."""
-    assert space.ordinal(own_id, space.generation_at(created)) == home(space, own_id, created)
+@given(space=shard_spaces(), own_id=IDS, created=CREATED)
+def test_id_and_creation_value_determine_the_shard(space: ShardSpace, own_id: str, created: int) -> None:
+    """The shard of a record is the digest of its id modulo the size in force at its creation value."""
+    assert space.ordinal(own_id, space.generation_at(created)) == expected_ordinal(space, own_id, created)
 
 
-@given(space=spaces(), own_id=IDS, bounds=st.lists(CREATED, min_size=2, max_size=2).map(sorted), data=st.data())
-def test_coverage_is_exactly_where_records_may_lie(
+@given(space=shard_spaces(), own_id=IDS, bounds=st.lists(CREATED, min_size=2, max_size=2).map(sorted), data=st.data())
+def test_coverage_is_exactly_the_shards_that_can_hold_a_match(
     space: ShardSpace, own_id: str, bounds: list[int], data: st.DataObject
 ) -> None:
-    """A search visits each shard that may hold a record within its bounds once, in order, and no other shard."""
+    """A search reads each shard that can hold a match exactly once, in order, and no other shard."""
     low = data.draw(st.sampled_from([None, bounds[0]]))
     high = data.draw(st.sampled_from([None, bounds[1]]))
     values = range(-3 if low is None else low, (41 if high is None else high) + 1)
-    of_all = covering_shards(space, created_from=low, created_to=high)
-    of_one = covering_shards(space, unique_id=own_id, created_from=low, created_to=high)
-    target(float(len(of_all)), label="shards visited")
-    assert of_all == tuple(sorted(set().union(*(possible_homes(space, created) for created in values))))
-    assert of_one == tuple(sorted({home(space, own_id, created) for created in values}))
-    assert len(of_one) <= len(space.generations)
+    all_shards = covering_shards(space, created_from=low, created_to=high)
+    shards_of_id = covering_shards(space, unique_id=own_id, created_from=low, created_to=high)
+    target(float(len(all_shards)), label="shards visited")
+    assert all_shards == tuple(sorted(set().union(*(possible_ordinals(space, created) for created in values))))
+    assert shards_of_id == tuple(sorted({expected_ordinal(space, own_id, created) for created in values}))
+    assert len(shards_of_id) <= len(space.generations)
 
 
-@given(space=spaces(), size=SIZES, later=st.integers(39, 60), own_id=IDS, created=CREATED)
-def test_growth_moves_nothing(space: ShardSpace, size: int, later: int, own_id: str, created: int) -> None:
-    """A record from before a growth keeps its shard and its shard's text, and what is visited for it stays the same."""
+@given(space=shard_spaces(), size=SIZES, later=st.integers(39, 60), own_id=IDS, created=CREATED)
+def test_a_new_generation_moves_no_record(space: ShardSpace, size: int, later: int, own_id: str, created: int) -> None:
+    """After a new generation, older records keep their shard and its text, and their searches read the same shards."""
     grown = ShardSpace((*space.generations, Generation(later, size)))
     before = min(created, later - 1)
-    place, grown_place = (each.ordinal(own_id, each.generation_at(before)) for each in (space, grown))
-    assert grown_place == place
-    assert grown.shard_text(grown_place) == space.shard_text(place)
+    old_ordinal, new_ordinal = (each.ordinal(own_id, each.generation_at(before)) for each in (space, grown))
+    assert new_ordinal == old_ordinal
+    assert grown.shard_text(new_ordinal) == space.shard_text(old_ordinal)
     assert covering_shards(grown, created_to=later - 1) == covering_shards(space)
     assert set(covering_shards(grown)) == set(covering_shards(space)) | set(grown.ordinals(len(space.generations)))
 
 
 @given(width=st.integers(1, 5), data=st.data())
-def test_texts_sort_as_ordinals(width: int, data: st.DataObject) -> None:
-    """Whatever the width, shard texts sort as ordinals do, and all but the empty one have that width."""
+def test_shard_texts_sort_as_ordinals(width: int, data: st.DataObject) -> None:
+    """Shard texts of any width sort as their ordinals do, and all but the empty one have that width."""
     space = ShardSpace((Generation(None, 36**width),), width)
     ordinals = sorted(data.draw(st.sets(st.integers(0, 36**width), min_size=2, max_size=20)))
     texts = [space.shard_text(ordinal) for ordinal in ordinals]

@@ -1,4 +1,4 @@
-"""Two tenants in one table never learn of each other, whatever they are called and whatever they ask for."""
+"""Two tenants in one table are isolated, whatever their names and their requests are."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -18,10 +18,10 @@ from graphql_api.schema.execution.document_executor import ExecutionResponse
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
-from tests.depth import depth
-from tests.schema.asking import Asked, asking, opened
+from tests.schema.graphql_client import GraphQLClient, client_for, open_database
+from tests.support.run_depth import depth
 
-OPERATIONS = (1_200, 10_000)
+OPERATION_COUNTS = (1_200, 10_000)
 """of both tenants together, quick and deep"""
 
 PAIRS: Sequence[tuple[str | None, str | None]] = (
@@ -35,9 +35,9 @@ PAIRS: Sequence[tuple[str | None, str | None]] = (
     ("é", "e\u0301"),
     ("A", "a"),
 )
-"""what an escape that was forgotten would make one of"""
+"""names that a missing escape would make equal"""
 
-PIECES = (
+TEXTS = (
     *("|", "#", "!", "/", "%", "%7C", "%25", "\x00", "\x01", "\x02", "\x01|", "\x01}", "~", " "),
     *("note", "note!", "noteId#", "town#x", "0", "00", "01", "a", "A", "é", "e\u0301", "😀", "\uffff"),
 )
@@ -80,30 +80,30 @@ PAGE = f"{{ items {{ {NOTE} }} nextToken totalCount(atMost: 999) {{ value }} edg
 
 @dataclass
 class Tenant:
-    """What one tenant has written, and what it was given to ask with later."""
+    """The records that one tenant has written, and the ids and tokens that it has received."""
 
     name: str | None
-    mark: str
-    """stands in every text that it writes, and in nothing that the other one writes"""
-    ask: Asked
+    marker: str
+    """part of every text that this tenant writes, and of no text of the other tenant"""
+    client: GraphQLClient
     notes: dict[str, Note] = field(default_factory=dict)
     entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
-    """sealed ones"""
+    """record keys"""
     tokens: list[str] = field(default_factory=list)
 
     @property
     def db(self) -> Database:
-        """The database as this tenant's own code has it."""
-        return self.ask.db.scoped(tenant=self.name)
+        """The database scoped to this tenant."""
+        return self.client.db.scoped(tenant=self.name)
 
-    async def answer(self, query: str, variables: dict[str, Any]) -> ExecutionResponse:
-        """What the server answers; everybody is called the same, in the same groups."""
+    async def execute(self, query: str, variables: dict[str, Any]) -> ExecutionResponse:
+        """Executes an operation; the callers of both tenants have the same subject and groups."""
         caller = Caller("c", tenant=self.name, subject="ann", explain=True)
-        return await self.ask.answer(query, variables, caller=caller)
+        return await self.client.execute(query, variables, caller=caller)
 
     def shown(self, note: Note) -> dict[str, Any]:
-        """What a query is to give of a note."""
+        """Returns the expected result for a note."""
         entries = sorted(at for id, at in self.entries if id == note.note_id)
         following = self.notes.get(note.other) if note.other else None
         return {
@@ -120,75 +120,77 @@ class Tenant:
 
 
 @dataclass
-class World:
-    """The two tenants, and chance."""
+class TwoTenants:
+    """Random operations of two tenants."""
 
     random: Random
     tenants: tuple[Tenant, Tenant]
     ids: tuple[str, ...]
-    """few, so that both have records with the same ones"""
-    done: dict[str, int] = field(default_factory=dict)
+    """few, so that both tenants have records with the same ids"""
+    action_counts: dict[str, int] = field(default_factory=dict)
 
     async def step(self) -> None:
-        """Lets one of the two do something."""
+        """Runs a random operation of one tenant."""
         own, other = self.random.sample(self.tenants, 2)
         name = self.random.choice([*ACTIONS, "put", "put_entry"])
-        answer = await ACTIONS[name](self, own, other)
-        self.done[name] = self.done.get(name, 0) + 1
-        if answer is not None:
-            assert other.mark not in json.dumps(answer.body, ensure_ascii=False)
-            assert set(answer.codes) <= {"INVALID_RECORD_KEY", "INVALID_TOKEN"}, answer.body
+        response = await ACTIONS[name](self, own, other)
+        self.action_counts[name] = self.action_counts.get(name, 0) + 1
+        if response is not None:
+            assert other.marker not in json.dumps(response.body, ensure_ascii=False)
+            assert set(response.codes) <= {"INVALID_RECORD_KEY", "INVALID_TOKEN"}, response.body
 
     @property
-    def has_seen_all(self) -> bool:
-        """Whether everything was done, and each had something that is worth nothing to the other."""
-        return self.done.keys() == ACTIONS.keys() and all(tenant.tokens and tenant.ids for tenant in self.tenants)
+    def is_covered(self) -> bool:
+        """Whether every action has run, and each tenant has received record keys and tokens."""
+        return self.action_counts.keys() == ACTIONS.keys() and all(
+            tenant.tokens and tenant.ids for tenant in self.tenants
+        )
 
     @property
     def id(self) -> str:
-        """An id that either may have."""
+        """An id that both tenants may use."""
         return self.random.choice(self.ids)
 
-    # --- writing -----------------------------------------------------------------------------------------------
+    # --- writes ------------------------------------------------------------------------------------------------
 
     async def put(self, own: Tenant, _: Tenant) -> None:
-        """Writes a note in place of the tenant's own one of that id."""
+        """Creates or replaces a note of the tenant."""
         id = self.id
         created = own.notes[id].created if id in own.notes else self.random.choice([100, 900])
-        text, other = f"{self.random.choice(PIECES)}{own.mark}", self.random.choice([None, self.id])
-        note = Note(note_id=id, created=created, town=self.random.choice(PIECES), text=text, other=other)
+        text, other = f"{self.random.choice(TEXTS)}{own.marker}", self.random.choice([None, self.id])
+        note = Note(note_id=id, created=created, town=self.random.choice(TEXTS), text=text, other=other)
         await own.db.put(note)
         own.notes[id] = note
 
     async def put_entry(self, own: Tenant, _: Tenant) -> None:
         """Writes an entry of a note's history."""
-        entry = Entry(note_id=self.id, at=self.random.choice(PIECES), text=own.mark)
+        entry = Entry(note_id=self.id, at=self.random.choice(TEXTS), text=own.marker)
         await own.db.put(entry)
         own.entries[entry.note_id, entry.at] = entry
 
     async def delete(self, own: Tenant, _: Tenant) -> None:
-        """Removes a note, which the other tenant may have too."""
+        """Removes a note; the other tenant may have one with the same id."""
         id = self.id
         await own.db.delete(Note, id)
         own.notes.pop(id, None)
 
-    # --- reading -----------------------------------------------------------------------------------------------
+    # --- reads -------------------------------------------------------------------------------------------------
 
-    async def one(self, own: Tenant, _: Tenant) -> ExecutionResponse:
-        """One note by an id that either may have."""
+    async def get(self, own: Tenant, _: Tenant) -> ExecutionResponse:
+        """Reads one note by an id that both tenants may use."""
         id = self.id
-        answer = await own.answer(f"query ($id: ID!) {{ note(id: $id) {{ {NOTE} }} }}", {"id": id})
-        found = answer.body["data"]["note"]
+        response = await own.execute(f"query ($id: ID!) {{ note(id: $id) {{ {NOTE} }} }}", {"id": id})
+        found = response.body["data"]["note"]
         if found is not None:
             own.ids.append(found.pop("id"))
         note = own.notes.get(id)
         assert found == (None if note is None else own.shown(note))
-        return answer
+        return response
 
     async def search(self, own: Tenant, _: Tenant) -> ExecutionResponse:
-        """A search that both may ask, with the count of all that it has."""
-        town, prefix = self.random.choice(PIECES), self.random.choice([None, *PIECES])
-        asked, wanted = self.random.choice(
+        """Runs a search that both tenants may run, with its total count."""
+        town, prefix = self.random.choice(TEXTS), self.random.choice([None, *TEXTS])
+        search_field, matches = self.random.choice(
             (
                 ("noteByTown(town: $town, prefix: $prefix, limit: 100)", lambda note: note.town == town),
                 ("noteByText(prefix: $prefix, limit: 100)", lambda _: True),
@@ -199,52 +201,56 @@ class World:
                 ),
             )
         )
-        return await self._page(
+        return await self._check_page(
             own,
-            asked,
+            search_field,
             {"town": town, "prefix": prefix},
-            [note for note in own.notes.values() if wanted(note) and note.text.startswith(prefix or "")],
+            [note for note in own.notes.values() if matches(note) and note.text.startswith(prefix or "")],
         )
 
     async def everything(self, own: Tenant, _: Tenant) -> ExecutionResponse:
-        """All that the tenant has, by an index that one hash key holds."""
-        return await self._page(own, "noteByAlone(limit: 100)", {}, [*own.notes.values()])
+        """Reads all notes of the tenant through an index with one hash key."""
+        return await self._check_page(own, "noteByAlone(limit: 100)", {}, [*own.notes.values()])
 
-    async def _page(self, own: Tenant, asked: str, variables: dict[str, Any], wanted: list[Note]) -> ExecutionResponse:
-        needed = "".join(
-            f"${name}: String{'!' if name == 'town' else ''} " for name in variables if f"${name}" in asked
+    async def _check_page(
+        self, own: Tenant, search_field: str, variables: dict[str, Any], expected: list[Note]
+    ) -> ExecutionResponse:
+        variable_types = "".join(
+            f"${name}: String{'!' if name == 'town' else ''} " for name in variables if f"${name}" in search_field
         )
-        query = f"query {f'({needed})' if needed else ''} {{ found: {asked} {PAGE} }}"
-        answer = await own.answer(query, {name: value for name, value in variables.items() if f"${name}" in asked})
-        assert answer.codes == (), answer.body
-        found = answer.body["data"]["found"]
+        query = f"query {f'({variable_types})' if variable_types else ''} {{ found: {search_field} {PAGE} }}"
+        response = await own.execute(
+            query, {name: value for name, value in variables.items() if f"${name}" in search_field}
+        )
+        assert response.codes == (), response.body
+        found = response.body["data"]["found"]
         own.tokens += [edge["cursor"] for edge in found["edges"][:1]]
         own.ids += [item.pop("id") for item in found["items"]][:1]
         by_id = {item["noteId"]: item for item in found["items"]}
         assert len(by_id) == len(found["items"])
-        assert by_id == {note.note_id: own.shown(note) for note in wanted}
-        assert found["totalCount"]["value"] == len(wanted)
-        return answer
+        assert by_id == {note.note_id: own.shown(note) for note in expected}
+        assert found["totalCount"]["value"] == len(expected)
+        return response
 
     async def entries(self, own: Tenant, _: Tenant) -> ExecutionResponse:
-        """The last entry of a note, and how many there are."""
+        """Reads the latest entry of a note, and counts its entries."""
         id = self.id
         query = (
             "query ($id: ID!) { entry(id: $id) { at text } entryById(id: $id) { items { at } totalCount { value } } }"
         )
-        answer = await own.answer(query, {"id": id})
-        kept = sorted(entry.at for entry in own.entries.values() if entry.note_id == id)
-        last = {"at": kept[-1], "text": own.mark} if kept else None
-        assert answer.body["data"] == {
+        response = await own.execute(query, {"id": id})
+        times = sorted(entry.at for entry in own.entries.values() if entry.note_id == id)
+        last = {"at": times[-1], "text": own.marker} if times else None
+        assert response.body["data"] == {
             "entry": last,
-            "entryById": {"items": [{"at": at} for at in kept[:50]], "totalCount": {"value": len(kept)}},
+            "entryById": {"items": [{"at": at} for at in times[:50]], "totalCount": {"value": len(times)}},
         }
-        return answer
+        return response
 
-    # --- with what belongs to the other one ----------------------------------------------------------------------
+    # --- identifiers of the other tenant -------------------------------------------------------------------------
 
     async def foreign_id(self, own: Tenant, other: Tenant) -> ExecutionResponse | None:
-        """A sealed id of the other tenant is none; one of its own finds its own record, or none any more."""
+        """A record key of the other tenant is invalid; an own record key finds the own record, or none."""
         if not other.ids or not own.ids:
             return None
         theirs, ours = self.random.choice(other.ids), self.random.choice(own.ids)
@@ -253,69 +259,73 @@ class World:
             b: note(id: $theirs) { id }
             c: nodes(ids: [$ours, $theirs]) { ... on Note { id text } }
             d: noteById(id: $theirs) { items { id } } }"""
-        answer = await own.answer(query, {"theirs": theirs, "ours": ours})
-        data = answer.body["data"]
+        response = await own.execute(query, {"theirs": theirs, "ours": ours})
+        data = response.body["data"]
         assert (data["a"], data["b"], data["c"][1], data["d"]) == (None, None, None, None)
-        assert answer.codes == ("INVALID_RECORD_KEY",) * 4
-        assert data["c"][0] is None or own.mark in data["c"][0]["text"]
-        return answer
+        assert response.codes == ("INVALID_RECORD_KEY",) * 4
+        assert data["c"][0] is None or own.marker in data["c"][0]["text"]
+        return response
 
     async def foreign_token(self, own: Tenant, other: Tenant) -> ExecutionResponse | None:
-        """A page token of the other tenant is none, whatever it is used with."""
+        """A page token of the other tenant is invalid for every search."""
         if not other.tokens:
             return None
-        asked = self.random.choice(["noteByAlone", "noteByText", "noteByAny"])
+        field_name = self.random.choice(["noteByAlone", "noteByText", "noteByAny"])
         argument = self.random.choice(["nextToken", "after", "before"])
         token = self.random.choice(other.tokens)
-        answer = await own.answer(f"query ($token: String) {{ {asked}({argument}: $token) {PAGE} }}", {"token": token})
-        assert answer.codes == ("INVALID_TOKEN",)
-        return answer
+        response = await own.execute(
+            f"query ($token: String) {{ {field_name}({argument}: $token) {PAGE} }}", {"token": token}
+        )
+        assert response.codes == ("INVALID_TOKEN",)
+        return response
 
-    async def foreign_words(self, own: Tenant, other: Tenant) -> ExecutionResponse:
-        """What the other tenant calls itself, its ids and its tokens are texts like any others."""
-        word = self.random.choice(
+    async def foreign_texts(self, own: Tenant, other: Tenant) -> ExecutionResponse:
+        """The name, ids and tokens of the other tenant are ordinary texts as arguments."""
+        text = self.random.choice(
             [other.name or "-", *other.tokens[-3:], *(f"{other.name}|{id}" for id in self.ids[:3])]
         )
-        query = "query ($word: String!) { noteByTown(town: $word) { items { text } totalCount { value } } }"
-        answer = await own.answer(query, {"word": word})
-        texts = [{"text": note.text} for note in own.notes.values() if note.town == word]
-        assert answer.body["data"]["noteByTown"]["totalCount"]["value"] == len(texts)
-        return answer
+        query = "query ($text: String!) { noteByTown(town: $text) { items { text } totalCount { value } } }"
+        response = await own.execute(query, {"text": text})
+        texts = [{"text": note.text} for note in own.notes.values() if note.town == text]
+        assert response.body["data"]["noteByTown"]["totalCount"]["value"] == len(texts)
+        return response
 
-    async def refusals(self, own: Tenant, other: Tenant) -> None:
-        """What the Python API refuses tells nothing of the other tenant either."""
+    async def rejected_writes(self, own: Tenant, other: Tenant) -> None:
+        """Errors of the Python API contain no text of the other tenant."""
         for id in (f"{self.id}{'x' * 1020}", ""):
-            with pytest.raises(ShardQLError) as refused:
-                await own.db.put(Note(note_id=id, created=100, town="x", text=own.mark))
-            assert other.mark not in refused.value.message
+            with pytest.raises(ShardQLError) as caught:
+                await own.db.put(Note(note_id=id, created=100, town="x", text=own.marker))
+            assert other.marker not in caught.value.message
 
 
 ACTIONS = {
-    name: getattr(World, name)
+    name: getattr(TwoTenants, name)
     for name in (
-        *("put", "put_entry", "delete", "one", "search", "everything", "entries"),
-        *("foreign_id", "foreign_token", "foreign_words", "refusals"),
+        *("put", "put_entry", "delete", "get", "search", "everything", "entries"),
+        *("foreign_id", "foreign_token", "foreign_texts", "rejected_writes"),
     )
 }
 
 
 @asynccontextmanager
-async def world(
+async def two_tenants(
     folder: Path, random: Random, names: tuple[str | None, str | None], graph: Graph
-) -> AsyncIterator[World]:
-    """Two tenants of these names in one empty table."""
-    async with opened(CATALOG, await open_sqlite(folder / "x.db")) as db:
-        ask = asking(db, graph=graph, details=True)
-        first, second = (Tenant(name, f"❰{mark}❱", ask) for name, mark in zip(names, ("one", "two"), strict=True))
-        ids = tuple("".join(random.choices(PIECES, k=random.randint(1, 3))) for _ in range(12))
-        yield World(random, (first, second), (*ids, *(name for name in names if name)))
+) -> AsyncIterator[TwoTenants]:
+    """Two tenants with these names in one empty table."""
+    async with open_database(CATALOG, await open_sqlite(folder / "x.db")) as db:
+        client = client_for(db, graph=graph, details=True)
+        first, second = (
+            Tenant(name, f"❰{marker}❱", client) for name, marker in zip(names, ("one", "two"), strict=True)
+        )
+        ids = tuple("".join(random.choices(TEXTS, k=random.randint(1, 3))) for _ in range(12))
+        yield TwoTenants(random, (first, second), (*ids, *(name for name in names if name)))
 
 
 @pytest.mark.parametrize("names", PAIRS)
-async def test_tenants_do_not_meet(names: tuple[str | None, str | None], tmp_path: Path, random: Random) -> None:
-    """Of many operations of two tenants none shows a record, a count or a word of the other one."""
-    async with world(tmp_path, random, names, Graph(CATALOG)) as both:
-        enough = ceil(depth(*OPERATIONS) / len(PAIRS))
-        while sum(both.done.values()) < enough or not both.has_seen_all:
-            await both.step()
-            assert sum(both.done.values()) < enough + 1_000
+async def test_tenants_are_isolated(names: tuple[str | None, str | None], tmp_path: Path, random: Random) -> None:
+    """No operation of a tenant returns a record, count or text of the other tenant."""
+    async with two_tenants(tmp_path, random, names, Graph(CATALOG)) as tenants:
+        wanted_operations = ceil(depth(*OPERATION_COUNTS) / len(PAIRS))
+        while sum(tenants.action_counts.values()) < wanted_operations or not tenants.is_covered:
+            await tenants.step()
+            assert sum(tenants.action_counts.values()) < wanted_operations + 1_000

@@ -1,4 +1,4 @@
-"""What may differ between engines is told to readers as it is told to the tests."""
+"""The documentation and the tests have the same list of permitted differences between engines."""
 
 import re
 from typing import Any
@@ -22,11 +22,11 @@ PAGE: dict[str, Any] = {
     "explain": {"resumed": False, "shards": 2, "read": {"rounds": 1, "returned": 2}},
 }
 RESUMED = {**PAGE, "explain": {"resumed": True, "shards": 2, "firstRead": 3, "read": {"rounds": 1, "returned": 2}}}
-TURNED = {**PAGE, "items": PAGE["items"][::-1], "cursors": ["z", "w"], "start cursor": "z", "end cursor": "w"}
+REVERSED = {**PAGE, "items": PAGE["items"][::-1], "cursors": ["z", "w"], "start cursor": "z", "end cursor": "w"}
 
 
 def test_waivers_are_documented() -> None:
-    """The table of what may differ lists exactly the waivers of the tests, each with its reason."""
+    """The table of permitted differences lists exactly the waivers of the tests, each with its reason."""
     page = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
     section = page.partition("## What may differ\n")[2].partition("\n## ")[0]
     _, *rows = ROW.findall(section)
@@ -44,24 +44,24 @@ def test_waivers_are_documented() -> None:
         ({**PAGE, "explain": {**PAGE["explain"], "read": {"rounds": 1, "returned": 1}}}, True),
         ({"error": {"code": "THROTTLED"}, "message": "no"}, True),
         ({**PAGE, "end cursor": "z"}, False),
-        (TURNED, False),
+        (REVERSED, False),
     ],
 )
-def test_what_is_not_waived_has_to_be_the_same(other: View, ties: bool) -> None:
-    """A page that differs in anything else is found out, and where nothing ties, in its order and tokens too."""
+def test_differences_without_a_waiver_fail(other: View, ties: bool) -> None:
+    """A page with any other difference fails; without ties, its order and tokens must be equal, too."""
     with pytest.raises(AssertionError):
         check_same(PAGE, other, ties=ties)
 
 
-def test_what_is_waived_may_differ() -> None:
-    """A page may cost something else, and where records tie, they may come in another order."""
+def test_waived_differences_pass() -> None:
+    """The cost of a page may differ, and tied records may be in another order."""
     check_same(PAGE, {**PAGE, "explain": {**PAGE["explain"], "read": {"rounds": 3, "returned": 2}}}, ties=False)
-    check_same(PAGE, TURNED, ties=True)
+    check_same(PAGE, REVERSED, ties=True)
     check_same(RESUMED, {**RESUMED, "shards": 1, "explain": {**RESUMED["explain"], "shards": 1}}, ties=True)
 
 
 @pytest.mark.parametrize(
-    ("page", "differs", "may"),
+    ("page", "differs", "permitted"),
     [
         ({**PAGE, "next token": "n", "end cursor": "n"}, {"next token": "m", "end cursor": "m"}, True),
         ({**PAGE, "start cursor": "n", "has previous": True}, {"start cursor": "m"}, True),
@@ -76,11 +76,11 @@ def test_what_is_waived_may_differ() -> None:
         ({**PAGE, "next token": "n", "end cursor": "n"}, {"items": [{"key": "a"}]}, False),
     ],
 )
-def test_under_a_filter_only_the_place_may_differ_where_the_walk_goes_on(page: View, differs: View, may: bool) -> None:
-    """Which token goes on is waived, and which reads it begins with; whether one does, records and cursors are not."""
+def test_a_filtered_page_may_differ_only_in_its_resume_position(page: View, differs: View, permitted: bool) -> None:
+    """Under a filter, the resume token and its first reads may differ; records and cursors may not."""
     with pytest.raises(AssertionError):
         check_same(page, {**page, **differs}, ties=False)
-    if may:
+    if permitted:
         check_same(page, {**page, **differs}, ties=False, filtered=True)
     else:
         with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""What may differ between a page of SQLite and the same page of DynamoDB, and why (docs/engines.md lists it too)."""
+"""The permitted differences between a page of SQLite and of DynamoDB, with their reasons (see docs/engines.md)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 View = Mapping[str, Any]
-"""a page or an error as a caller sees it"""
+"""a page or an error as callers receive it"""
 
-needed = Counter[str]()
-"""how often engines differed in what is waived: a waiver that nothing needs is to go"""
+waiver_uses = Counter[str]()
+"""how often a waiver was needed; unused waivers must be removed"""
 
 TOKENS = ("start cursor", "end cursor", "next token")
 
 
 @dataclass(frozen=True)
 class Waiver:
-    """One thing that may differ."""
+    """One permitted difference."""
 
     name: str
     reason: str
-    leave_out: Callable[[View], View]
+    remove_waived: Callable[[View], View]
 
 
 def _without_cost(view: View) -> View:
@@ -34,29 +34,29 @@ def _without_order_of_ties(view: View) -> View:
     if "items" not in view:
         return view
     tokens = {name: view[name] is not None for name in TOKENS}
-    return _without_beginning({**view, **tokens, "items": view["values"], "cursors": len(view["cursors"])})
+    return _without_first_reads({**view, **tokens, "items": view["values"], "cursors": len(view["cursors"])})
 
 
-def _without_beginning(view: View) -> View:
-    """Behind a place that is another one for each engine, the page without where its reads begin."""
+def _without_first_reads(view: View) -> View:
+    """Removes the first reads of a resumed page, since the engines resume at different positions."""
     if not view["explain"]["resumed"]:
         return view
-    begun = ("shards", "hashKeys", "firstRead")
-    plan = {name: value for name, value in view["explain"].items() if name not in begun}
+    first_reads = ("shards", "hashKeys", "firstRead")
+    plan = {name: value for name, value in view["explain"].items() if name not in first_reads}
     return {name: value for name, value in view.items() if name != "shards"} | {"explain": plan}
 
 
-def _without_places_among_filtered(view: View) -> View:
+def _without_filtered_positions(view: View) -> View:
     if "items" not in view:
         return view
-    goes_on, told = view["next token"] is not None, dict(view)
+    has_more, without_positions = view["next token"] is not None, dict(view)
     for name, differs in (
-        ("next token", goes_on),
-        ("end cursor", goes_on),
-        ("start cursor", view["has previous"] and not goes_on),
+        ("next token", has_more),
+        ("end cursor", has_more),
+        ("start cursor", view["has previous"] and not has_more),
     ):
-        told[name] = view[name] is not None if differs else view[name]
-    return _without_beginning(told)
+        without_positions[name] = view[name] is not None if differs else view[name]
+    return _without_first_reads(without_positions)
 
 
 COST = Waiver(
@@ -74,15 +74,15 @@ FILTERED = Waiver(
     "the position after a filtered page",
     "A filter may exclude rows between two pages, and an engine that tests it does not return them. So the text of the "
     "token, which includes the cost of its page, may differ; the following pages do not.",
-    _without_places_among_filtered,
+    _without_filtered_positions,
 )
 WAIVERS = (COST, ORDER_OF_TIES, FILTERED)
 
 
 def check_same(one: View, other: View, *, ties: bool, filtered: bool = False) -> None:
-    """Two views are the same in everything that is not waived."""
+    """Asserts that two views are equal, except for what is waived."""
     for waiver in (COST, *([ORDER_OF_TIES] if ties else []), *([FILTERED] if filtered else [])):
-        left, right = waiver.leave_out(one), waiver.leave_out(other)
-        needed[waiver.name] += one != other and (left != one or right != other) and left == right
+        left, right = waiver.remove_waived(one), waiver.remove_waived(other)
+        waiver_uses[waiver.name] += one != other and (left != one or right != other) and left == right
         one, other = left, right
     assert one == other

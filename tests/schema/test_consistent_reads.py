@@ -1,4 +1,4 @@
-"""Which reads see every write: those of one record, and those that decide who owns what."""
+"""Which reads are consistent: reads of single records and access lookups."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,12 +12,12 @@ from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
-from tests.schema.asking import asking, opened
-from tests.stores import WrappedStore
+from tests.schema.graphql_client import client_for, open_database
+from tests.support.store_doubles import WrappedStore
 
 
 class Folder(Entity):
-    """What papers lie in."""
+    """A folder of papers."""
 
     folder_id: Id[str]
     holder: str
@@ -38,7 +38,7 @@ class Draft(Entity, current="~current"):
 
 
 class Paper(Entity):
-    """Something in a folder."""
+    """A paper in a folder."""
 
     paper_id: Id[str]
     folder_id: str
@@ -48,7 +48,7 @@ class Paper(Entity):
 
 
 class Will(Entity, allow=owner_through("Folder", of="folder_id", owner="holder")):
-    """Something that the holder of a folder sees."""
+    """A record that only the holder of its folder may read."""
 
     will_id: Id[str]
     folder_id: str
@@ -67,24 +67,24 @@ RECORDS: Sequence[Entity] = [
 ]
 
 
-class Noting(WrappedStore):
-    """Notes of each read whether it is to see every write."""
+class ConsistencyRecorder(WrappedStore):
+    """Records for each read whether it is consistent."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
-        self.noted: list[bool] = []
+        self.consistency: list[bool] = []
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
-        self.noted += [read.consistent for read in reads]
+        self.consistency += [read.consistent for read in reads]
         return await super().read_ranges(reads, want)
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        self.noted.append(consistent)
+        self.consistency.append(consistent)
         return await super().get_many(keys, consistent)
 
 
 @pytest.mark.parametrize(
-    ("query", "sees_every_write"),
+    ("query", "consistent"),
     [
         ('{ paper(id: "p") { folderId } }', [True]),
         ('{ step(id: "s", at: 1) { at } }', [True]),
@@ -98,11 +98,11 @@ class Noting(WrappedStore):
         ("query ($id: ID!) { nodes(ids: [$id, $id]) { id } }", [True]),
     ],
 )
-async def test_reads_of_one_record_see_every_write(tmp_path: Path, query: str, sees_every_write: list[bool]) -> None:
-    """A record by its key, the last entry of a history and a lookup of owners do not lag; indexes and joins may."""
-    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db"), *RECORDS) as db:
-        store = Noting(db.store)
-        ask = asking(replace(db, store=store), graph=GRAPH)
+async def test_reads_of_one_record_are_consistent(tmp_path: Path, query: str, consistent: list[bool]) -> None:
+    """Point lookups, the last entry of a history and access lookups are consistent. Indexes and joins are not."""
+    async with open_database(CATALOG, await open_sqlite(tmp_path / "x.db"), *RECORDS) as db:
+        store = ConsistencyRecorder(db.store)
+        client = client_for(replace(db, store=store), graph=GRAPH)
         variables = {"id": db.seal_key(Paper(paper_id="p", folder_id="f"))} if "$id" in query else {}
-        await ask.data(query, variables, caller=Caller("c", subject="ann"))
-        assert store.noted == sees_every_write
+        await client.data(query, variables, caller=Caller("c", subject="ann"))
+        assert store.consistency == consistent

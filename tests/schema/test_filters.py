@@ -1,4 +1,4 @@
-"""Filters through GraphQL: every comparison of every scalar, joints, limits, pages, and wherever searches are."""
+"""Filters through GraphQL: comparisons of every scalar, logical operators, limits, pages, and every kind of search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,12 +31,12 @@ from graphql_api.query.execution.result_page import Page
 from graphql_api.query.filter_parser import MAX_COMPARISONS, MAX_NESTING, MAX_VALUES
 from graphql_api.query.search_request import SearchRequest
 from graphql_api.schema.graph import build_schema
-from tests.schema.asking import Asked, asked, asking
-from tests.schema.written import literal, written
+from tests.schema.graphql_client import GraphQLClient, client_for, open_client
+from tests.schema.graphql_text import argument_value, literal
 
 
 class Level(Enum):
-    """Declared in another order than its values sort."""
+    """The declaration order of the members differs from the sort order of their values."""
 
     LOW = "z"
     MIDDLE = "m"
@@ -44,7 +44,7 @@ class Level(Enum):
 
 
 class Sample(Entity, shards=Shards(3)):
-    """A record with something of every type, all of which may be missing."""
+    """A record with an optional property of every type."""
 
     key: Id[str]
     big: int | None = None
@@ -74,7 +74,7 @@ class Sample(Entity, shards=Shards(3)):
 
 
 class Entry(Entity):
-    """One of a history."""
+    """An entry of a history."""
 
     of: Id[str]
     at: SubId[int]
@@ -100,23 +100,23 @@ VALUES: dict[str, Sequence[Any]] = {
     "millis": (-(2**53), 9, 10),
     "level": (Level.LOW, Level.MIDDLE, Level.HIGH),
 }
-"""of each property three values in their order"""
+"""three ascending values of each property"""
 
 KEYS = "{ items { key } }"
 
 
 def samples(name: str) -> list[Sample]:
-    """Three records with the values of a property, and one without."""
+    """Return three records with values of a property, and one without."""
     values = zip("abc", VALUES[name], strict=True)
     return [Sample(key="n"), *(Sample.model_validate({"key": key, name: value}) for key, value in values)]
 
 
-async def found(ask: Asked, filter: Any, field: str = "samples(orderBy: KEY_ASC") -> str:
-    """The keys that a filter leaves, the same with literals and with variables."""
-    inline = await ask.data(f"{{ page: {field}, filter: {literal(filter)}) {KEYS} }}")
+async def matching_keys(client: GraphQLClient, filter: Any, field: str = "samples(orderBy: KEY_ASC") -> str:
+    """Return the keys of the matching records. Literals and variables give the same result."""
+    data = await client.data(f"{{ page: {field}, filter: {literal(filter)}) {KEYS} }}")
     query = f"query ($f: SampleFilter) {{ page: {field}, filter: $f) {KEYS} }}"
-    assert await ask.data(query, {"f": filter}) == inline
-    return "".join(item["key"] for item in inline["page"]["items"])
+    assert await client.data(query, {"f": filter}) == data
+    return "".join(item["key"] for item in data["page"]["items"])
 
 
 # --- comparisons -----------------------------------------------------------------------------------------------
@@ -124,9 +124,9 @@ async def found(ask: Asked, filter: Any, field: str = "samples(orderBy: KEY_ASC"
 
 @pytest.mark.parametrize("name", VALUES)
 async def test_every_comparison_of_every_scalar(tmp_path: Path, name: str) -> None:
-    """A comparison holds as it does for the values themselves; what has no value meets none but `ne` and `exists`."""
+    """Comparisons agree with the order of the values. Missing values match only `ne` and `exists: false`."""
     codec = CATALOG.entity(Sample).properties[name].column.codec
-    first, second, third = (written(codec, value) for value in VALUES[name])
+    first, second, third = (argument_value(codec, value) for value in VALUES[name])
     expected: list[tuple[Mapping[str, Any], str]] = [
         ({"eq": second}, "b"),
         ({"ne": second}, "acn"),
@@ -143,30 +143,30 @@ async def test_every_comparison_of_every_scalar(tmp_path: Path, name: str) -> No
         ({"gt": first, "lt": third}, "b"),
         ({}, "abcn"),
     ]
-    async with asked(CATALOG, tmp_path, *samples(name)) as ask:
+    async with open_client(CATALOG, tmp_path, *samples(name)) as client:
         for comparison, keys in expected:
-            assert await found(ask, {name: comparison}) == keys, comparison
+            assert await matching_keys(client, {name: comparison}) == keys, comparison
             opposite = "".join(sorted({*"abcn"} - {*keys}))
-            assert await found(ask, {"not": {name: comparison}}) == opposite, comparison
+            assert await matching_keys(client, {"not": {name: comparison}}) == opposite, comparison
 
 
 async def test_booleans(tmp_path: Path) -> None:
-    """Booleans are equal, different, one of several, or there."""
+    """Booleans support `eq`, `ne`, `in` and `exists`."""
     records = [Sample(key="f", flag=False), Sample(key="t", flag=True), Sample(key="n")]
-    async with asked(CATALOG, tmp_path, *records) as ask:
+    async with open_client(CATALOG, tmp_path, *records) as client:
         for comparison, keys in (
             ({"eq": False}, "f"),
             ({"ne": False}, "nt"),
             ({"in": [True]}, "t"),
             ({"exists": True}, "ft"),
         ):
-            assert await found(ask, {"flag": comparison}) == keys
+            assert await matching_keys(client, {"flag": comparison}) == keys
 
 
 async def test_texts(tmp_path: Path) -> None:
-    """Texts are also compared by their beginning and by what they hold, as they are written."""
+    """Texts also support `prefix` and `contains`, which are case-sensitive."""
     texts = {"a": "Jo|Ann", "b": "jo", "c": "Anna", "d": ""}
-    async with asked(CATALOG, tmp_path, *(Sample(key=key, text=text) for key, text in texts.items())) as ask:
+    async with open_client(CATALOG, tmp_path, *(Sample(key=key, text=text) for key, text in texts.items())) as client:
         for comparison, keys in (
             ({"prefix": "Jo"}, "a"),
             ({"prefix": ""}, "abcd"),
@@ -175,30 +175,30 @@ async def test_texts(tmp_path: Path) -> None:
             ({"contains": ""}, "abcd"),
             ({"eq": ""}, "d"),
         ):
-            assert await found(ask, {"text": comparison}) == keys, comparison
+            assert await matching_keys(client, {"text": comparison}) == keys, comparison
 
 
 async def test_derived_properties(tmp_path: Path) -> None:
-    """What a property is derived by is applied to what it is compared with."""
+    """The derivation of a property is applied to the operands of its comparisons."""
     texts = {"a": "Gómez-Juárez", "b": "GOMEZ", "c": "Gomes"}
-    async with asked(CATALOG, tmp_path, *(Sample(key=key, text=text) for key, text in texts.items())) as ask:
+    async with open_client(CATALOG, tmp_path, *(Sample(key=key, text=text) for key, text in texts.items())) as client:
         for comparison, keys in (
             ({"eq": "Gómez"}, "b"),
             ({"prefix": "GÓMEZ"}, "ab"),
             ({"contains": "Z-J"}, "a"),
             ({"in": ["gomes", "gó-mez"]}, "bc"),
         ):
-            assert await found(ask, {"folded": comparison}) == keys, comparison
+            assert await matching_keys(client, {"folded": comparison}) == keys, comparison
 
 
 async def test_lists_sets_and_maps(tmp_path: Path) -> None:
-    """Lists and sets are asked for what they hold, and everything for whether it is there."""
+    """Lists and sets support `contains`, and every property supports `exists`."""
     records = [
         Sample(key="a", tags=["x", "y"], marks={1, 2**60}),
         Sample(key="b", tags=["xy"], extra={"x": 1}),
         Sample(key="n"),
     ]
-    async with asked(CATALOG, tmp_path, *records) as ask:
+    async with open_client(CATALOG, tmp_path, *records) as client:
         for filter, keys in (
             ({"tags": {"contains": "x"}}, "a"),
             ({"marks": {"contains": str(2**60)}}, "a"),
@@ -206,11 +206,11 @@ async def test_lists_sets_and_maps(tmp_path: Path) -> None:
             ({"tags": {"exists": True}}, "abn"),
             ({"extra": {"exists": True}}, "b"),
         ):
-            assert await found(ask, filter) == keys, filter
+            assert await matching_keys(client, filter) == keys, filter
 
 
 def test_the_comparisons_of_each_type() -> None:
-    """Each type offers the comparisons that it has, and no other."""
+    """The filter type of each scalar offers exactly its comparisons."""
     ordered = {"eq", "ne", "in", "lt", "le", "gt", "ge", "between", "exists"}
     types = build_schema(CATALOG)._schema.type_map
     offered = {
@@ -233,12 +233,12 @@ def test_the_comparisons_of_each_type() -> None:
     }
 
 
-# --- joints ----------------------------------------------------------------------------------------------------
+# --- logical operators -----------------------------------------------------------------------------------------
 
 
-async def test_joints(tmp_path: Path) -> None:
-    """What stands side by side holds together; `and`, `or` and `not` join filters, also those of other indexes."""
-    async with asked(CATALOG, tmp_path, *samples("big")) as ask:
+async def test_logical_operators(tmp_path: Path) -> None:
+    """Comparisons of one filter all apply, and `and`, `or` and `not` combine filters."""
+    async with open_client(CATALOG, tmp_path, *samples("big")) as client:
         nine, ten, some = {"big": {"eq": "9"}}, {"big": {"eq": "10"}}, {"big": {"exists": True}}
         for filter, keys in (
             ({"or": [nine, ten]}, "bc"),
@@ -252,22 +252,22 @@ async def test_joints(tmp_path: Path) -> None:
             ({"not": {}}, ""),
             ({}, "abcn"),
         ):
-            assert await found(ask, filter) == keys, filter
+            assert await matching_keys(client, filter) == keys, filter
 
 
-async def test_a_property_called_like_a_joint(tmp_path: Path) -> None:
-    """A property that is called like a joint has an underscore behind its name."""
+async def test_properties_named_like_logical_operators(tmp_path: Path) -> None:
+    """A property with the name of a logical operator gets a trailing underscore."""
     records = [Entry(of="o", at=at, note="x", not_=word) for at, word in enumerate(("yes", "no"))]
-    async with asked(CATALOG, tmp_path, *records) as ask:
+    async with open_client(CATALOG, tmp_path, *records) as client:
         query = '{ page: entryByNote(note: "x", filter: {not_: {eq: "no"}, not: {at: {eq: 5}}}) { items { at } } }'
-        assert await ask.data(query) == {"page": {"items": [{"at": "1"}]}}
+        assert await client.data(query) == {"page": {"items": [{"at": "1"}]}}
 
 
-# --- refused ---------------------------------------------------------------------------------------------------
+# --- refused filters -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("filter", "code", "says"),
+    ("filter", "code", "message"),
     [
         ({"text": {"eq": None}}, "INVALID_VALUE", "text.eq: A comparison with null matches nothing"),
         ({"text": None}, "INVALID_VALUE", "A comparison with null matches nothing"),
@@ -276,34 +276,38 @@ async def test_a_property_called_like_a_joint(tmp_path: Path) -> None:
         ({"or": None}, "INVALID_VALUE", "or takes a list of filters."),
         ({"day": {"between": None}}, "INVALID_VALUE", "day.between: A comparison with null matches nothing"),
         ({"text": {"in": ["x"] * (MAX_VALUES + 1)}}, "FILTER_TOO_LARGE", "in has 101 values, and at most 100"),
-        ({"or": [{"text": {"eq": "x"}}] * (MAX_COMPARISONS + 1)}, "FILTER_TOO_LARGE", "has 101 comparisons, and at most"),
+        (
+            {"or": [{"text": {"eq": "x"}}] * (MAX_COMPARISONS + 1)},
+            "FILTER_TOO_LARGE",
+            "has 101 comparisons, and at most",
+        ),
     ],
 )
-async def test_filters_that_are_refused(tmp_path: Path, filter: Any, code: str, says: str) -> None:
-    """Nulls, and more than is tested, are refused by the argument and in words before anything is read."""
-    async with asked(CATALOG, tmp_path) as ask:
+async def test_refused_filters(tmp_path: Path, filter: Any, code: str, message: str) -> None:
+    """Null operands and oversized filters are refused before any read, with code, argument and message."""
+    async with open_client(CATALOG, tmp_path) as client:
         query = f"query ($f: SampleFilter) {{ page: samples(filter: $f) {KEYS} }}"
-        error = await ask.error(query, {"f": filter})
+        error = await client.error(query, {"f": filter})
         assert error["extensions"] == {"code": code, "argument": "filter"}
-        assert says in error["message"]
+        assert message in error["message"]
         assert error["path"] == ["page"]
-        assert ask.counts.rounds == 0
+        assert client.counts.rounds == 0
 
 
 async def test_the_largest_filters(tmp_path: Path) -> None:
-    """So many comparisons, values and levels as are allowed are tested, and one level more is refused."""
+    """The maximum numbers of comparisons, values and levels are accepted, and one more level is refused."""
     deepest: dict[str, Any] = {"key": {"eq": "a"}}
     for _ in range(MAX_NESTING):
         deepest = {"and": [deepest]}
-    async with asked(CATALOG, tmp_path, *samples("text")) as ask:
+    async with open_client(CATALOG, tmp_path, *samples("text")) as client:
         query = f"query ($f: SampleFilter) {{ page: samples(filter: $f) {KEYS} }}"
         for filter in (
             deepest,
             {"key": {"in": ["a", *map(str, range(MAX_VALUES - 1))]}},
             {"or": [{"key": {"eq": "a"}}, *({"text": {"eq": str(at)}} for at in range(MAX_COMPARISONS - 1))]},
         ):
-            assert await ask.data(query, {"f": filter}) == {"page": {"items": [{"key": "a"}]}}
-        error = await ask.error(query, {"f": {"or": [deepest]}})
+            assert await client.data(query, {"f": filter}) == {"page": {"items": [{"key": "a"}]}}
+        error = await client.error(query, {"f": {"or": [deepest]}})
         assert error["extensions"]["code"] == "FILTER_TOO_LARGE"
         assert "more than 10 levels" in error["message"]
 
@@ -325,18 +329,18 @@ async def test_the_largest_filters(tmp_path: Path) -> None:
         '"text"',
     ],
 )
-async def test_filters_that_the_schema_does_not_admit(tmp_path: Path, filter: str) -> None:
-    """What a filter's type does not admit is refused with its place before anything runs."""
-    async with asked(CATALOG, tmp_path) as ask:
-        answer = await ask.answer(f"{{ samples(filter: {filter}) {KEYS} }}")
-        assert (answer.executed, answer.status, {*answer.codes}) == (False, 400, {"GRAPHQL_VALIDATION_FAILED"})
-        assert ask.counts.rounds == 0
+async def test_filters_that_do_not_fit_the_schema(tmp_path: Path, filter: str) -> None:
+    """A filter that does not fit its input type is refused before execution."""
+    async with open_client(CATALOG, tmp_path) as client:
+        response = await client.execute(f"{{ samples(filter: {filter}) {KEYS} }}")
+        assert (response.executed, response.status, {*response.codes}) == (False, 400, {"GRAPHQL_VALIDATION_FAILED"})
+        assert client.counts.rounds == 0
 
 
-async def test_a_filter_that_is_null(tmp_path: Path) -> None:
-    """A filter that is null is none."""
-    async with asked(CATALOG, tmp_path, Sample(key="a")) as ask:
-        assert await ask.data(f"{{ page: samples(filter: null) {KEYS} }}") == {"page": {"items": [{"key": "a"}]}}
+async def test_a_null_filter(tmp_path: Path) -> None:
+    """A null filter equals no filter."""
+    async with open_client(CATALOG, tmp_path, Sample(key="a")) as client:
+        assert await client.data(f"{{ page: samples(filter: null) {KEYS} }}") == {"page": {"items": [{"key": "a"}]}}
 
 
 # --- pages -----------------------------------------------------------------------------------------------------
@@ -348,56 +352,56 @@ THIRD_FILTER = {"big": {"eq": "1"}}
 
 @pytest.mark.parametrize("field", ["sampleByKey", "sampleByBare", "sampleById"])
 @pytest.mark.parametrize("backward", [False, True])
-async def test_pages_of_filtered_answers(tmp_path: Path, field: str, backward: bool) -> None:
-    """Pages are full, and joined they are the filtered answer, both ways, also where an index carries only keys."""
-    async with asked(CATALOG, tmp_path, *MANY) as ask:
+async def test_pages_of_filtered_results(tmp_path: Path, field: str, backward: bool) -> None:
+    """Pages are full and form the filtered result, in both directions, also for an index with keys only."""
+    async with open_client(CATALOG, tmp_path, *MANY) as client:
         size, cursor = ("last", "before") if backward else ("first", "after")
         query = (
             f"query ($f: SampleFilter, $t: String) {{ page: {field}(filter: $f, {size}: 7, {cursor}: $t) "
             "{ edges { cursor node { key big } } pageInfo { startCursor endCursor hasNextPage hasPreviousPage } } }"
         )
-        walked: list[str] = []
+        collected: list[str] = []
         token: str | None = None
         while True:
-            page = (await ask.data(query, {"f": THIRD_FILTER, "t": token}))["page"]
+            page = (await client.data(query, {"f": THIRD_FILTER, "t": token}))["page"]
             keys = [edge["node"]["key"] for edge in page["edges"]]
-            walked = keys + walked if backward else walked + keys
+            collected = keys + collected if backward else collected + keys
             assert {edge["node"]["big"] for edge in page["edges"]} == {"1"}
             if not page["pageInfo"]["hasPreviousPage" if backward else "hasNextPage"]:
                 break
             assert len(keys) == 7
             token = page["pageInfo"]["startCursor" if backward else "endCursor"]
-        assert walked == THIRD
+        assert collected == THIRD
 
 
 async def test_a_token_belongs_to_its_filter(tmp_path: Path) -> None:
-    """A token goes on with the filter that it was made for, however it is written, and with no other."""
+    """A page token is accepted with an equivalent filter and refused with any other."""
     query = "query ($f: SampleFilter, $t: String) { page: sampleByKey(filter: $f, limit: 3, nextToken: $t) "
     query += "{ items { key } nextToken } }"
     made_for = {"big": {"eq": "1"}, "text": {"exists": True}}
-    async with asked(CATALOG, tmp_path, *MANY) as ask:
-        token = (await ask.data(query, {"f": made_for}))["page"]["nextToken"]
+    async with open_client(CATALOG, tmp_path, *MANY) as client:
+        token = (await client.data(query, {"f": made_for}))["page"]["nextToken"]
         for same in (
             made_for,
             {"text": {"exists": True}, "big": {"eq": 1}},
             {"and": [{"text": {"exists": True}}, {"big": {"eq": "1"}}]},
         ):
-            page = (await ask.data(query, {"f": same, "t": token}))["page"]
+            page = (await client.data(query, {"f": same, "t": token}))["page"]
             assert [item["key"] for item in page["items"]] == THIRD[3:6], same
         for other in (None, {"big": {"eq": "2"}, "text": {"exists": True}}, {"big": {"eq": "1"}}):
-            error = await ask.error(query, {"f": other, "t": token})
+            error = await client.error(query, {"f": other, "t": token})
             assert error["extensions"] == {"code": "TOKEN_MISMATCH", "argument": "nextToken"}
             assert "where big eq" in error["message"]
 
 
-# --- wherever searches are -------------------------------------------------------------------------------------
+# --- every kind of search --------------------------------------------------------------------------------------
 
 
 async def test_filters_on_every_kind_of_search(tmp_path: Path) -> None:
-    """Searches by id, by index with conditions, lists, unions and histories are all filtered."""
+    """Filters apply to searches by id, searches by index, lists, unions and histories."""
     entries = [Entry(of=of, at=at, note="x" if at % 2 else "y") for of in "pq" for at in range(6)]
     third = "filter: {big: {eq: 1}}"
-    async with asked(CATALOG, tmp_path, *MANY, *entries) as ask:
+    async with open_client(CATALOG, tmp_path, *MANY, *entries) as client:
         for call, keys in (
             (f"sampleById(prefix: '01', {third})", [key for key in THIRD if key.startswith("01")]),
             (f"samples(orderBy: KEY_DESC, {third}, limit: 2)", THIRD[::-1][:2]),
@@ -407,25 +411,25 @@ async def test_filters_on_every_kind_of_search(tmp_path: Path) -> None:
                 [one.key for one in MANY if one.big == 1 and one.day == date(2026, 1, 2)],
             ),
         ):
-            page = (await ask.data(f"{{ page: {call} {KEYS} }}".replace("'", '"')))["page"]
+            page = (await client.data(f"{{ page: {call} {KEYS} }}".replace("'", '"')))["page"]
             assert [item["key"] for item in page["items"]] == keys, call
         query = '{ page: entryById(id: "p", filter: {note: {eq: "x"}, at: {gt: 1}}) { items { of at } } }'
-        found = (await ask.data(query))["page"]["items"]
-        assert [(item["of"], item["at"]) for item in found] == [("p", "3"), ("p", "5")]
+        items = (await client.data(query))["page"]["items"]
+        assert [(item["of"], item["at"]) for item in items] == [("p", "3"), ("p", "5")]
 
 
 async def test_a_filter_on_the_sort_property_narrows_the_range(tmp_path: Path) -> None:
-    """A filter on what an index is sorted by reads no more than the condition would."""
-    async with asked(CATALOG, tmp_path, *MANY) as ask:
-        ask.forget()
-        assert await found(ask, {"key": {"prefix": "09"}}, "sampleByKey(limit: 20") == "".join(
+    """A filter on the sort property of an index reads as few records as a condition."""
+    async with open_client(CATALOG, tmp_path, *MANY) as client:
+        client.reset_counts()
+        assert await matching_keys(client, {"key": {"prefix": "09"}}, "sampleByKey(limit: 20") == "".join(
             sample.key for sample in MANY if sample.key.startswith("09")
         )
-        assert ask.counts.records_read == 2 * 10
+        assert client.counts.records_read == 2 * 10
 
 
-class Hurried(Database):
-    """Looks at few records for each page."""
+class SmallBudgetDatabase(Database):
+    """A database with a small read budget for each page."""
 
     __slots__ = ()
 
@@ -433,26 +437,26 @@ class Hurried(Database):
         return await super().page(replace(request, read_budget=20))
 
 
-async def test_a_page_that_ends_with_the_budget(tmp_path: Path) -> None:
-    """A page for which too much would have to be read is short, says so, and its token goes on to the whole answer."""
-    async with asked(CATALOG, tmp_path, *MANY) as plain:
+async def test_pages_that_reach_the_read_budget(tmp_path: Path) -> None:
+    """A page that reaches the read budget is short with `stoppedBy: BUDGET`. Its token leads to the rest."""
+    async with open_client(CATALOG, tmp_path, *MANY) as plain:
         db = plain.db
-        ask = asking(Hurried(db.catalog, db.store, db.seal, db.clock))
+        client = client_for(SmallBudgetDatabase(db.catalog, db.store, db.seal, db.clock))
         query = (
             'query ($t: String) { page: sampleByKey(filter: {key: {contains: "9"}, big: {eq: 1}}, limit: 10, '
             "nextToken: $t) { items { key } nextToken stoppedBy complete pageInfo { hasNextPage endCursor } } }"
         )
-        walked: list[str] = []
+        collected: list[str] = []
         stops: list[str | None] = []
         token: str | None = None
         while token is not None or not stops:
-            page = (await ask.data(query, {"t": token}))["page"]
-            walked += [item["key"] for item in page["items"]]
+            page = (await client.data(query, {"t": token}))["page"]
+            collected += [item["key"] for item in page["items"]]
             stops.append(page["stoppedBy"])
             token = page["nextToken"]
             assert page["complete"]
             assert page["pageInfo"]["hasNextPage"] == (token is not None)
-        assert walked == [key for key in THIRD if "9" in key]
+        assert collected == [key for key in THIRD if "9" in key]
         assert {*stops[:-1]} == {"BUDGET"}
         assert stops[-1] is None
         assert len(stops) > 2

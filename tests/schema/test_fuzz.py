@@ -1,4 +1,4 @@
-"""Whatever is asked, the answer is an answer or an error with a code: never a mistake of the server."""
+"""Fuzz tests of queries: each response is a result or an error with a code, never an internal error."""
 
 import asyncio
 import json
@@ -19,13 +19,13 @@ from graphql_api.errors import ShardQLError
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import build_schema
 from graphql_api.storage.engines.sqlite import open_sqlite
-from tests.api.server import Server, served
-from tests.depth import examples
 from tests.docs.test_errors import error_classes
-from tests.schema.asking import SEAL, Asked, asking
-from tests.schema.written import Bare, document, inline
-from tests.unit.things import CATALOG as THINGS
-from tests.unit.things import Line, Settings, Thing
+from tests.schema.graphql_client import SEAL, GraphQLClient, client_for
+from tests.schema.graphql_text import EnumName, document_with_literals, document_with_variables
+from tests.server.catalog_server import Server, start_server
+from tests.support.all_types_catalog import CATALOG as ALL_TYPES
+from tests.support.all_types_catalog import Line, Settings, Thing
+from tests.support.run_depth import examples
 
 RECORDS = [
     Thing(thing_id="t-1", created=1, first_name="Jo", owner="o"),
@@ -34,16 +34,16 @@ RECORDS = [
     Settings(),
 ]
 LIMITS = Limits(aliases=1_000, root_fields=1_000, tokens=20_000, cost=10**8)
-"""wide, so that what is drawn reaches the search"""
+"""high limits, so that drawn documents reach the search"""
 
-SCHEMA = build_schema(THINGS)
+SCHEMA = build_schema(ALL_TYPES)
 SDL = SCHEMA.as_str()
 CODES = {error.code for error in error_classes(ShardQLError)} - {"INTERNAL_ERROR"}
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
     ["t-1", "jo", "o", "o/1", "c/1", "", "x" * 3_000]
 )
-DRAWN: dict[str, st.SearchStrategy[Any]] = {
+SCALAR_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "String": TEXTS,
     "ID": TEXTS | st.integers(),
     "Int": st.integers() | st.integers(-2, 502),
@@ -68,24 +68,24 @@ JSON = st.recursive(
     max_leaves=8,
 )
 
-DRAWN |= {
+SCALAR_VALUES |= {
     "JSON": JSON,
     "Bytes": st.binary(max_size=5).map(lambda data: b64encode(data).decode()) | TEXTS,
-    "TimestampMs": DRAWN["Timestamp"],
+    "TimestampMs": SCALAR_VALUES["Timestamp"],
 }
 
 
 def _node(value: Any) -> Any:
-    """A literal for the drawn documents."""
+    """Return an AST literal for generated documents."""
     if isinstance(value, int):
         return nodes.Int(value)
     return nodes.Float(value) if isinstance(value, float) else nodes.String(value)
 
 
-OURS = ("BigInt", "Timestamp", "Decimal", "UUID", "Date", "DateTime", "Duration")
-NODES = {name: DRAWN[name].map(_node) for name in OURS}
-DOCUMENTS = queries(SDL, custom_scalars=NODES)
-WRONG_DOCUMENTS = queries(SDL, custom_scalars=NODES, mode=Mode.NEGATIVE)
+CUSTOM_SCALARS = ("BigInt", "Timestamp", "Decimal", "UUID", "Date", "DateTime", "Duration")
+SCALAR_LITERALS = {name: SCALAR_VALUES[name].map(_node) for name in CUSTOM_SCALARS}
+DOCUMENTS = queries(SDL, custom_scalars=SCALAR_LITERALS)
+INVALID_DOCUMENTS = queries(SDL, custom_scalars=SCALAR_LITERALS, mode=Mode.NEGATIVE)
 
 
 def _fields() -> dict[str, dict[str, Any]]:
@@ -98,24 +98,24 @@ FIELDS = _fields()
 PAGE = "{ items { __typename } nextToken edges { cursor } pageInfo { startCursor endCursor hasNextPage } }"
 
 
-def right(of: Any) -> st.SearchStrategy[Any]:
-    """Values of a type, as a client writes them."""
+def valid_values(of: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for valid values of an input type."""
     kind = of.of_type if isinstance(of, GraphQLNonNull) else of
     if isinstance(kind, GraphQLList):
-        return st.lists(right(kind.of_type), max_size=2)
+        return st.lists(valid_values(kind.of_type), max_size=2)
     if isinstance(kind, GraphQLEnumType):
-        return st.sampled_from([Bare(name) for name in kind.values])
-    return _input(kind) if isinstance(kind, GraphQLInputObjectType) else DRAWN[kind.name]
+        return st.sampled_from([EnumName(name) for name in kind.values])
+    return _input_objects(kind) if isinstance(kind, GraphQLInputObjectType) else SCALAR_VALUES[kind.name]
 
 
-def _later(of: Any) -> st.SearchStrategy[Any]:
-    return st.deferred(lambda: right(of))
+def _deferred_values(of: Any) -> st.SearchStrategy[Any]:
+    return st.deferred(lambda: valid_values(of))
 
 
 @cache
-def _input(kind: GraphQLInputObjectType) -> st.SearchStrategy[Any]:
-    """Input objects of a type, with all that they need and little more, since they may hold others of their type."""
-    fields = {name: _later(field.type) for name, field in kind.fields.items()}
+def _input_objects(kind: GraphQLInputObjectType) -> st.SearchStrategy[Any]:
+    """Return a strategy for input objects with all required and few optional fields. Types may be recursive."""
+    fields = {name: _deferred_values(field.type) for name, field in kind.fields.items()}
     if kind.is_one_of:
         return st.one_of([st.fixed_dictionaries({name: values}) for name, values in fields.items()])
     needed = {name for name, field in kind.fields.items() if isinstance(field.type, GraphQLNonNull)}
@@ -131,14 +131,14 @@ def _input(kind: GraphQLInputObjectType) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def calls(draw: st.DrawFn, *, anything: bool) -> tuple[str, str, dict[str, Any]]:
-    """A field with some of its arguments in their types, some of them maybe of any other; those it needs, mostly."""
+def calls(draw: st.DrawFn, *, any_type: bool) -> tuple[str, str, dict[str, Any]]:
+    """Draw a field, its selection, and some arguments. With `any_type`, values may have any type."""
     field = draw(st.sampled_from([*FIELDS]))
     arguments = FIELDS[field]
     needed = [name for name, of in arguments.items() if isinstance(of, GraphQLNonNull)]
     chosen = draw(st.sets(st.sampled_from([*arguments]), max_size=5)) if arguments else set()
     given = {
-        name: draw(right(arguments[name]) | JSON if anything else right(arguments[name]))
+        name: draw(valid_values(arguments[name]) | JSON if any_type else valid_values(arguments[name]))
         for name in arguments
         if name in chosen or name in needed
     }
@@ -146,27 +146,29 @@ def calls(draw: st.DrawFn, *, anything: bool) -> tuple[str, str, dict[str, Any]]
 
 
 def _documents(call: tuple[str, str, dict[str, Any]]) -> tuple[str, str]:
-    """The call with literals, and with variables."""
-    field, selection, given = call
-    return inline(field, given, selection), document(field, FIELDS[field], given, selection)
+    """Return the call with literals and with variables."""
+    field, selection, arguments = call
+    return document_with_literals(field, arguments, selection), document_with_variables(
+        field, FIELDS[field], arguments, selection
+    )
 
 
 @dataclass
-class Fuzzed:
-    """A database that is asked for anything."""
+class FuzzTarget:
+    """The client and the server under test."""
 
     runner: asyncio.Runner
-    ask: Asked
+    client: GraphQLClient
     server: Server
 
-    def answer(self, query: str, variables: Any = None) -> Any:
-        """The answer, which is never a mistake of the server."""
-        found = self.runner.run(self.ask.answer(query, variables))
-        _check(found.status, found.body)
-        return found
+    def execute(self, query: str, variables: Any = None) -> Any:
+        """Execute an operation and check that it causes no internal error."""
+        response = self.runner.run(self.client.execute(query, variables))
+        _check(response.status, response.body)
+        return response
 
     def post(self, body: bytes) -> None:
-        """The same over HTTP, whatever the body."""
+        """Send any body over HTTP and check that it causes no internal error."""
         reply = self.server.client.post("/graphql", content=body, headers={"content-type": "application/json"})
         _check(reply.status_code, reply.json())
 
@@ -181,8 +183,8 @@ def _check(status: int, body: Any) -> None:
         assert 0 < len(error["message"]) < 10_000
 
 
-WHOLE = '{ things(orderBy: THING_ID_ASC) { items { thingId } } line(id: "o/1") { num } settings { theme } }'
-UNTOUCHED = {
+ALL_RECORDS_QUERY = '{ things(orderBy: THING_ID_ASC) { items { thingId } } line(id: "o/1") { num } settings { theme } }'
+UNCHANGED = {
     "things": {"items": [{"thingId": "t-1"}, {"thingId": "t-2"}]},
     "line": {"num": "1"},
     "settings": {"theme": "dark"},
@@ -190,68 +192,71 @@ UNTOUCHED = {
 
 
 @pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
-    """Some records, which are all still there in the end."""
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
+    """A client and a server with a few records. Queries never change the records."""
     path = tmp_path_factory.mktemp("fuzz") / "x.db"
-    with asyncio.Runner() as runner, served(THINGS, f"sqlite:///{path}", records=RECORDS, limits=LIMITS) as server:
+    with (
+        asyncio.Runner() as runner,
+        start_server(ALL_TYPES, f"sqlite:///{path}", records=RECORDS, limits=LIMITS) as server,
+    ):
         store = runner.run(open_sqlite(path))
-        ask = asking(Database(THINGS, store, SEAL), limits=LIMITS)
-        yield Fuzzed(runner, ask, server)
-        assert runner.run(ask.data(WHOLE)) == server.ask(WHOLE) == UNTOUCHED
-        assert ask.counts.writes == 0
+        client = client_for(Database(ALL_TYPES, store, SEAL), limits=LIMITS)
+        yield FuzzTarget(runner, client, server)
+        assert runner.run(client.data(ALL_RECORDS_QUERY)) == server.execute(ALL_RECORDS_QUERY) == UNCHANGED
+        assert client.counts.writes == 0
         runner.run(store.close())
 
 
 @examples(60)
 @given(query=DOCUMENTS)
-def test_any_valid_document(fuzzed: Fuzzed, query: str) -> None:
-    """Any document that the schema admits runs, and each of its fields is answered or refused with a code."""
-    answer = fuzzed.answer(query)
-    assert answer.executed or answer.status == 400
-    fuzzed.post(json.dumps({"query": query}).encode())
+def test_any_valid_document(target: FuzzTarget, query: str) -> None:
+    """Each valid document is executed, or refused with a code."""
+    response = target.execute(query)
+    assert response.executed or response.status == 400
+    target.post(json.dumps({"query": query}).encode())
 
 
 @examples(100)
-@given(query=WRONG_DOCUMENTS)
-def test_any_invalid_document(fuzzed: Fuzzed, query: str) -> None:
-    """Any document that breaks the schema somewhere is refused with a code, or runs where GraphQL lets it."""
-    fuzzed.answer(query)
-    fuzzed.post(json.dumps({"query": query}).encode())
+@given(query=INVALID_DOCUMENTS)
+def test_any_invalid_document(target: FuzzTarget, query: str) -> None:
+    """Each invalid document is refused with a code, or executed if GraphQL permits it."""
+    target.execute(query)
+    target.post(json.dumps({"query": query}).encode())
 
 
 @examples(350)
-@given(call=calls(anything=False))
-def test_any_arguments(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
-    """Any values in their types are answered alike as literals and as variables."""
+@given(call=calls(any_type=False))
+def test_any_arguments(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
+    """Valid arguments give the same response as literals and as variables."""
     by_literals, by_variables = _documents(call)
-    *_, given = call
-    one, other = fuzzed.answer(by_literals), fuzzed.answer(by_variables, json.loads(json.dumps(given)))
+    *_, arguments = call
+    one, other = target.execute(by_literals), target.execute(by_variables, json.loads(json.dumps(arguments)))
     assert one.executed == other.executed
     assert one.body.get("data") == other.body.get("data")
     if one.executed:
         assert one.codes == other.codes
-    fuzzed.post(json.dumps({"query": by_variables, "variables": given}).encode())
+    target.post(json.dumps({"query": by_variables, "variables": arguments}).encode())
 
 
 @examples(300)
-@given(call=calls(anything=True))
-def test_arguments_of_any_type(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
-    """Values of any other type are refused with a code, as literals and as variables."""
+@given(call=calls(any_type=True))
+def test_arguments_of_any_type(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
+    """Arguments of wrong types are refused with a code, as literals and as variables."""
     by_literals, by_variables = _documents(call)
-    *_, given = call
-    fuzzed.answer(by_variables, json.loads(json.dumps(given)))
-    if all(isinstance(name, str) for name in given):
-        fuzzed.answer(by_literals)
-    fuzzed.post(json.dumps({"query": by_variables, "variables": given}).encode())
+    *_, arguments = call
+    target.execute(by_variables, json.loads(json.dumps(arguments)))
+    if all(isinstance(name, str) for name in arguments):
+        target.execute(by_literals)
+    target.post(json.dumps({"query": by_variables, "variables": arguments}).encode())
 
 
-BOTH = """query A($n: Int = 2, $c: StringCondition) {
+TWO_OPERATIONS = """query A($n: Int = 2, $c: StringCondition) {
   things(limit: $n, orderBy: NAME_DESC_CREATED_DESC_STATE_DESC) { ...p }
   thingByName(name: $c) @include(if: true) { ...p }
 }
 fragment p on ThingConnection { items { thingId real state } pageInfo { endCursor } }"""
 VALID = [
-    BOTH,
+    TWO_OPERATIONS,
     '{ a: thing(id: "t-1") { name } b: lineById(id: "o/1", prefix: """c/""", num: null) { edges { node { num } } } }',
     "{ thingByReal(real: {between: {from: -1.5e3, to: 2}}, last: 1) { nextToken } __schema { types { name } } }",
 ]
@@ -267,18 +272,18 @@ def _mutated(data: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
 
 @examples(500)
 @given(query=st.sampled_from(VALID), cuts=st.lists(CUTS, min_size=1, max_size=3))
-def test_mutated_documents(fuzzed: Fuzzed, query: str, cuts: list[tuple[int, int, bytes]]) -> None:
-    """A valid document with some of its bytes replaced is answered, or refused with a code."""
+def test_mutated_documents(target: FuzzTarget, query: str, cuts: list[tuple[int, int, bytes]]) -> None:
+    """A valid document with some bytes replaced is executed, or refused with a code."""
     data = _mutated(query.encode(), cuts)
-    fuzzed.answer(data.decode(errors="replace"), {"c": {"eq": "jo"}})
-    fuzzed.answer(data.decode("latin-1"), {"c": {"eq": "jo"}})
-    fuzzed.post(json.dumps({"query": data.decode(errors="replace"), "operationName": "A"}).encode())
+    target.execute(data.decode(errors="replace"), {"c": {"eq": "jo"}})
+    target.execute(data.decode("latin-1"), {"c": {"eq": "jo"}})
+    target.post(json.dumps({"query": data.decode(errors="replace"), "operationName": "A"}).encode())
 
 
 @examples(300)
 @given(query=st.sampled_from(VALID), cuts=st.lists(CUTS, min_size=1, max_size=3), variables=JSON)
-def test_mutated_bodies(fuzzed: Fuzzed, query: str, cuts: list[tuple[int, int, bytes]], variables: Any) -> None:
-    """A valid request with some of its bytes replaced, or with any variables, is answered, or refused with a code."""
+def test_mutated_bodies(target: FuzzTarget, query: str, cuts: list[tuple[int, int, bytes]], variables: Any) -> None:
+    """A valid request with some bytes replaced, or with any variables, is executed, or refused with a code."""
     body = json.dumps({"query": query, "variables": {"c": {"eq": "jo"}}, "operationName": None}).encode()
-    fuzzed.post(_mutated(body, cuts))
-    fuzzed.post(json.dumps({"query": query, "variables": {"n": variables, "c": variables}}).encode())
+    target.post(_mutated(body, cuts))
+    target.post(json.dumps({"query": query, "variables": {"n": variables, "c": variables}}).encode())

@@ -1,4 +1,4 @@
-"""Whatever is to be written, the answer is an answer or an error with a code, and what is stored can always be read."""
+"""Fuzz tests of mutations: each response is a result or an error with a code, and stored records stay readable."""
 
 import asyncio
 import json
@@ -15,18 +15,18 @@ from graphql_api import Catalog, Created, Entity, Id, Int32, SubId, Timestamp, U
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.writes.item_keys import CURRENT_OF
-from tests.depth import examples
-from tests.schema.asking import Asked, asking, opened
-from tests.schema.test_fuzz import CODES, JSON, LIMITS, right
+from tests.schema.graphql_client import GraphQLClient, client_for, open_database
+from tests.schema.graphql_text import document_with_literals, document_with_variables
+from tests.schema.test_fuzz import CODES, JSON, LIMITS, valid_values
 from tests.schema.test_nested_values import Address, Nested, Open, Tree
-from tests.schema.written import document, inline
-from tests.stores import all_items
-from tests.unit.things import Digits, Line, Settings, Thing
-from tests.writes.audit import check, sorted_out
+from tests.support.all_types_catalog import Digits, Line, Settings, Thing
+from tests.support.run_depth import examples
+from tests.support.store_doubles import all_items
+from tests.write_guarantees.table_audit import check, classify_items
 
 
 class Account(Entity):
-    """Has whatever a server sets, and what has to be unique."""
+    """An entity with server-set properties and a unique property."""
 
     account_id: Id[str]
     mail: Unique[str]
@@ -38,7 +38,7 @@ class Account(Entity):
 
 
 class Order(Entity, current="~current"):
-    """A history beside its latest state."""
+    """A history with a current record."""
 
     order_id: Id[str]
     version: SubId[str]
@@ -75,13 +75,17 @@ RECORDS: list[Entity] = [
 ]
 
 
+pytestmark = pytest.mark.xdist_group("fuzz_mutations")
+"""the fixture checks what both tests have done, so that they run in one process"""
+
+
 @st.composite
-def calls(draw: st.DrawFn, *, anything: bool) -> tuple[str, str, dict[str, Any]]:
-    """A mutation with some of its arguments in their types, some of them maybe of any other; those it needs, mostly."""
+def calls(draw: st.DrawFn, *, any_type: bool) -> tuple[str, str, dict[str, Any]]:
+    """Draw a mutation, its selection, and some arguments. With `any_type`, values may have any type."""
     field = draw(st.sampled_from([*FIELDS]))
     arguments = FIELDS[field]
     given = {
-        name: draw(right(of) | JSON if anything else right(of))
+        name: draw(valid_values(of) | JSON if any_type else valid_values(of))
         for name, of in arguments.items()
         if isinstance(of, GraphQLNonNull) or draw(st.integers(0, 5)) == 0
     }
@@ -90,34 +94,34 @@ def calls(draw: st.DrawFn, *, anything: bool) -> tuple[str, str, dict[str, Any]]
 
 
 @dataclass
-class Fuzzed:
-    """A database to which anything is written."""
+class FuzzTarget:
+    """The client under test, with the successful verbs and the error codes so far."""
 
     runner: asyncio.Runner
-    ask: Asked
+    client: GraphQLClient
     done: set[str]
     """verbs that have succeeded"""
     codes: set[str]
 
-    def answer(self, field: str, query: str, variables: Any = None) -> Any:
-        """The answer, which is never a mistake of the server."""
-        found = self.runner.run(self.ask.answer(query, variables))
-        assert found.status < 500, found.body
-        answer = (found.body.get("data") or {}).get("answer")
-        rows = [row["error"] for row in (answer or {}).get("results", ()) if row["error"]]
-        codes = {*found.codes, *(row["code"] for row in rows)}
-        assert codes <= CODES, found.body
-        for one in (*found.body.get("errors", ()), *rows):
+    def execute(self, field: str, query: str, variables: Any = None) -> Any:
+        """Execute a mutation and check that it causes no internal error."""
+        response = self.runner.run(self.client.execute(query, variables))
+        assert response.status < 500, response.body
+        result = (response.body.get("data") or {}).get("answer")
+        rows = [row["error"] for row in (result or {}).get("results", ()) if row["error"]]
+        codes = {*response.codes, *(row["code"] for row in rows)}
+        assert codes <= CODES, response.body
+        for one in (*response.body.get("errors", ()), *rows):
             assert 0 < len(one["message"]) < 10_000
             assert "Traceback" not in one["message"]
         self.codes |= codes
-        if answer is not None and not rows:
+        if result is not None and not rows:
             self.done.add(field[:3])
-        return found
+        return response
 
     async def check(self) -> None:
-        """Whatever was stored is a record, with the keys and the unique values that it has."""
-        table = sorted_out(await all_items(self.ask.store), None)
+        """Check every stored item: records, keys, unique values and current records."""
+        table = classify_items(await all_items(self.client.store), None)
         orders = table.records["order"]
         entries = table.records["order"] = [item for item in orders if CURRENT_OF not in item]
         last = {item["orderId"]: item for item in sorted(entries, key=lambda item: str(item["version"]).encode())}
@@ -129,37 +133,37 @@ class Fuzzed:
 
 
 @pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
-    """A few records to begin with; in the end everything that is stored can be read, and each verb has succeeded."""
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
+    """A client with a few records. At the end every stored item is valid and each verb has succeeded."""
     path = tmp_path_factory.mktemp("fuzz") / "x.db"
     with asyncio.Runner() as runner:
         store = runner.run(open_sqlite(path))
-        opening = opened(CATALOG, store, *RECORDS)
-        db = runner.run(opening.__aenter__())
-        fuzzed = Fuzzed(runner, asking(db, graph=GRAPH, limits=LIMITS), set(), set())
-        yield fuzzed
-        runner.run(fuzzed.check())
-        assert fuzzed.done == {"cre", "upd", "put", "del"}
-        assert fuzzed.codes >= {"INVALID_RECORD", "RECORD_NOT_FOUND", "BAD_USER_INPUT"}
-        runner.run(opening.__aexit__(None, None, None))
+        database_context = open_database(CATALOG, store, *RECORDS)
+        db = runner.run(database_context.__aenter__())
+        target = FuzzTarget(runner, client_for(db, graph=GRAPH, limits=LIMITS), set(), set())
+        yield target
+        runner.run(target.check())
+        assert target.done == {"cre", "upd", "put", "del"}
+        assert target.codes >= {"INVALID_RECORD", "RECORD_NOT_FOUND", "BAD_USER_INPUT"}
+        runner.run(database_context.__aexit__(None, None, None))
 
 
 @examples(350)
-@given(call=calls(anything=False))
-def test_any_arguments(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
-    """Any values in their types are written or refused with a code, as literals and as variables."""
-    field, selection, given = call
+@given(call=calls(any_type=False))
+def test_any_arguments(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
+    """Valid arguments are written or refused with a code, as literals and as variables."""
+    field, selection, arguments = call
     event(field[:3])
-    fuzzed.answer(field, inline(field, given, selection, "mutation"))
-    by_variables = document(field, FIELDS[field], given, selection, "mutation")
-    fuzzed.answer(field, by_variables, json.loads(json.dumps(given)))
+    target.execute(field, document_with_literals(field, arguments, selection, "mutation"))
+    by_variables = document_with_variables(field, FIELDS[field], arguments, selection, "mutation")
+    target.execute(field, by_variables, json.loads(json.dumps(arguments)))
 
 
 @examples(200)
-@given(call=calls(anything=True))
-def test_arguments_of_any_type(fuzzed: Fuzzed, call: tuple[str, str, dict[str, Any]]) -> None:
-    """Values of any other type are refused with a code."""
-    field, selection, given = call
-    by_variables = document(field, FIELDS[field], given, selection, "mutation")
-    fuzzed.answer(field, by_variables, json.loads(json.dumps(given)))
-    fuzzed.answer(field, inline(field, given, selection, "mutation"))
+@given(call=calls(any_type=True))
+def test_arguments_of_any_type(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
+    """Arguments of wrong types are refused with a code."""
+    field, selection, arguments = call
+    by_variables = document_with_variables(field, FIELDS[field], arguments, selection, "mutation")
+    target.execute(field, by_variables, json.loads(json.dumps(arguments)))
+    target.execute(field, document_with_literals(field, arguments, selection, "mutation"))

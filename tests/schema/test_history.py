@@ -1,4 +1,4 @@
-"""Histories with current records in GraphQL: `history`, and the entry that is current."""
+"""Histories with current records in GraphQL: the argument `history` and lookups of the current record."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,13 +10,13 @@ from graphql import GraphQLEnumType, GraphQLObjectType
 from graphql_api import Catalog, Entity, HasMany, Id, Index, Shards, SubId, Union
 from graphql_api.errors import InvalidCatalog
 from graphql_api.schema.graph import Graph
-from tests.schema.asking import Asked, asked
+from tests.schema.graphql_client import GraphQLClient, open_client
 
 CURRENT = "~current"
 
 
 class Customer(Entity):
-    """Who orders."""
+    """A customer with orders."""
 
     customer_id: Id[str]
 
@@ -24,7 +24,7 @@ class Customer(Entity):
 
 
 class Order(Entity, shards=Shards(3), current=CURRENT):
-    """Every version of an order, and the last of them once more."""
+    """The versions of an order and its current record."""
 
     order_id: Id[str]
     version: SubId[str]
@@ -42,7 +42,7 @@ class Order(Entity, shards=Shards(3), current=CURRENT):
 
 
 class Note(Entity):
-    """A history that keeps no current record."""
+    """A history without a current record."""
 
     order_id: Id[str]
     number: SubId[int]
@@ -63,18 +63,18 @@ RECORDS = [
 
 
 @pytest.fixture
-async def ask(tmp_path: Path) -> AsyncIterator[Asked]:
-    """Orders with their versions."""
+async def client(tmp_path: Path) -> AsyncIterator[GraphQLClient]:
+    """A client for orders with several versions."""
     records = [*RECORDS, Customer(customer_id="c"), Note(order_id="o-1", number=1)]
-    async with asked(CATALOG, tmp_path, *records) as found:
-        yield found
+    async with open_client(CATALOG, tmp_path, *records) as client:
+        yield client
 
 
-async def test_every_search_takes_it(ask: Asked) -> None:
-    """By id, by an index, over a union, as a list, as a join: each gives all, the entries, or the current records."""
+async def test_every_search_takes_the_history_argument(client: GraphQLClient) -> None:
+    """Searches by id, index, union, list and join return all records, only entries, or only current records."""
     of_one = [*VERSIONS[:3], CURRENT, "é"]
     for history in ("ALL", "PAST", "CURRENT"):
-        data = await ask.data(
+        data = await client.data(
             """query ($history: History) {
                 byId: orderById(id: "o-1", history: $history) { items { version } }
                 byStatus: orderByStatus(status: "odd", history: $history, limit: 10) { items { version } }
@@ -86,63 +86,63 @@ async def test_every_search_takes_it(ask: Asked) -> None:
             {"history": history},
         )
 
-        def kept(versions: list[str], history: str = history) -> list[str]:
+        def expected(versions: list[str], history: str = history) -> list[str]:
             return [one for one in versions if history == "ALL" or (one == CURRENT) == (history == "CURRENT")]
 
-        def found(page: Any) -> list[str]:
+        def versions_of(page: Any) -> list[str]:
             return [one["version"] for one in page["items"]]
 
-        assert found(data["byId"]) == kept(of_one)
-        assert sorted(found(data["byStatus"])) == sorted(kept(["v2", CURRENT, "é"] * 2))
-        assert sorted(found(data["any"])) == sorted(kept([CURRENT, "é"] * 2))
-        assert data["any"]["totalCount"]["value"] == len(kept([CURRENT, "é"] * 2))
-        assert sorted(found(data["list"])) == sorted(kept(of_one * 2))
-        assert found(data["order"]["versions"]) == kept(of_one)[::-1]
-        assert found(data["customer"]["orders"]) == kept([CURRENT] * 2)
+        assert versions_of(data["byId"]) == expected(of_one)
+        assert sorted(versions_of(data["byStatus"])) == sorted(expected(["v2", CURRENT, "é"] * 2))
+        assert sorted(versions_of(data["any"])) == sorted(expected([CURRENT, "é"] * 2))
+        assert data["any"]["totalCount"]["value"] == len(expected([CURRENT, "é"] * 2))
+        assert sorted(versions_of(data["list"])) == sorted(expected(of_one * 2))
+        assert versions_of(data["order"]["versions"]) == expected(of_one)[::-1]
+        assert versions_of(data["customer"]["orders"]) == expected([CURRENT] * 2)
 
 
-async def test_pages_of_entries(ask: Asked) -> None:
-    """Tokens lead through the entries alone, and are refused where other records are asked for."""
+async def test_pages_of_entries(client: GraphQLClient) -> None:
+    """Page tokens of entries continue with entries, and are refused with another `history` argument."""
     query = """query ($token: String, $history: History) {
         orderById(id: "o-2", limit: 2, nextToken: $token, history: $history) { items { version } nextToken }
     }"""
-    first = (await ask.data(query, {"history": "PAST"}))["orderById"]
-    second = (await ask.data(query, {"history": "PAST", "token": first["nextToken"]}))["orderById"]
+    first = (await client.data(query, {"history": "PAST"}))["orderById"]
+    second = (await client.data(query, {"history": "PAST", "token": first["nextToken"]}))["orderById"]
     assert [one["version"] for one in first["items"] + second["items"]] == VERSIONS
     assert second["nextToken"] is None
     for variables in ({}, {"history": "ALL"}, {"history": "CURRENT"}):
-        error = await ask.error(query, {**variables, "token": first["nextToken"]})
+        error = await client.error(query, {**variables, "token": first["nextToken"]})
         assert error["extensions"] == {"code": "TOKEN_MISMATCH", "argument": "nextToken"}
-    whole = (await ask.data(query))["orderById"]
-    assert (await ask.data(query, {"history": "ALL", "token": whole["nextToken"]}))["orderById"]["items"]
-    assert (await ask.data(query, {"history": None}))["orderById"] == whole
+    whole = (await client.data(query))["orderById"]
+    assert (await client.data(query, {"history": "ALL", "token": whole["nextToken"]}))["orderById"]["items"]
+    assert (await client.data(query, {"history": None}))["orderById"] == whole
 
 
-async def test_one_record(ask: Asked) -> None:
-    """Without its sub id an order is the current one, by one read of a key; with it, that very entry."""
-    ask.forget()
-    data = await ask.data('{ order(id: "o-1") { version total status } }')
+async def test_one_record(client: GraphQLClient) -> None:
+    """A lookup without sub id reads the current record by its key. With a sub id it returns that entry."""
+    client.reset_counts()
+    data = await client.data('{ order(id: "o-1") { version total status } }')
     assert data == {"order": {"version": CURRENT, "total": "3", "status": "odd"}}
-    assert (ask.counts.gets, ask.counts.reads) == (1, 0)
-    assert await ask.data('{ order(id: "o-1", version: "v2") { version total } }') == {
+    assert (client.counts.gets, client.counts.reads) == (1, 0)
+    assert await client.data('{ order(id: "o-1", version: "v2") { version total } }') == {
         "order": {"version": "v2", "total": "1"}
     }
-    assert await ask.data('{ order(id: "none") { version } }') == {"order": None}
+    assert await client.data('{ order(id: "none") { version } }') == {"order": None}
 
 
-async def test_words_that_are_none(ask: Asked) -> None:
-    """What is no word of the enum does not fit the schema, nor does the argument where nothing is current."""
+async def test_invalid_history_arguments(client: GraphQLClient) -> None:
+    """Unknown enum members are refused, and so is the argument on histories without current records."""
     for query in (
         '{ orderById(id: "o-1", history: OLD) { items { version } } }',
         '{ orderById(id: "o-1", history: "PAST") { items { version } } }',
         '{ noteById(id: "o-1", history: ALL) { items { number } } }',
     ):
-        assert (await ask.error(query))["extensions"]["code"] == "GRAPHQL_VALIDATION_FAILED"
+        assert (await client.error(query))["extensions"]["code"] == "GRAPHQL_VALIDATION_FAILED"
 
 
-async def test_a_property_of_that_name(ask: Asked) -> None:
-    """A property called history is asked for with an underscore behind it, as ever."""
-    data = await ask.data('{ noteByHistory(history_: "long") { items { number history } } }')
+async def test_a_property_named_history(client: GraphQLClient) -> None:
+    """The argument of a property named `history` gets a trailing underscore."""
+    data = await client.data('{ noteByHistory(history_: "long") { items { number history } } }')
     assert data["noteByHistory"]["items"] == [{"number": "1", "history": "long"}]
 
 
@@ -150,8 +150,8 @@ def _type(catalog: Catalog, name: str) -> Any:
     return Graph(catalog).schema._schema.type_map.get(name)
 
 
-def test_the_enum_is_there_where_it_is_needed() -> None:
-    """Catalogs without current records keep the name for themselves; in others it is taken."""
+def test_the_history_enum_exists_only_with_current_records() -> None:
+    """The type name `History` is reserved only in catalogs with current records."""
     enum = _type(CATALOG, "History")
     assert isinstance(enum, GraphQLEnumType)
     assert [*enum.values] == ["ALL", "PAST", "CURRENT"]

@@ -1,4 +1,4 @@
-"""Hooks around generated fields, and what becomes of the errors of own ones."""
+"""Hooks on generated fields, and errors of custom fields."""
 
 from pathlib import Path
 from typing import Any
@@ -13,54 +13,54 @@ from graphql_api import Catalog, Entity, Id, Index
 from graphql_api.errors import InvalidValue, ShardQLError
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
-from tests.schema.asking import asked
-from tests.schema.staff import Info, asking, people
+from tests.schema.graphql_client import open_client
+from tests.schema.staff_catalog import Info, staff_client, staff_graph
 
 # --- hooks -----------------------------------------------------------------------------------------------------
 
 
-class Whisper(FieldExtension):
-    """Shows a text in small letters, and hides it from strangers."""
+class LowerCaseForAnn(FieldExtension):
+    """Returns a text in lower case, and refuses other callers than ann."""
 
-    def resolve(self, next_: Any, source: Any, info: Info, **given: Any) -> Any:
-        """Around a field that is read from the record."""
+    def resolve(self, next_: Any, source: Any, info: Info, **arguments: Any) -> Any:
+        """Wrap the resolver of a record field."""
         if info.context.caller.subject != "ann":
-            raise NotForYou("Only Ann sees names: sign in as Ann.")
-        return next_(source, info, **given).lower()
+            raise NotAuthorizedForField("Only Ann sees names: sign in as Ann.")
+        return next_(source, info, **arguments).lower()
 
 
-class AtMostOne(FieldExtension):
-    """Lets nobody see more than one record."""
+class LimitToOne(FieldExtension):
+    """Limits a search to one record."""
 
-    async def resolve_async(self, next_: Any, source: Any, info: Info, **given: Any) -> Any:
-        """Around a search."""
-        return await next_(source, info, **{**given, "limit": 1})
+    async def resolve_async(self, next_: Any, source: Any, info: Info, **arguments: Any) -> Any:
+        """Wrap the resolver of a search."""
+        return await next_(source, info, **{**arguments, "limit": 1})
 
 
-class NotForYou(ShardQLError):
-    """An own error."""
+class NotAuthorizedForField(ShardQLError):
+    """A custom error."""
 
     code = "NOT_FOR_YOU"
 
 
 async def test_hooks(tmp_path: Path) -> None:
-    """A hook stands around a generated field: it changes arguments and answers, and refuses with codes of its own."""
-    graph = people()
-    graph.hook("Person.name", Whisper())
-    graph.hook("personByTown", AtMostOne())
+    """A hook wraps a generated field: it changes arguments and results, and raises errors with custom codes."""
+    graph = staff_graph()
+    graph.hook("Person.name", LowerCaseForAnn())
+    graph.hook("personByTown", LimitToOne())
     query = '{ personByTown(town: "Rom") { items { name personId } } }'
-    async with asking(graph, tmp_path) as ask:
+    async with staff_client(graph, tmp_path) as client:
         caller = Caller("c", subject="ann")
-        found = await ask.data(query, caller=caller)
-        assert found == {"personByTown": {"items": [{"name": "ann", "personId": "p1"}]}}
-        error = await ask.error(query)
+        data = await client.data(query, caller=caller)
+        assert data == {"personByTown": {"items": [{"name": "ann", "personId": "p1"}]}}
+        error = await client.error(query)
         assert error["message"] == "Only Ann sees names: sign in as Ann."
         assert error["path"] == ["personByTown", "items", 0, "name"]
         assert error["extensions"] == {"code": "NOT_FOR_YOU"}
 
 
 async def test_hooks_see_properties_of_any_name(tmp_path: Path) -> None:
-    """A hook goes around fields whose arguments are called like those of hooks themselves."""
+    """A hook works on fields whose arguments have the names of hook parameters."""
 
     class Odd(Entity):
         key: Id[str]
@@ -74,15 +74,15 @@ async def test_hooks_see_properties_of_any_name(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
 
     class Watch(FieldExtension):
-        async def resolve_async(self, next_: Any, source: Any, info: Info, **given: Any) -> Any:
-            seen.append(given)
-            return await next_(source, info, **given)
+        async def resolve_async(self, next_: Any, source: Any, info: Info, **arguments: Any) -> Any:
+            seen.append(arguments)
+            return await next_(source, info, **arguments)
 
     graph = Graph(Catalog(Odd))
     graph.hook("oddByWords", Watch())
-    async with asked(graph.catalog, tmp_path, Odd(key="k"), graph=graph) as ask:
+    async with open_client(graph.catalog, tmp_path, Odd(key="k"), graph=graph) as client:
         query = '{ oddByWords(source: "s", info_: {eq: "i"}, root: {eq: "r"}, next: {eq: "n"}) { items { key } } }'
-        assert await ask.data(query) == {"oddByWords": {"items": [{"key": "k"}]}}
+        assert await client.data(query) == {"oddByWords": {"items": [{"key": "k"}]}}
         assert len(seen) == 1
 
 
@@ -90,19 +90,19 @@ async def test_hooks_see_properties_of_any_name(tmp_path: Path) -> None:
 
 
 class Denied(BasePermission):
-    """Lets nobody in."""
+    """Refuses every caller."""
 
     message = "Denied."
     error_extensions = {"code": "FORBIDDEN"}  # noqa: RUF012
 
-    def has_permission(self, source: Any, info: Info, **given: Any) -> bool:
-        """Never."""
+    def has_permission(self, source: Any, info: Info, **arguments: Any) -> bool:
+        """Return false."""
         return False
 
 
-async def test_errors_of_own_fields(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Errors of ours and of GraphQL come as they are; any other is masked, and the log tells it once."""
-    graph = people()
+async def test_errors_of_custom_fields(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Errors of ShardQL and GraphQL are reported unchanged. Any other error is masked and logged once."""
+    graph = staff_graph()
 
     @graph.query
     @strawberry.type
@@ -125,8 +125,8 @@ async def test_errors_of_own_fields(tmp_path: Path, caplog: pytest.LogCaptureFix
         def broken(self) -> int | None:
             raise RuntimeError("the password is sesame")
 
-    async with asking(graph, tmp_path) as ask:
-        errors = {error["path"][0]: error for error in await ask.errors("{ ours graphql plain denied broken }")}
+    async with staff_client(graph, tmp_path) as client:
+        errors = {error["path"][0]: error for error in await client.errors("{ ours graphql plain denied broken }")}
         assert errors["ours"]["extensions"] == {"code": "INVALID_VALUE", "argument": "x"}
         assert errors["graphql"]["extensions"] == {"code": "MINE", "more": 1}
         assert errors["plain"]["extensions"] == {"code": "BAD_USER_INPUT"}

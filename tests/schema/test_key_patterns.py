@@ -1,4 +1,4 @@
-"""What each kind of key and index becomes: fields with exactly these arguments, which find what they should."""
+"""The fields and arguments generated for each kind of key and index, and their results."""
 
 from enum import Enum
 from pathlib import Path
@@ -8,17 +8,17 @@ import strawberry
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, desc, stored
 from graphql_api.schema.graph import Graph, build_schema
-from tests.schema.asking import asked
+from tests.schema.graphql_client import open_client
 
 
 class Totals(Entity):
-    """There is one."""
+    """A singleton."""
 
     orders: int = 0
 
 
 class Product(Entity, shards=Shards(3)):
-    """The present state of a thing."""
+    """A product with indexes of several sort properties."""
 
     product_id: Id[str]
     category: str
@@ -32,7 +32,7 @@ class Product(Entity, shards=Shards(3)):
 
 
 class OrderTracking(Entity):
-    """Every status an order went through."""
+    """The status history of an order."""
 
     order_id: Id[str]
     changed_at: SubId[str]
@@ -45,7 +45,7 @@ class OrderTracking(Entity):
 
 
 class Component(Entity):
-    """Versions of a part of a system."""
+    """The versions of a component, with composite ids."""
 
     environment: Id[str]
     plugin_name: Id[str]
@@ -55,7 +55,7 @@ class Component(Entity):
 
 
 class Log(Entity):
-    """One history for all."""
+    """An entity with only a sub id."""
 
     at: SubId[int]
     text: str
@@ -64,27 +64,27 @@ class Log(Entity):
 CATALOG = Catalog(Totals, Product, OrderTracking, Component, Log)
 PAGES = {"limit": "Int", "nextToken": "String", "first": "Int", "after": "String", "last": "Int", "before": "String"}
 ENTITY_FILTERS = {"ProductFilter", "OrderTrackingFilter", "Plugin_OrderTrackingFilter", "ComponentFilter", "LogFilter"}
-REST = {"reverse": "Boolean", **PAGES, "onShardFailure": "OnShardFailure"}
+COMMON_ARGUMENTS = {"reverse": "Boolean", **PAGES, "onShardFailure": "OnShardFailure"}
 
 
 def fields_of(schema: strawberry.Schema) -> dict[str, dict[str, str]]:
-    """The fields of the query, each with its arguments and their types; what every search takes is left out."""
+    """Return the query fields with the types of their arguments, without the arguments common to all searches."""
     query = schema._schema.query_type
     assert query is not None
-    found = {}
+    fields = {}
     for name, field in query.fields.items():
         arguments = {word: str(argument.type) for word, argument in field.args.items()}
         if "nextToken" in arguments:
-            taken = REST if "reverse" in arguments else {**PAGES, "onShardFailure": "OnShardFailure"}
+            taken = COMMON_ARGUMENTS if "reverse" in arguments else {**PAGES, "onShardFailure": "OnShardFailure"}
             taken = {**taken, "filter": arguments["filter"]}
             assert taken["filter"] in ENTITY_FILTERS
             assert {word: arguments.pop(word) for word in taken} == taken
-        found[name] = arguments
-    return found
+        fields[name] = arguments
+    return fields
 
 
 def test_fields_and_arguments() -> None:
-    """A singleton, an entity, a history and a composite have these fields; conditions fit the type of the property."""
+    """Each kind of entity has exactly these fields, and conditions have the type of their property."""
     text = {"eq": "String", "prefix": "String", "from": "String", "to": "String"}
     assert fields_of(build_schema(CATALOG)) == {
         "totals": {},
@@ -125,7 +125,7 @@ def test_fields_and_arguments() -> None:
 
 
 async def test_orders_of_lists(tmp_path: Path) -> None:
-    """An enum names exactly the orders that an index can serve, each both ways, and a list comes in any of them."""
+    """The order enum contains exactly the index orders in both directions, and lists support each."""
     products = [
         Product(product_id=f"p{number}", category="c", price=float(number % 3), created=-number) for number in range(7)
     ]
@@ -133,48 +133,50 @@ async def test_orders_of_lists(tmp_path: Path) -> None:
         "PRICE_DESC": lambda one: (-one.price, one.product_id),
         "CREATED_ASC_PRICE_ASC": lambda one: (one.created, one.price, one.product_id),
     }
-    async with asked(CATALOG, tmp_path, *products) as ask:
-        listed = await ask.data('{ __type(name: "ProductOrder") { enumValues { name } } }')
+    async with open_client(CATALOG, tmp_path, *products) as client:
+        listed = await client.data('{ __type(name: "ProductOrder") { enumValues { name } } }')
         names = [value["name"] for value in listed["__type"]["enumValues"]]
         assert names == ["PRICE_DESC", "PRICE_ASC", "CREATED_ASC_PRICE_ASC", "CREATED_DESC_PRICE_DESC"]
         for at, name in enumerate(names):
             forward = names[at - at % 2]
-            found = await ask.data(f'{{ page: products(category: "c", orderBy: {name}) {{ items {{ productId }} }} }}')
+            data = await client.data(
+                f'{{ page: products(category: "c", orderBy: {name}) {{ items {{ productId }} }} }}'
+            )
             expected = [one.product_id for one in sorted(products, key=orders[forward])]
-            ids = [item["productId"] for item in found["page"]["items"]]
+            ids = [item["productId"] for item in data["page"]["items"]]
             assert ids == (expected if name == forward else expected[::-1])
 
 
 async def test_a_singleton(tmp_path: Path) -> None:
-    """The one record of its entity is found without any argument, and is null before it is written."""
-    async with asked(CATALOG, tmp_path) as ask:
-        assert await ask.data("{ totals { orders } }") == {"totals": None}
-        await ask.db.put(Totals(orders=3))
-        assert await ask.data("{ totals { orders } }") == {"totals": {"orders": "3"}}
+    """A singleton is returned without arguments, and is null before its first write."""
+    async with open_client(CATALOG, tmp_path) as client:
+        assert await client.data("{ totals { orders } }") == {"totals": None}
+        await client.db.put(Totals(orders=3))
+        assert await client.data("{ totals { orders } }") == {"totals": {"orders": "3"}}
 
 
 HISTORY = [OrderTracking(order_id="o-1", changed_at=f"2026-0{month}", status="paid", total=1) for month in range(1, 6)]
 
 
 async def test_a_history(tmp_path: Path) -> None:
-    """A history is found entry by entry, the last one without a sub id, and as a page under all conditions."""
+    """A history returns one entry by sub id, the last entry without, and pages with all conditions."""
     other = OrderTracking(order_id="o-2", changed_at="2026-09", customer_id="c", status="sent", total=1.5)
-    async with asked(CATALOG, tmp_path, *HISTORY, other) as ask:
-        entry = await ask.data(
+    async with open_client(CATALOG, tmp_path, *HISTORY, other) as client:
+        entry = await client.data(
             """{
               one: orderTracking(id: "o-1", changedAt: "2026-02") { changedAt }
               last: orderTracking(id: "o-1") { changedAt }
               none: orderTracking(id: "o-1", changedAt: "2020") { changedAt }
-              nobody: orderTracking(id: "o-3") { total }
+              missing: orderTracking(id: "o-3") { total }
             }"""
         )
         assert entry == {
             "one": {"changedAt": "2026-02"},
             "last": {"changedAt": "2026-05"},
             "none": None,
-            "nobody": None,
+            "missing": None,
         }
-        for given, months in (
+        for arguments, months in (
             ("", "12345"),
             ("reverse: true, limit: 2", "54"),
             ('eq: "2026-03"', "3"),
@@ -183,24 +185,26 @@ async def test_a_history(tmp_path: Path) -> None:
             ('prefix: "2026-0", first: 3', "123"),
             ("last: 2", "45"),
         ):
-            page = await ask.data(f'{{ page: orderTrackingById(id: "o-1", {given}) {{ items {{ changedAt }} }} }}')
-            assert [item["changedAt"][-1] for item in page["page"]["items"]] == [*months], given
-        customer = await ask.data('{ page: orderTrackingByCustomerId(customerId: "c") { items { orderId } } }')
+            page = await client.data(
+                f'{{ page: orderTrackingById(id: "o-1", {arguments}) {{ items {{ changedAt }} }} }}'
+            )
+            assert [item["changedAt"][-1] for item in page["page"]["items"]] == [*months], arguments
+        customer = await client.data('{ page: orderTrackingByCustomerId(customerId: "c") { items { orderId } } }')
         assert customer == {"page": {"items": [{"orderId": "o-2"}]}}
 
 
-async def test_a_composite(tmp_path: Path) -> None:
-    """A composite id is one text with its parts between separators, and so is what is asked of a composite sub id."""
+async def test_composite_ids(tmp_path: Path) -> None:
+    """Composite ids, and conditions on composite sub ids, are texts of parts joined by separators."""
     parts = [
         Component(environment="prod/eu", plugin_name="100%", category=category, number=number)
         for category, number in (("electronics", 9), ("electronics", 10), ("elec", 1), ("tools", 2))
     ]
-    async with asked(CATALOG, tmp_path, *parts) as ask:
+    async with open_client(CATALOG, tmp_path, *parts) as client:
         one = (
             '{ one: component(id: "prod%2Feu/100%25", category: "elec", number: 1) { environment pluginName number } }'
         )
-        assert await ask.data(one) == {"one": {"environment": "prod/eu", "pluginName": "100%", "number": "1"}}
-        for given, numbers in (
+        assert await client.data(one) == {"one": {"environment": "prod/eu", "pluginName": "100%", "number": "1"}}
+        for arguments, numbers in (
             ("", ["1", "9", "10", "2"]),
             ('prefix: "electronics/"', ["9", "10"]),
             ('prefix: "elec"', ["1", "9", "10"]),
@@ -210,17 +214,17 @@ async def test_a_composite(tmp_path: Path) -> None:
             ('category: {eq: "electronics"}, number: {to: 9}', ["9"]),
             ('category: {eq: "electronics"}, number: {between: {from: "10", to: 11}}, reverse: true', ["10"]),
         ):
-            page = await ask.data(
-                f'{{ page: componentById(id: "prod%2Feu/100%25", {given}) {{ items {{ number }} }} }}'
+            page = await client.data(
+                f'{{ page: componentById(id: "prod%2Feu/100%25", {arguments}) {{ items {{ number }} }} }}'
             )
-            assert [item["number"] for item in page["page"]["items"]] == numbers, given
+            assert [item["number"] for item in page["page"]["items"]] == numbers, arguments
 
 
-async def test_one_history_for_all(tmp_path: Path) -> None:
-    """An entity with a sub id alone is one history, whose last entry comes without any argument."""
-    async with asked(CATALOG, tmp_path, *(Log(at=at, text=f"t{at}") for at in (3, -5, 12))) as ask:
-        found = await ask.data("{ log { text } first: log(at: -5) { text } logById(from: 3) { items { at } } }")
-        assert found == {
+async def test_an_entity_with_only_a_sub_id(tmp_path: Path) -> None:
+    """An entity with only a sub id is one history. Its last entry is returned without arguments."""
+    async with open_client(CATALOG, tmp_path, *(Log(at=at, text=f"t{at}") for at in (3, -5, 12))) as client:
+        data = await client.data("{ log { text } first: log(at: -5) { text } logById(from: 3) { items { at } } }")
+        assert data == {
             "log": {"text": "t12"},
             "first": {"text": "t-5"},
             "logById": {"items": [{"at": "3"}, {"at": "12"}]},
@@ -231,7 +235,7 @@ async def test_one_history_for_all(tmp_path: Path) -> None:
 
 
 def test_names_of_a_namespace() -> None:
-    """With a namespace every field and type is called as its namespace, an underscore and the class."""
+    """With a namespace, names of fields and types are namespace, underscore and class name."""
     graph = Graph(Catalog(OrderTracking, namespace="Plugin"))
     assert [*fields_of(graph.schema)] == [
         "Plugin_OrderTracking",
@@ -255,22 +259,22 @@ def test_names_of_a_namespace() -> None:
 
 
 async def test_queries_of_the_key_design_guide(tmp_path: Path) -> None:
-    """Queries that clients of such read models have, run as they are."""
+    """The example queries of the key design guide run unchanged."""
     catalog = Catalog(OrderTracking, Totals, namespace="Plugin")
     sent = [
         OrderTracking(order_id=f"order-{at}", changed_at=f"2026-0{at}", customer_id="cust-456", status="sent", total=at)
         for at in range(1, 4)
     ]
-    async with asked(catalog, tmp_path, *HISTORY, *sent) as ask:
-        found = await ask.data(
+    async with open_client(catalog, tmp_path, *HISTORY, *sent) as client:
+        data = await client.data(
             """query {
               Plugin_OrderTrackingById(id: "o-1", reverse: true, limit: 1) { items { changedAt status } nextToken }
             }"""
         )
-        page = found["Plugin_OrderTrackingById"]
+        page = data["Plugin_OrderTrackingById"]
         assert page["items"] == [{"changedAt": "2026-05", "status": "paid"}]
         assert page["nextToken"]
-        found = await ask.data(
+        data = await client.data(
             """query {
               Plugin_OrderTrackingByStatus(status: "sent", reverse: true) { items { orderId changedAt } }
               Plugin_OrderTrackingByCustomerId(customerId: "cust-456") { items { orderId total } }
@@ -278,18 +282,18 @@ async def test_queries_of_the_key_design_guide(tmp_path: Path) -> None:
               Plugin_Totals { orders }
             }"""
         )
-        assert [item["orderId"] for item in found["Plugin_OrderTrackingByStatus"]["items"]] == [
+        assert [item["orderId"] for item in data["Plugin_OrderTrackingByStatus"]["items"]] == [
             "order-3",
             "order-2",
             "order-1",
         ]
-        assert len(found["Plugin_OrderTrackingByCustomerId"]["items"]) == 3
-        assert found["Plugin_OrderTracking"] == {"orderId": "order-2", "status": "sent", "total": 2.0}
-        assert found["Plugin_Totals"] is None
+        assert len(data["Plugin_OrderTrackingByCustomerId"]["items"]) == 3
+        assert data["Plugin_OrderTracking"] == {"orderId": "order-2", "status": "sent", "total": 2.0}
+        assert data["Plugin_Totals"] is None
 
 
 async def test_two_catalogs_with_one_enum() -> None:
-    """Catalogs that share an enum each have a type of their own for it, and the class is left as it was."""
+    """Catalogs that share an enum class each have their own GraphQL type, and the class stays unchanged."""
 
     class Level(Enum):
         LOW = "low"
@@ -311,11 +315,11 @@ async def test_two_catalogs_with_one_enum() -> None:
     assert "__strawberry_definition__" not in vars(Level)
 
 
-# --- awkward names ---------------------------------------------------------------------------------------------
+# --- property names --------------------------------------------------------------------------------------------
 
 
-async def test_properties_called_like_arguments_and_keywords(tmp_path: Path) -> None:
-    """A property may be called like an argument, a keyword of Python or the record's id; stored names play no part."""
+async def test_properties_named_like_arguments_and_keywords(tmp_path: Path) -> None:
+    """A property may have the name of an argument, a Python keyword or `id`. Stored names have no effect."""
 
     class Odd(Entity):
         id: Id[str]
@@ -335,8 +339,8 @@ async def test_properties_called_like_arguments_and_keywords(tmp_path: Path) -> 
 
     texts = {"id": "i", "from_": "f", "next_token": "n", "class_": "c", "info": "i", "self_": "s", "order_by": "o"}
     odd = Odd.model_validate({**texts, "filter": "x", "limit": 1, "amount": 5})
-    async with asked(Catalog(Odd), tmp_path, odd) as ask:
-        found = await ask.data(
+    async with open_client(Catalog(Odd), tmp_path, odd) as client:
+        data = await client.data(
             """{
               odd(id: "i") { rowId limit from nextToken class info self orderBy filter amount }
               a: oddByFrom(limit_: 1, from_: {eq: "f"}, nextToken_: {eq: "n"}, class: {prefix: "c"}) { ...ids }
@@ -349,7 +353,7 @@ async def test_properties_called_like_arguments_and_keywords(tmp_path: Path) -> 
               h: oddById(id: "i") { ...ids }
             } fragment ids on OddConnection { items { rowId } }"""
         )
-        assert found.pop("odd") == {
+        assert data.pop("odd") == {
             "rowId": "i",
             "limit": "1",
             "from": "f",
@@ -361,5 +365,5 @@ async def test_properties_called_like_arguments_and_keywords(tmp_path: Path) -> 
             "filter": "x",
             "amount": "5",
         }
-        assert [*found] == [*"abcdefgh"]
-        assert all(page == {"items": [{"rowId": "i"}]} for page in found.values())
+        assert [*data] == [*"abcdefgh"]
+        assert all(page == {"items": [{"rowId": "i"}]} for page in data.values())

@@ -1,4 +1,4 @@
-"""What an operation may ask for at most: each limit holds at its number, and refuses one more before anything runs."""
+"""Limits of operations: each limit accepts its number and refuses one more before execution."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,22 +17,22 @@ from graphql_api.schema.query_cost import MAX_COST
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import RangeRead, ReadResult
-from tests.schema.asking import Asked, asked, asking, opened
-from tests.stores import WrappedStore
+from tests.schema.graphql_client import GraphQLClient, client_for, open_client, open_database
+from tests.support.store_doubles import WrappedStore
 
 LIMITS = Limits()
 ID = "w1"
 
 
 class Part(BaseModel):
-    """A model inside a record."""
+    """A nested model."""
 
     name: str
     size: int
 
 
 class Wide(Entity, shards=Shards(2)):
-    """A record with twenty plain fields, and lists of things."""
+    """A record with twenty text properties and two lists."""
 
     wide_id: Id[str] = ID
     f1: str = ""
@@ -65,14 +65,14 @@ TWENTY = " ".join(["wideId", *(f"f{number}" for number in range(1, 20))])
 RECORD = Wide.model_validate({})
 
 
-async def _refused(ask: Asked, query: str, variables: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The one error of an operation that is refused without a call of the store."""
-    ask.forget()
-    answer = await ask.answer(query, variables)
-    assert (answer.executed, answer.status) == (False, 400)
-    assert (ask.counts.rounds, ask.counts.gets, ask.counts.scans) == (0, 0, 0)
+async def _refusal(client: GraphQLClient, query: str, variables: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the only error of an operation that is refused without a store call."""
+    client.reset_counts()
+    response = await client.execute(query, variables)
+    assert (response.executed, response.status) == (False, 400)
+    assert (client.counts.rounds, client.counts.gets, client.counts.scans) == (0, 0, 0)
     error: dict[str, Any]
-    (error,) = answer.body["errors"]
+    (error,) = response.body["errors"]
     return error
 
 
@@ -80,15 +80,15 @@ async def _refused(ask: Asked, query: str, variables: dict[str, Any] | None = No
 
 
 async def test_depth(tmp_path: Path) -> None:
-    """Fields lie as many levels deep as the limit says; fragments and inline fragments are no way around it."""
+    """Fields may be nested up to the depth limit, also through fragments and inline fragments."""
     query = "{ wideById { edges { node { wideId } } } }"
     spread = "{ wideById { ...page } } fragment page on WideConnection { edges { ... { ...edge } } } "
     spread += "fragment edge on WideEdge { node { wideId } }"
-    async with asked(CATALOG, tmp_path, RECORD, limits=replace(LIMITS, depth=4)) as ask:
-        tighter = asking(ask.db, limits=replace(LIMITS, depth=3))
+    async with open_client(CATALOG, tmp_path, RECORD, limits=replace(LIMITS, depth=4)) as client:
+        tighter = client_for(client.db, limits=replace(LIMITS, depth=3))
         for text in (query, spread):
-            assert await ask.data(text) == {"wideById": {"edges": [{"node": {"wideId": ID}}]}}
-            error = await _refused(tighter, text)
+            assert await client.data(text) == {"wideById": {"edges": [{"node": {"wideId": ID}}]}}
+            error = await _refusal(tighter, text)
             assert error["extensions"] == {"code": "QUERY_TOO_DEEP", "limit": 3, "found": 4}
             assert "4 levels deep; the limit is 3" in error["message"]
 
@@ -107,9 +107,9 @@ FAR_TOO_DEEP = {
 
 @pytest.mark.parametrize("query", FAR_TOO_DEEP.values(), ids=FAR_TOO_DEEP.keys())
 async def test_far_too_deep(tmp_path: Path, query: str) -> None:
-    """However far a document is nested, and with whatever, it is refused with the code of depth."""
-    async with asked(CATALOG, tmp_path) as ask:
-        error = await _refused(ask, query)
+    """Extreme nesting of any syntax is refused with QUERY_TOO_DEEP."""
+    async with open_client(CATALOG, tmp_path) as client:
+        error = await _refusal(client, query)
         assert error["extensions"] == {"code": "QUERY_TOO_DEEP", "limit": LIMITS.depth}
 
 
@@ -122,30 +122,30 @@ def _chain(length: int) -> str:
 
 
 async def test_long_chains_of_fragments(tmp_path: Path) -> None:
-    """Fragments that spread one another are followed a long way, and refused beyond it."""
-    async with asked(CATALOG, tmp_path) as ask:
-        assert await ask.data(_chain(150)) == {"__typename": "Query"}
+    """Long chains of fragments are resolved up to a maximum length and refused beyond it."""
+    async with open_client(CATALOG, tmp_path) as client:
+        assert await client.data(_chain(150)) == {"__typename": "Query"}
         for length in (220, 245):
-            error = await _refused(ask, _chain(length))
+            error = await _refusal(client, _chain(length))
             assert error["extensions"]["code"] in {"QUERY_TOO_DEEP", "GRAPHQL_VALIDATION_FAILED"}
             assert "aborted" not in error["message"]
 
 
 @pytest.mark.parametrize("length", [1, 2, 150])
 async def test_cyclic_fragments(tmp_path: Path, length: int) -> None:
-    """Fragments that spread themselves in a circle are invalid, however long the circle."""
+    """Cyclic fragments of any length are invalid."""
     circle = "".join(f" fragment f{at} on Query {{ ...f{(at + 1) % length} __typename }}" for at in range(length))
-    async with asked(CATALOG, tmp_path, limits=replace(LIMITS, root_fields=1_000)) as ask:
-        for error in await ask.errors("{ ...f0 }" + circle):
+    async with open_client(CATALOG, tmp_path, limits=replace(LIMITS, root_fields=1_000)) as client:
+        for error in await client.errors("{ ...f0 }" + circle):
             assert error["extensions"]["code"] == "GRAPHQL_VALIDATION_FAILED"
 
 
 async def test_fragment_bombs(tmp_path: Path) -> None:
-    """Fragments that each spread the next one ten times are weighed in full, without being unfolded."""
+    """The cost of exponentially growing fragments is computed without expanding them."""
     bomb = "".join(f" fragment f{at} on WideConnection {{ {f'...f{at + 1} ' * 10} }}" for at in range(30))
     bomb += " fragment f30 on WideConnection { edges { cursor } }"
-    async with asked(CATALOG, tmp_path) as ask:
-        error = await _refused(ask, "{ wideById { ...f0 } }" + bomb)
+    async with open_client(CATALOG, tmp_path) as client:
+        error = await _refusal(client, "{ wideById { ...f0 } }" + bomb)
         assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": LIMITS.cost, "found": MAX_COST}
 
 
@@ -153,12 +153,12 @@ async def test_fragment_bombs(tmp_path: Path) -> None:
 
 
 async def test_aliases(tmp_path: Path) -> None:
-    """Aliases are counted over the whole document, in fragments too."""
+    """Aliases are counted across the whole document, including fragments."""
     rest = " ...f } fragment f on Query { b: __typename c: __typename }"
-    async with asked(CATALOG, tmp_path, limits=replace(LIMITS, root_fields=1_000)) as ask:
+    async with open_client(CATALOG, tmp_path, limits=replace(LIMITS, root_fields=1_000)) as client:
         at_most = "{ " + " ".join(f"a{at}: __typename" for at in range(LIMITS.aliases - 2))
-        assert len(await ask.data(at_most + rest)) == LIMITS.aliases
-        error = await _refused(ask, f"{at_most} more: __typename {rest}")
+        assert len(await client.data(at_most + rest)) == LIMITS.aliases
+        error = await _refusal(client, f"{at_most} more: __typename {rest}")
         assert error["extensions"] == {
             "code": "TOO_MANY_ALIASES",
             "limit": LIMITS.aliases,
@@ -167,12 +167,12 @@ async def test_aliases(tmp_path: Path) -> None:
 
 
 async def test_directives(tmp_path: Path) -> None:
-    """Directives are counted wherever they stand, on operations and fragments too."""
+    """Directives are counted across the whole document, including fragments."""
     rest = " ...f @include(if: true) } fragment f on Query { __typename @skip(if: false) }"
-    async with asked(CATALOG, tmp_path, limits=replace(LIMITS, aliases=1_000, root_fields=1_000)) as ask:
+    async with open_client(CATALOG, tmp_path, limits=replace(LIMITS, aliases=1_000, root_fields=1_000)) as client:
         at_most = "{ " + " ".join(f"a{at}: __typename @include(if: true)" for at in range(LIMITS.directives - 2))
-        assert len(await ask.data(at_most + rest)) == LIMITS.directives - 1
-        error = await _refused(ask, f"{at_most} more: __typename @skip(if: false) {rest}")
+        assert len(await client.data(at_most + rest)) == LIMITS.directives - 1
+        error = await _refusal(client, f"{at_most} more: __typename @skip(if: false) {rest}")
         assert error["extensions"] == {
             "code": "TOO_MANY_DIRECTIVES",
             "limit": LIMITS.directives,
@@ -181,45 +181,47 @@ async def test_directives(tmp_path: Path) -> None:
 
 
 async def test_root_fields(tmp_path: Path) -> None:
-    """Root fields are counted through fragments, each as often as it is spread, and for each operation by itself."""
+    """Root fields are counted per operation, and once for each spread of their fragment."""
     five = " fragment f on Query { __typename __typename __typename __typename __typename }"
-    async with asked(CATALOG, tmp_path) as ask:
+    async with open_client(CATALOG, tmp_path) as client:
         assert LIMITS.root_fields == 20
-        assert await ask.data("{ ...f ...f ... { ...f ...f } }" + five) == {"__typename": "Query"}
-        error = await _refused(ask, "query A { __typename } query B { __typename ...f ...f ... { ...f ...f } }" + five)
+        assert await client.data("{ ...f ...f ... { ...f ...f } }" + five) == {"__typename": "Query"}
+        error = await _refusal(
+            client, "query A { __typename } query B { __typename ...f ...f ... { ...f ...f } }" + five
+        )
         assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": 21}
 
 
-async def test_more_root_fields_than_numbers_hold(tmp_path: Path) -> None:
-    """A count beyond what clients read exactly as a number is told as the largest that the server counts to."""
+async def test_root_field_counts_are_capped(tmp_path: Path) -> None:
+    """A count above the largest exact JSON number is reported as the maximum count."""
     bomb = "".join(f" fragment f{at} on Query {{ {f'...f{at + 1} ' * 10} }}" for at in range(30))
-    async with asked(CATALOG, tmp_path) as ask:
-        error = await _refused(ask, "{ ...f0 }" + bomb + " fragment f30 on Query { __typename }")
+    async with open_client(CATALOG, tmp_path) as client:
+        error = await _refusal(client, "{ ...f0 }" + bomb + " fragment f30 on Query { __typename }")
         assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": MAX_COST}
 
 
 async def test_tokens(tmp_path: Path) -> None:
-    """As many lexical tokens are read as the limit says, and as many comments; commas are nothing."""
-    async with asked(CATALOG, tmp_path, RECORD) as ask:
+    """The token limit applies to lexical tokens and separately to comments. Commas do not count."""
+    async with open_client(CATALOG, tmp_path, RECORD) as client:
         head, tail = '{ wide(id: "w1") {', "} }"
         fields = LIMITS.tokens - 10
         parts = "".join(f"...{{f{at % 19 + 1}}}," for at in range(fields // 4))
         at_most = f"{head} {parts} {'f1,' * (fields % 4)} {tail}"
-        assert await ask.data(at_most) == {"wide": {f"f{at}": "" for at in range(1, 20)}}
-        error = await _refused(ask, at_most.replace("{f1}", "{f1 f1}", 1))
+        assert await client.data(at_most) == {"wide": {f"f{at}": "" for at in range(1, 20)}}
+        error = await _refusal(client, at_most.replace("{f1}", "{f1 f1}", 1))
         assert error["extensions"] == {"code": "QUERY_TOO_LONG", "limit": LIMITS.tokens}
-        assert await ask.data("{ __typename }" + "#\n" * LIMITS.tokens) == {"__typename": "Query"}
-        error = await _refused(ask, "{ __typename }" + "#\n" * (LIMITS.tokens + 1))
+        assert await client.data("{ __typename }" + "#\n" * LIMITS.tokens) == {"__typename": "Query"}
+        error = await _refusal(client, "{ __typename }" + "#\n" * (LIMITS.tokens + 1))
         assert error["extensions"] == {"code": "QUERY_TOO_LONG", "limit": LIMITS.tokens}
 
 
 async def test_characters(tmp_path: Path) -> None:
-    """A document has as many characters as the limit says, whatever they are."""
-    async with asked(CATALOG, tmp_path) as ask:
+    """The character limit applies to all characters, including ignored ones."""
+    async with open_client(CATALOG, tmp_path) as client:
         for filler in (" ", ",", "\n", "#"):
             at_most = "{ __typename }".ljust(MAX_TEXT_LENGTH, filler)
-            assert await ask.data(at_most) == {"__typename": "Query"}
-            error = await _refused(ask, at_most + filler)
+            assert await client.data(at_most) == {"__typename": "Query"}
+            error = await _refusal(client, at_most + filler)
             assert error["extensions"] == {
                 "code": "QUERY_TOO_LONG",
                 "limit": MAX_TEXT_LENGTH,
@@ -238,35 +240,35 @@ async def test_characters(tmp_path: Path) -> None:
     ids=["plain fields", "lists", "edges", "pages"],
 )
 async def test_fields_that_overlap(tmp_path: Path, query: str) -> None:
-    """A document whose fields would have to be compared each with each is refused, and told how to do without."""
-    async with asked(CATALOG, tmp_path, limits=replace(LIMITS, tokens=2_000)) as ask:
-        error = await _refused(ask, query)
+    """A document with too many overlapping fields is refused, and the message suggests a fix."""
+    async with open_client(CATALOG, tmp_path, limits=replace(LIMITS, tokens=2_000)) as client:
+        error = await _refusal(client, query)
         assert error["extensions"]["code"] == "GRAPHQL_VALIDATION_FAILED"
         assert error["message"].endswith("Select each field once.")
 
 
 async def test_fields_of_many_fragments(tmp_path: Path) -> None:
-    """Fragments that twenty components bring along, each with the same twenty fields, are compared and answered."""
+    """Twenty fragments with the same twenty fields are merged and executed."""
     fragments = "".join(f" fragment F{at} on Wide {{ {TWENTY} }}" for at in range(20))
-    async with asked(CATALOG, tmp_path, RECORD) as ask:
-        found = await ask.data('{ wide(id: "w1") {' + "".join(f" ...F{at}" for at in range(20)) + " } }" + fragments)
-        assert len(found["wide"]) == 20
+    async with open_client(CATALOG, tmp_path, RECORD) as client:
+        data = await client.data('{ wide(id: "w1") {' + "".join(f" ...F{at}" for at in range(20)) + " } }" + fragments)
+        assert len(data["wide"]) == 20
 
 
-async def test_many_mistakes(tmp_path: Path) -> None:
-    """Of a document with hundreds of mistakes a hundred are told, and that there are more."""
-    async with asked(CATALOG, tmp_path) as ask:
-        errors = await ask.errors('{ wide(id: "w1") {' + " ".join(f"g{at}" for at in range(1_000)) + "} }")
+async def test_documents_with_many_errors(tmp_path: Path) -> None:
+    """A document with hundreds of errors reports 100 of them, and that there are more."""
+    async with open_client(CATALOG, tmp_path) as client:
+        errors = await client.errors('{ wide(id: "w1") {' + " ".join(f"g{at}" for at in range(1_000)) + "} }")
         assert {error["extensions"]["code"] for error in errors} == {"GRAPHQL_VALIDATION_FAILED"}
         assert len(errors) == 101
         assert errors[-1]["message"].startswith("Too many validation errors")
 
 
-async def test_many_mistakes_in_a_variable(tmp_path: Path) -> None:
-    """Of a variable with many mistakes ten are told, since each message repeats what was sent."""
-    async with asked(CATALOG, tmp_path) as ask:
+async def test_variables_with_many_errors(tmp_path: Path) -> None:
+    """A variable with many errors reports ten of them, because each message repeats the value."""
+    async with open_client(CATALOG, tmp_path) as client:
         query = "query ($f: StringCondition) { wideByFirst(f1: $f) { nextToken } }"
-        errors = await ask.errors(query, {"f": {f"g{at}": "" for at in range(1_000)}})
+        errors = await client.errors(query, {"f": {f"g{at}": "" for at in range(1_000)}})
         assert {error["extensions"]["code"] for error in errors} == {"BAD_USER_INPUT"}
         assert len(errors) == 11
         assert errors[-1]["message"].startswith("Too many errors")
@@ -282,10 +284,10 @@ async def test_many_mistakes_in_a_variable(tmp_path: Path) -> None:
     ],
     ids=["field", "argument", "number", "enum"],
 )
-async def test_long_mistakes(tmp_path: Path, query: str, variables: dict[str, Any]) -> None:
-    """What is wrong is told in at most a thousand characters, however long what was sent is."""
-    async with asked(CATALOG, tmp_path) as ask:
-        error = await _refused(ask, query, variables)
+async def test_long_error_messages(tmp_path: Path, query: str, variables: dict[str, Any]) -> None:
+    """Error messages are shortened to about 1,000 characters."""
+    async with open_client(CATALOG, tmp_path) as client:
+        error = await _refusal(client, query, variables)
         assert 900 < len(error["message"]) < 1_010
         assert " … " in error["message"]
 
@@ -302,11 +304,11 @@ async def test_long_mistakes(tmp_path: Path, query: str, variables: dict[str, An
         ("limit: 500", "items { FIELDS tags parts { name size } } nextToken"),
     ],
 )
-async def test_the_largest_page_is_admitted(tmp_path: Path, page: str, query: str) -> None:
-    """A page of 500 records with twenty plain fields is within the limit, as items or as edges, with lists in them."""
-    async with asked(CATALOG, tmp_path, RECORD) as ask:
-        found = await ask.data(f"{{ wideByFirst({page}) {{ {query.replace('FIELDS', TWENTY)} }} }}")
-        assert len(found["wideByFirst"]) >= 1
+async def test_the_largest_page_is_within_the_limits(tmp_path: Path, page: str, query: str) -> None:
+    """A page of 500 records with twenty scalar fields and lists is accepted, as items and as edges."""
+    async with open_client(CATALOG, tmp_path, RECORD) as client:
+        data = await client.data(f"{{ wideByFirst({page}) {{ {query.replace('FIELDS', TWENTY)} }} }}")
+        assert len(data["wideByFirst"]) >= 1
 
 
 PAGE = " fragment p on WideConnection { items { f1 } }"
@@ -330,38 +332,38 @@ COSTS: Sequence[tuple[str, dict[str, Any], int]] = [
 
 @pytest.mark.parametrize(("query", "variables", "cost"), COSTS)
 async def test_cost(tmp_path: Path, query: str, variables: dict[str, Any], cost: int) -> None:
-    """Cost is one for each field, and for each object of each list as often as it can come; one less is refused."""
+    """The cost is one per field and per object, times the possible list length. A limit below it refuses."""
     name = "B" if query.startswith("query A") else None
-    async with asked(CATALOG, tmp_path, limits=replace(LIMITS, cost=cost)) as ask:
-        assert (await ask.answer(query, variables, name=name)).executed
+    async with open_client(CATALOG, tmp_path, limits=replace(LIMITS, cost=cost)) as client:
+        assert (await client.execute(query, variables, name=name)).executed
         if cost > 1:
-            error = await _refused(asking(ask.db, limits=replace(LIMITS, cost=cost - 1)), query, variables)
+            error = await _refusal(client_for(client.db, limits=replace(LIMITS, cost=cost - 1)), query, variables)
             assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": cost - 1, "found": cost}
 
 
-async def test_a_costly_query_makes_no_call_of_the_store(tmp_path: Path) -> None:
-    """A query over the default limit is refused with both numbers, by literals and by variables, without any read."""
+async def test_a_costly_query_makes_no_store_call(tmp_path: Path) -> None:
+    """A query above the default cost limit is refused with cost and limit, with literals and with variables."""
     query = (
         "query ($n: Int) { wideByFirst(limit: $n) { items { f1 " + TWENTY + " } edges { node { " + TWENTY + " } } } }"
     )
-    async with asked(CATALOG, tmp_path, RECORD) as ask:
+    async with open_client(CATALOG, tmp_path, RECORD) as client:
         for text, variables in ((query, {"n": 500}), (query.replace("$n)", "500)", 2).replace("($n: Int)", ""), None)):
-            error = await _refused(
-                ask, text.replace("limit: $n", "limit: 500") if variables is None else text, variables
+            error = await _refusal(
+                client, text.replace("limit: $n", "limit: 500") if variables is None else text, variables
             )
             assert error["extensions"]["code"] == "QUERY_TOO_COSTLY"
             assert error["extensions"]["found"] > error["extensions"]["limit"] == LIMITS.cost
             assert f"{error['extensions']['found']:,}" in error["message"]
 
 
-async def test_introspection_is_weighed(tmp_path: Path) -> None:
-    """The schema can be read in full as every tool does, and not many times in one operation."""
+async def test_the_cost_of_introspection(tmp_path: Path) -> None:
+    """The full introspection query is accepted, but not ten copies of it in one operation."""
     whole = get_introspection_query(specified_by_url=True, directive_is_repeatable=True, input_value_deprecation=True)
-    async with asked(CATALOG, tmp_path) as ask:
-        assert (await ask.data(whole))["__schema"]["queryType"]["name"] == "Query"
+    async with open_client(CATALOG, tmp_path) as client:
+        assert (await client.data(whole))["__schema"]["queryType"]["name"] == "Query"
         fragments = whole[whole.index("fragment FullType") :]
         many = " ".join(f"a{at}: __schema {{ types {{ ...FullType }} }}" for at in range(10))
-        error = await _refused(ask, f"{{ {many} }} {fragments}")
+        error = await _refusal(client, f"{{ {many} }} {fragments}")
         assert error["extensions"]["code"] == "QUERY_TOO_COSTLY"
 
 
@@ -369,7 +371,7 @@ async def test_introspection_is_weighed(tmp_path: Path) -> None:
 
 
 class SlowStore(WrappedStore):
-    """Never answers a read, and remembers how reads ended."""
+    """Never completes a read, and counts started and cancelled reads."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -385,27 +387,29 @@ class SlowStore(WrappedStore):
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        raise AssertionError("nobody waits for so long")
+        raise AssertionError("the read was never cancelled")
 
 
 async def test_deadline(tmp_path: Path) -> None:
-    """An operation that does not end in time is refused as retryable, and none of its reads goes on."""
-    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db")) as db:
+    """An operation that exceeds its deadline is refused as retryable, and its reads are cancelled."""
+    async with open_database(CATALOG, await open_sqlite(tmp_path / "x.db")) as db:
         slow = SlowStore(db.store)
-        ask = asking(replace(db, store=slow), limits=replace(LIMITS, deadline=0.1))
-        answer = await ask.answer("{ a: wideById { items { f1 } } b: wideByFirst { items { f1 } } }")
-        assert (answer.executed, answer.status) == (False, 504)
-        (error,) = answer.body["errors"]
+        client = client_for(replace(db, store=slow), limits=replace(LIMITS, deadline=0.1))
+        response = await client.execute("{ a: wideById { items { f1 } } b: wideByFirst { items { f1 } } }")
+        assert (response.executed, response.status) == (False, 504)
+        (error,) = response.body["errors"]
         assert error["extensions"] == {"code": "DEADLINE_EXCEEDED", "retryable": True}
         assert (slow.started, slow.cancelled) == (2, 2)
 
 
-async def test_a_caller_that_leaves(tmp_path: Path) -> None:
-    """When the task that waits for an answer is cancelled, so are all of the operation's reads."""
-    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db")) as db:
+async def test_cancelling_an_operation_cancels_its_reads(tmp_path: Path) -> None:
+    """Cancelling the task of an operation cancels all its reads."""
+    async with open_database(CATALOG, await open_sqlite(tmp_path / "x.db")) as db:
         slow = SlowStore(db.store)
-        ask = asking(replace(db, store=slow))
-        waiting = asyncio.create_task(ask.answer("{ a: wideById { items { f1 } } b: wideByFirst { items { f1 } } }"))
+        client = client_for(replace(db, store=slow))
+        waiting = asyncio.create_task(
+            client.execute("{ a: wideById { items { f1 } } b: wideByFirst { items { f1 } } }")
+        )
         await slow.both_started.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Mutations of every key pattern: what they are called and take, and that what they answer is what stands there."""
+"""Generated mutations for every key pattern: names, inputs, results and errors."""
 
 from enum import Enum
 from pathlib import Path
@@ -31,20 +31,20 @@ from graphql_api import (
 from graphql_api.errors import InvalidCatalog
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
-from tests.schema.asking import NOW, asked
-from tests.schema.staff import Info
-from tests.stores import Counts
+from tests.schema.graphql_client import NOW, open_client
+from tests.schema.staff_catalog import Info
+from tests.support.store_doubles import Counts
 
 
 class Level(Enum):
-    """How much somebody knows."""
+    """The level of knowledge."""
 
     LOW = "low"
     HIGH = "high"
 
 
 class Member(Entity):
-    """Somebody who belongs to it."""
+    """A member of a club."""
 
     member_id: Id[str] = generated()
     created: Created[Timestamp]
@@ -63,7 +63,7 @@ class Member(Entity):
 
 
 class Order(Entity, current="~current"):
-    """Every version of an order, and the last of them once more."""
+    """Every version of an order, and a copy of the latest one."""
 
     order_id: Id[str]
     version: SubId[str]
@@ -74,7 +74,7 @@ class Order(Entity, current="~current"):
 
 
 class Part(Entity):
-    """Part of a plugin."""
+    """A part of a plugin."""
 
     environment: Id[str]
     plugin: Id[str]
@@ -84,14 +84,14 @@ class Part(Entity):
 
 
 class Log(Entity):
-    """One history for all."""
+    """One history for the whole application."""
 
     at: SubId[int]
     text: str
 
 
 class Settings(Entity):
-    """There is one."""
+    """A singleton."""
 
     theme: str = "dark"
     size: int | None = None
@@ -101,7 +101,7 @@ CATALOG = Catalog(Member, Order, Part, Log, Settings)
 GRAPH = Graph(CATALOG)
 
 
-def _inputs(graph: Graph = GRAPH) -> dict[str, dict[str, str]]:
+def _input_fields(graph: Graph = GRAPH) -> dict[str, dict[str, str]]:
     types = graph.schema._schema.type_map
     return {
         name: {field: str(made.type) for field, made in kind.fields.items()}
@@ -113,8 +113,8 @@ def _inputs(graph: Graph = GRAPH) -> dict[str, dict[str, str]]:
 # --- names and types -------------------------------------------------------------------------------------------
 
 
-def test_the_mutations_of_each_pattern() -> None:
-    """Every entity is created, updated, put and deleted, one by one and in batches; of a singleton there is one."""
+def test_mutations_of_each_key_pattern() -> None:
+    """Every entity has create, update, put and delete mutations, single and batch; a singleton has only single ones."""
     of = {
         "Member": "Members",
         "Order": "Orders",
@@ -126,8 +126,8 @@ def test_the_mutations_of_each_pattern() -> None:
     assert [*GRAPH.mutations] == [*expected, *(f"{verb}Settings" for verb in verbs)]
 
 
-def test_a_namespace() -> None:
-    """With a namespace every mutation and every type of it stands behind it."""
+def test_namespace() -> None:
+    """A namespace is the prefix of every mutation and every type."""
     graph = Graph(Catalog(Order, namespace="Shop"))
     assert [*graph.mutations] == [
         f"Shop_{verb}Order{several}" for verb in ("create", "update", "put", "delete") for several in ("", "s")
@@ -143,11 +143,11 @@ def test_a_namespace() -> None:
 
 
 def test_inputs_of_a_record() -> None:
-    """What has a default, may be null or is set by the server may be left out; what the server alone sets is not there.
+    """Input fields with a default, nullable or generated are optional; properties that only the server sets are absent.
 
-    An update names the record, and takes all that ever changes.
+    An update identifies the record by `id`, and accepts all mutable properties.
     """
-    inputs = _inputs()
+    inputs = _input_fields()
     optional = {"level": "Level", "town": "String", "note": "String"}
     assert inputs["CreateMemberInput"] == {
         "memberId": "String",
@@ -172,9 +172,9 @@ def test_inputs_of_a_record() -> None:
     assert inputs["DeleteMemberInput"] == {"id": "ID!", "expectedVersion": "Int"}
 
 
-def test_inputs_of_other_patterns() -> None:
-    """A sub id stands beside the id, which may hold it; without an id it is always needed. A singleton has neither."""
-    inputs = _inputs()
+def test_inputs_of_other_key_patterns() -> None:
+    """A sub id is optional in addition to an id, and required without one. A singleton has neither."""
+    inputs = _input_fields()
     assert inputs["UpdateOrderInput"] == {"id": "ID!", "version": "String", "status": "String", "total": "Float"}
     assert inputs["DeletePartInput"] == {"id": "ID!", "category": "String", "number": "BigInt"}
     assert inputs["UpdateLogInput"] == {"at": "BigInt!", "text": "String"}
@@ -182,8 +182,8 @@ def test_inputs_of_other_patterns() -> None:
     assert "DeleteSettingsInput" not in inputs
 
 
-def test_what_never_changes_has_no_update() -> None:
-    """Where nothing of a record ever changes there is no update; a record that the server makes takes no input."""
+def test_immutable_records_have_no_update() -> None:
+    """An entity without mutable properties has no update. A create is possible if the server generates all values."""
 
     class Visit(Entity):
         visit_id: Id[str] = generated()
@@ -195,11 +195,11 @@ def test_what_never_changes_has_no_update() -> None:
 
     graph = Graph(Catalog(Visit, Ticket))
     assert not [name for name in graph.mutations if name.startswith("update")]
-    assert _inputs(graph)["CreateVisitInput"] == {"visitId": "String", "at": "Timestamp"}
+    assert _input_fields(graph)["CreateVisitInput"] == {"visitId": "String", "at": "Timestamp"}
 
 
-def test_who_may_not_be_written_at_all() -> None:
-    """An entity that nobody may write has no mutations, and leaves their names to own ones."""
+def test_read_only_entity() -> None:
+    """An entity that no caller may write has no mutations, so that their names stay free."""
 
     class Kept(Entity, write=[]):
         kept_id: Id[str]
@@ -208,8 +208,8 @@ def test_who_may_not_be_written_at_all() -> None:
     assert Graph(Catalog(Kept)).schema._schema.mutation_type is None
 
 
-def test_names_that_collide() -> None:
-    """A batch that is called as the mutation of another entity is refused with both."""
+def test_name_collisions() -> None:
+    """A batch mutation with the name of another entity's mutation is refused, with both names."""
     made = {"visits": (Entity,), "visit": (Entity,)}
     visit: Any = type("Visit", made["visit"], {"__annotations__": {"visit_id": Id[str]}, "__module__": __name__})
     visits: Any = type("Visits", made["visits"], {"__annotations__": {"at": SubId[int]}, "__module__": __name__})
@@ -217,14 +217,14 @@ def test_names_that_collide() -> None:
         Graph(Catalog(visit, visits))
 
 
-def test_an_entity_called_error() -> None:
-    """A record that is called as the error of a row has an underscore behind its name there."""
+def test_entity_called_error() -> None:
+    """In the result of a batch row, the field of an entity called `Error` has a trailing underscore."""
     error: Any = type("Error", (Entity,), {"__annotations__": {"error_id": Id[str]}, "__module__": __name__})
     types: Any = Graph(Catalog(error)).schema._schema.type_map
     assert set(types["ErrorResult"].fields) == {"error_", "error"}
 
 
-# --- a record --------------------------------------------------------------------------------------------------
+# --- one record ------------------------------------------------------------------------------------------------
 
 CREATE = """mutation ($input: CreateMemberInput!, $key: String) {
   createMember(input: $input, idempotencyKey: $key) {
@@ -235,10 +235,10 @@ NEW = {"memberId": "m-1", "mail": "ann@example.org", "firstName": "Änn"}
 
 
 async def test_create(tmp_path: Path) -> None:
-    """A new record has its defaults, what is derived and what the server sets, and is there as it was answered."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        made = (await ask.data(CREATE, {"input": NEW}))["createMember"]["member"]
-        sealed = made.pop("id")
+    """A create returns and stores the record with defaults, derived properties and values set by the server."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        made = (await client.data(CREATE, {"input": NEW}))["createMember"]["member"]
+        global_id = made.pop("id")
         assert made == {
             **NEW,
             "created": NOW,
@@ -251,43 +251,45 @@ async def test_create(tmp_path: Path) -> None:
             "country": "de",
             "note": "-",
         }
-        found = await ask.data("query ($id: ID!) { node(id: $id) { id ... on Member { mail name } } }", {"id": sealed})
-        assert found == {"node": {"id": sealed, "mail": NEW["mail"], "name": "ann"}}
+        found = await client.data(
+            "query ($id: ID!) { node(id: $id) { id ... on Member { mail name } } }", {"id": global_id}
+        )
+        assert found == {"node": {"id": global_id, "mail": NEW["mail"], "name": "ann"}}
         more = {"mail": "bo@example.org", "firstName": "Bo", "created": 5, "town": None, "note": None, "level": None}
-        second = (await ask.data(CREATE, {"input": more}))["createMember"]["member"]
+        second = (await client.data(CREATE, {"input": more}))["createMember"]["member"]
         assert (second["created"], second["number"], second["note"], second["level"]) == (5, 2, None, "LOW")
         assert len(second["memberId"]) > 10
 
 
-async def test_create_what_is_there(tmp_path: Path) -> None:
-    """What is there already, or shares what only one may have, is an error of its field, and changes nothing."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        await ask.data(CREATE, {"input": NEW})
-        answer = await ask.answer(CREATE, {"input": {**NEW, "mail": "x@example.org"}})
+async def test_create_conflicts(tmp_path: Path) -> None:
+    """A create of an existing record or a duplicate unique value is an error of its field, and changes nothing."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        await client.data(CREATE, {"input": NEW})
+        answer = await client.execute(CREATE, {"input": {**NEW, "mail": "x@example.org"}})
         assert answer.body["data"] == {"createMember": None}
         (error,) = answer.body["errors"]
         assert (error["path"], error["extensions"]["code"]) == (["createMember"], "ALREADY_EXISTS")
-        error = await ask.error(CREATE, {"input": {**NEW, "memberId": "m-2"}})
+        error = await client.error(CREATE, {"input": {**NEW, "memberId": "m-2"}})
         assert error["extensions"] == {"code": "NOT_UNIQUE", "argument": "mail"}
-        assert await ask.data('{ member(id: "m-2") { mail } }') == {"member": None}
+        assert await client.data('{ member(id: "m-2") { mail } }') == {"member": None}
 
 
-async def test_what_does_not_fit(tmp_path: Path) -> None:
-    """Everything that is wrong with a record is told at once, by the names that its properties have here."""
-    catalog = Catalog(_nested())
-    async with asked(catalog, tmp_path) as ask:
+async def test_invalid_records(tmp_path: Path) -> None:
+    """All validation errors of a record are reported at once, under the GraphQL names of the properties."""
+    catalog = Catalog(_visit_with_places())
+    async with open_client(catalog, tmp_path) as client:
         query = "mutation ($input: CreateVisitInput!) { createVisit(input: $input) { visit { visitId } } }"
         wrong = {"visitId": "v", "dayCount": 0, "placesSeen": [{"townName": "x" * 9}]}
-        error = await ask.error(query, {"input": wrong})
+        error = await client.error(query, {"input": wrong})
         extensions = error["extensions"]
         assert (extensions["code"], extensions["argument"]) == ("INVALID_RECORD", "dayCount")
         assert [one["field"] for one in extensions["fields"]] == ["dayCount", "placesSeen.0.townName"]
         assert "Visit.dayCount" in error["message"]
         assert "day_count" not in str(error)
-        assert await ask.data('{ visit(id: "v") { visitId } }') == {"visit": None}
+        assert await client.data('{ visit(id: "v") { visitId } }') == {"visit": None}
 
 
-def _nested() -> Any:
+def _visit_with_places() -> Any:
     class Place(BaseModel):
         town_name: str = Field(max_length=5)
 
@@ -300,15 +302,15 @@ def _nested() -> Any:
 
 
 async def test_update(tmp_path: Path) -> None:
-    """An update keeps what is left out and clears what is null; its record is named by the raw id or the sealed one."""
+    """An update keeps omitted properties and clears null ones. It accepts the raw id and the global id."""
     query = """mutation ($input: UpdateMemberInput!) {
       updateMember(input: $input) { member { firstName name town note version updated created number } }
     }"""
     at = [NOW]
-    async with asked(CATALOG, tmp_path, graph=GRAPH, clock=lambda: at[0]) as ask:
-        made = (await ask.data(CREATE, {"input": {**NEW, "town": "Rom"}}))["createMember"]["member"]
+    async with open_client(CATALOG, tmp_path, graph=GRAPH, clock=lambda: at[0]) as client:
+        made = (await client.data(CREATE, {"input": {**NEW, "town": "Rom"}}))["createMember"]["member"]
         at[0] += 5
-        first = (await ask.data(query, {"input": {"id": "m-1", "firstName": "Bo", "note": None}}))["updateMember"]
+        first = (await client.data(query, {"input": {"id": "m-1", "firstName": "Bo", "note": None}}))["updateMember"]
         assert first["member"] == {
             "firstName": "Bo",
             "name": "bo",
@@ -319,74 +321,74 @@ async def test_update(tmp_path: Path) -> None:
             "created": NOW,
             "number": 1,
         }
-        second = await ask.data(query, {"input": {"id": made["id"], "town": None}})
+        second = await client.data(query, {"input": {"id": made["id"], "town": None}})
         assert second["updateMember"]["member"]["town"] is None
-        found = await ask.data(
+        found = await client.data(
             '{ member(id: "m-1") { firstName town version } memberByName(eq: "bo") { items { mail } } }'
         )
         assert found["member"] == {"firstName": "Bo", "town": None, "version": 3}
         assert found["memberByName"]["items"] == [{"mail": NEW["mail"]}]
-        error = await ask.error(query, {"input": {"id": "m-9", "town": "Rom"}})
+        error = await client.error(query, {"input": {"id": "m-9", "town": "Rom"}})
         assert error["extensions"]["code"] == "RECORD_NOT_FOUND"
-        error = await ask.error(query, {"input": {"id": "m-1", "firstName": None}})
+        error = await client.error(query, {"input": {"id": "m-1", "firstName": None}})
         assert [one["field"] for one in error["extensions"]["fields"]] == ["firstName"]
 
 
 async def test_put_and_delete(tmp_path: Path) -> None:
-    """A put replaces the whole record, or makes it; a removal tells the id of what is gone, and null for nothing."""
+    """A put creates or replaces a whole record. A delete returns the id of the deleted record, or null without one."""
     put = "mutation ($input: PutMemberInput!) { putMember(input: $input) { member { id note town version number } } }"
     delete = "mutation ($id: ID!) { deleteMember(id: $id) { deletedId } }"
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        first = (await ask.data(put, {"input": {**NEW, "town": "Rom", "note": "x"}}))["putMember"]["member"]
-        again = (await ask.data(put, {"input": NEW}))["putMember"]["member"]
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        first = (await client.data(put, {"input": {**NEW, "town": "Rom", "note": "x"}}))["putMember"]["member"]
+        again = (await client.data(put, {"input": NEW}))["putMember"]["member"]
         assert again == {"id": first["id"], "note": "-", "town": None, "version": 2, "number": 1}
-        assert await ask.data(delete, {"id": first["id"]}) == {"deleteMember": {"deletedId": first["id"]}}
-        assert await ask.data(delete, {"id": "m-1"}) == {"deleteMember": {"deletedId": None}}
-        assert await ask.data('{ member(id: "m-1") { mail } }') == {"member": None}
-        # Its e-mail is free again.
-        await ask.data(CREATE, {"input": {**NEW, "memberId": "m-2"}})
+        assert await client.data(delete, {"id": first["id"]}) == {"deleteMember": {"deletedId": first["id"]}}
+        assert await client.data(delete, {"id": "m-1"}) == {"deleteMember": {"deletedId": None}}
+        assert await client.data('{ member(id: "m-1") { mail } }') == {"member": None}
+        # The deleted record has released its unique e-mail.
+        await client.data(CREATE, {"input": {**NEW, "memberId": "m-2"}})
 
 
 async def test_expected_versions(tmp_path: Path) -> None:
-    """A write that expects another version than there is changes nothing, and tells the present one."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        await ask.data(CREATE, {"input": NEW})
+    """A write with an outdated expected version changes nothing, and reports the stored version."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        await client.data(CREATE, {"input": NEW})
         for given, inside in (("expectedVersion: 1", ""), ("", "expectedVersion: 2")):
             row = f'input: {{id: "m-1", town: "Rom" {inside}}}'
-            await ask.data(f"mutation {{ updateMember({row} {given}) {{ member {{ version }} }} }}")
+            await client.data(f"mutation {{ updateMember({row} {given}) {{ member {{ version }} }} }}")
         for field in (
             'updateMember(input: {id: "m-1", town: "Bonn"}, expectedVersion: 2) { member { town } }',
             'updateMember(input: {id: "m-1", town: "Bonn", expectedVersion: 2}) { member { town } }',
             'putMember(input: {memberId: "m-1", mail: "x", firstName: "x"}, expectedVersion: 2) { member { town } }',
             'deleteMember(id: "m-1", expectedVersion: 2) { deletedId }',
         ):
-            error = await ask.error(f"mutation {{ {field} }}")
+            error = await client.error(f"mutation {{ {field} }}")
             assert error["extensions"] == {"code": "VERSION_CONFLICT", "argument": "expectedVersion", "version": 3}
         both = 'updateMember(input: {id: "m-1", expectedVersion: 2}, expectedVersion: 3) { member { town } }'
-        assert (await ask.error(f"mutation {{ {both} }}"))["extensions"]["code"] == "CONFLICTING_ARGUMENTS"
-        assert await ask.data('{ member(id: "m-1") { town version } }') == {"member": {"town": "Rom", "version": 3}}
+        assert (await client.error(f"mutation {{ {both} }}"))["extensions"]["code"] == "CONFLICTING_ARGUMENTS"
+        assert await client.data('{ member(id: "m-1") { town version } }') == {"member": {"town": "Rom", "version": 3}}
 
 
-async def test_the_same_request_again(tmp_path: Path) -> None:
-    """A request under an idempotency key has its effect once, and its answer as often as it is sent."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
+async def test_idempotency_keys(tmp_path: Path) -> None:
+    """Requests with the same idempotency key take effect once and get the same response."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
         ann = {"mail": "ann@example.org", "firstName": "Ann"}
-        first = await ask.data(CREATE, {"input": ann, "key": "k-1"})
-        assert await ask.data(CREATE, {"input": ann, "key": "k-1"}) == first
-        assert (await ask.error(CREATE, {"input": {**ann, "firstName": "Bo"}, "key": "k-1"}))["extensions"][
+        first = await client.data(CREATE, {"input": ann, "key": "k-1"})
+        assert await client.data(CREATE, {"input": ann, "key": "k-1"}) == first
+        assert (await client.error(CREATE, {"input": {**ann, "firstName": "Bo"}, "key": "k-1"}))["extensions"][
             "code"
         ] == "IDEMPOTENCY_MISMATCH"
-        found = await ask.data("{ memberByName { items { number } } }")
+        found = await client.data("{ memberByName { items { number } } }")
         assert found == {"memberByName": {"items": [{"number": 1}]}}
 
 
-# --- other patterns --------------------------------------------------------------------------------------------
+# --- other key patterns ----------------------------------------------------------------------------------------
 
 
-async def test_a_history(tmp_path: Path) -> None:
-    """An update under a new sub id is a new entry that goes on from the last one, and becomes the current one."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        made = await ask.data(
+async def test_histories(tmp_path: Path) -> None:
+    """An update with a new sub id appends an entry, based on the latest one, and replaces the current record."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        made = await client.data(
             """mutation {
               createOrder(input: {orderId: "o-1", version: "v1", status: "placed", total: 9.5}) { order { id total } }
               updateOrder(input: {id: "o-1", version: "v2", status: "sent"}) { order { id version status total } }
@@ -395,24 +397,24 @@ async def test_a_history(tmp_path: Path) -> None:
         assert made["updateOrder"]["order"].items() >= {"version": "v2", "status": "sent", "total": 9.5}.items()
         first = made["createOrder"]["order"]["id"]
         current = '{ order(id: "o-1") { version status total } }'
-        assert await ask.data(current) == {"order": {"version": "~current", "status": "sent", "total": 9.5}}
+        assert await client.data(current) == {"order": {"version": "~current", "status": "sent", "total": 9.5}}
         change = "mutation ($input: UpdateOrderInput!) { updateOrder(input: $input) { order { version status } } }"
-        # The sealed id names the very entry; with another sub id it is a new one.
-        changed = await ask.data(change, {"input": {"id": first, "status": "paid"}})
+        # The global id identifies one entry; with another sub id the update appends an entry.
+        changed = await client.data(change, {"input": {"id": first, "status": "paid"}})
         assert changed == {"updateOrder": {"order": {"version": "v1", "status": "paid"}}}
-        await ask.data(change, {"input": {"id": first, "version": "v3", "status": "lost"}})
-        assert (await ask.data(current))["order"]["status"] == "lost"
-        error = await ask.error(change, {"input": {"id": "o-1", "status": "x"}})
+        await client.data(change, {"input": {"id": first, "version": "v3", "status": "lost"}})
+        assert (await client.data(current))["order"]["status"] == "lost"
+        error = await client.error(change, {"input": {"id": "o-1", "status": "x"}})
         assert error["extensions"] == {"code": "MISSING_ARGUMENT", "argument": "version"}
-        gone = await ask.data('mutation { deleteOrder(id: "o-1", version: "v3") { deletedId } }')
-        assert gone["deleteOrder"]["deletedId"]
-        assert (await ask.data(current))["order"]["status"] == "sent"
+        deleted = await client.data('mutation { deleteOrder(id: "o-1", version: "v3") { deletedId } }')
+        assert deleted["deleteOrder"]["deletedId"]
+        assert (await client.data(current))["order"]["status"] == "sent"
 
 
 async def test_composite_ids_and_sub_ids_alone(tmp_path: Path) -> None:
-    """A composite id is one text with its parts between separators; an entity may have a sub id alone, or nothing."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        answer = await ask.answer(
+    """A composite id is one string with separators. Entities with only a sub id, and singletons, can be written."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        answer = await client.execute(
             """mutation {
               createPart(input: {environment: "prod/eu", plugin: "orders", category: "a", number: 7}) { part { id } }
               updatePart(input: {id: "prod%2Feu/orders", category: "a", number: "7", text: "x"}) { part { text } }
@@ -433,24 +435,24 @@ async def test_composite_ids_and_sub_ids_alone(tmp_path: Path) -> None:
         assert made["again"] == {"deletedId": None}
         assert made["updateSettings"] == {"settings": {"theme": "light", "size": None}}
         assert made["createSettings"] is None
-        sealed = made["createPart"]["part"]["id"]
-        gone = await ask.data("mutation ($id: ID!) { deletePart(id: $id) { deletedId } }", {"id": sealed})
-        assert gone == {"deletePart": {"deletedId": sealed}}
-        gone = await ask.data("mutation { deleteSettings { deletedId } }")
-        assert gone["deleteSettings"]["deletedId"]
+        global_id = made["createPart"]["part"]["id"]
+        deleted = await client.data("mutation ($id: ID!) { deletePart(id: $id) { deletedId } }", {"id": global_id})
+        assert deleted == {"deletePart": {"deletedId": global_id}}
+        deleted = await client.data("mutation { deleteSettings { deletedId } }")
+        assert deleted["deleteSettings"]["deletedId"]
 
 
-async def test_the_wrong_id(tmp_path: Path) -> None:
-    """A sealed id of another entity is refused, and so is a text that is no id; nothing is read for it."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        sealed = (await ask.data(CREATE, {"input": NEW}))["createMember"]["member"]["id"]
-        ask.forget()
+async def test_invalid_ids(tmp_path: Path) -> None:
+    """The global id of another entity, a malformed id and an empty id are refused without any read."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        global_id = (await client.data(CREATE, {"input": NEW}))["createMember"]["member"]["id"]
+        client.reset_counts()
         update = 'mutation ($id: ID!) { updatePart(input: {id: $id, category: "a", number: 1}) { part { text } } }'
-        assert (await ask.error(update, {"id": sealed}))["extensions"]["code"] == "INVALID_RECORD_KEY"
-        assert (await ask.error(update, {"id": "one"}))["extensions"] == {"code": "INVALID_VALUE", "argument": "id"}
+        assert (await client.error(update, {"id": global_id}))["extensions"]["code"] == "INVALID_RECORD_KEY"
+        assert (await client.error(update, {"id": "one"}))["extensions"] == {"code": "INVALID_VALUE", "argument": "id"}
         empty = 'mutation { deleteMember(id: "") { deletedId } }'
-        assert (await ask.error(empty))["extensions"] == {"code": "EMPTY_KEY", "argument": "id"}
-        assert ask.counts.without_lists() == Counts().without_lists()
+        assert (await client.error(empty))["extensions"] == {"code": "EMPTY_KEY", "argument": "id"}
+        assert client.counts.scalar_counts() == Counts().scalar_counts()
 
 
 # --- explain ---------------------------------------------------------------------------------------------------
@@ -458,10 +460,10 @@ async def test_the_wrong_id(tmp_path: Path) -> None:
 EXPLAINED = Caller("c-1", explain=True)
 
 
-async def test_explained(tmp_path: Path) -> None:
-    """The explain of a mutation tells for each field what was written, and what was read to do it."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        answer = await ask.answer(
+async def test_explain_output(tmp_path: Path) -> None:
+    """The explain output of a mutation reports the reads and writes of each field."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        answer = await client.execute(
             """mutation {
               updateOrder(input: {id: "o", version: "v1", status: "x"}) { order { status } }
               createOrder(input: {orderId: "o", version: "v1", status: "new"}) { order { status } }
@@ -482,17 +484,17 @@ async def test_explained(tmp_path: Path) -> None:
         assert read["fetched"] == 2
         assert read["returned"] == 1
         assert read["capacityUnits"] > 0
-        plain = await ask.answer('mutation { deletePart(id: "a/b", category: "c", number: 1) { deletedId } }')
+        plain = await client.execute('mutation { deletePart(id: "a/b", category: "c", number: 1) { deletedId } }')
         assert "extensions" not in plain.body
 
 
-# --- around them -----------------------------------------------------------------------------------------------
+# --- execution -------------------------------------------------------------------------------------------------
 
 
-async def test_one_after_the_other(tmp_path: Path) -> None:
-    """The fields of one mutation run in turn, each over what those before it have written, failures aside."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        answer = await ask.answer(
+async def test_serial_execution(tmp_path: Path) -> None:
+    """The fields of a mutation run serially. Each sees the previous writes, and a failure does not stop the next."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        answer = await client.execute(
             """mutation {
               a: createMember(input: {memberId: "m", mail: "a", firstName: "A"}) { member { version } }
               b: createMember(input: {memberId: "m", mail: "b", firstName: "B"}) { member { version } }
@@ -509,18 +511,18 @@ async def test_one_after_the_other(tmp_path: Path) -> None:
         assert data["e"] == {"member": {"version": 1}}
 
 
-async def test_reading_only(tmp_path: Path) -> None:
-    """A GET writes nothing, and the schema that only reads has no mutations."""
-    async with asked(CATALOG, tmp_path, graph=GRAPH) as ask:
-        answer = await ask.answer(CREATE, {"input": NEW}, caller=Caller("c", read_only=True))
+async def test_read_only_requests(tmp_path: Path) -> None:
+    """A GET request cannot write, and the read-only schema has no mutations."""
+    async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
+        answer = await client.execute(CREATE, {"input": NEW}, caller=Caller("c", read_only=True))
         assert (answer.status, answer.codes) == (405, ("METHOD_NOT_ALLOWED",))
-        assert ask.counts.without_lists() == Counts().without_lists()
+        assert client.counts.scalar_counts() == Counts().scalar_counts()
     assert GRAPH.read_only_schema._schema.mutation_type is None
     assert "CreateMemberInput" not in GRAPH.read_only_schema._schema.type_map
 
 
 async def test_hooks(tmp_path: Path) -> None:
-    """A hook stands around a generated mutation: it sees the input, changes it, and may refuse."""
+    """A hook wraps a generated mutation: it sees the input, and can change or refuse it."""
 
     class Lower(FieldExtension):
         async def resolve_async(self, next_: Any, source: Any, info: Info, **given: Any) -> Any:
@@ -529,13 +531,13 @@ async def test_hooks(tmp_path: Path) -> None:
 
     graph = Graph(CATALOG)
     graph.hook("createMember", Lower())
-    async with asked(CATALOG, tmp_path, graph=graph) as ask:
-        made = await ask.data(CREATE, {"input": {**NEW, "mail": "ANN@example.org"}})
+    async with open_client(CATALOG, tmp_path, graph=graph) as client:
+        made = await client.data(CREATE, {"input": {**NEW, "mail": "ANN@example.org"}})
         assert made["createMember"]["member"]["mail"] == "ann@example.org"
 
 
-def test_own_mutations_of_the_same_name() -> None:
-    """An own mutation that is called as a generated one is refused, with its name."""
+def test_custom_mutation_name_conflict() -> None:
+    """A custom mutation with the name of a generated one is refused, with its name."""
 
     @strawberry.type
     class Mutations:

@@ -1,4 +1,4 @@
-"""What is no scalar: nested models, lists, sets, maps and bytes, deprecations, and properties added later."""
+"""Non-scalar values: nested models, lists, sets, maps, bytes, deprecations, and properties added later."""
 
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from graphql_api import (
     Ttl,
 )
 from graphql_api.schema.graph import build_schema
-from tests.schema.asking import asked
+from tests.schema.graphql_client import open_client
 from tests.schema.test_values import EAST, Level
 
 
@@ -30,7 +30,7 @@ class Inner(BaseModel):
 
 
 class Address(BaseModel):
-    """Where somebody lives."""
+    """A postal address."""
 
     street_name: str
     number: int
@@ -41,14 +41,14 @@ class Address(BaseModel):
 
 
 class Open(BaseModel):
-    """Keeps what it does not know."""
+    """Keeps unknown fields."""
 
     model_config = ConfigDict(extra="allow")
     known: int = 1
 
 
 class Tree(BaseModel):
-    """Holds itself."""
+    """Contains itself."""
 
     name: str
     children: list["Tree"] = []
@@ -86,8 +86,8 @@ class Nested(Entity):
 NESTED = Catalog(Nested)
 
 
-def test_types_of_what_is_nested() -> None:
-    """Models have types of their own; lists, tuples and sets are lists; what has no one type is JSON."""
+def test_types_of_nested_values() -> None:
+    """Models have their own types; lists, tuples and sets are lists; values without a single type are JSON."""
     types = build_schema(NESTED)._schema.type_map
     nested, address, inner = types["Nested"], types["Address"], types["Inner"]
     assert isinstance(nested, GraphQLObjectType)
@@ -130,7 +130,7 @@ def test_types_of_what_is_nested() -> None:
 
 
 def test_descriptions_and_deprecations() -> None:
-    """Docstrings, descriptions and deprecations of classes and properties are told in the schema."""
+    """The schema contains the docstrings, descriptions and deprecations of classes and properties."""
     types = build_schema(NESTED)._schema.type_map
     nested, address = types["Nested"], types["Address"]
     assert isinstance(nested, GraphQLObjectType)
@@ -145,8 +145,8 @@ def test_descriptions_and_deprecations() -> None:
     assert [*level.values] == ["LOW", "HIGH"]
 
 
-async def test_values_of_what_is_nested(tmp_path: Path) -> None:
-    """Everything inside a record comes out as it went in; sets come in one order."""
+async def test_nested_values(tmp_path: Path) -> None:
+    """Nested values are returned as they were stored; sets have a stable order."""
     moment = datetime(2026, 1, 1, 12, tzinfo=EAST)
     home = Address(street_name="Via Appia", number=2**60, inner=Inner(level=Level.HIGH, at=moment), inners=[None])
     record = Nested(
@@ -168,17 +168,17 @@ async def test_values_of_what_is_nested(tmp_path: Path) -> None:
         wrapped=Wrapped([3]),
         maybe=["x", None],
     )
-    async with asked(NESTED, tmp_path, record) as ask:
-        found = await ask.data(
+    async with open_client(NESTED, tmp_path, record) as client:
+        found = await client.data(
             """{ nested(id: "k") {
               home { streetName number position inner { level at } inners { level } }
               others { streetName } byName numbers levels texts pair table either anything raw chunks open
               tree { name children } wrapped maybe expires
             } }"""
         )
-        told = found["nested"]
-        assert told.pop("byName")["first"]["street_name"] == "Via Appia"
-        assert told == {
+        values = found["nested"]
+        assert values.pop("byName")["first"]["street_name"] == "Via Appia"
+        assert values == {
             "home": {
                 "streetName": "Via Appia",
                 "number": str(2**60),
@@ -205,7 +205,7 @@ async def test_values_of_what_is_nested(tmp_path: Path) -> None:
 
 
 async def test_a_property_added_later(tmp_path: Path) -> None:
-    """A record from before a property has its default, also where it is a model."""
+    """A record that was stored before a property existed has its default, even for a model."""
 
     class Old(Entity, name="thing"):
         key: Id[str]
@@ -215,7 +215,10 @@ async def test_a_property_added_later(tmp_path: Path) -> None:
         home: Address = Address(street_name="nowhere", number=0)
         count: int = 7
 
-    async with asked(Catalog(Old), tmp_path, Old(key="k")) as ask, asked(Catalog(New), tmp_path) as later:
-        assert await ask.data('{ old(id: "k") { key } }') == {"old": {"key": "k"}}
+    async with (
+        open_client(Catalog(Old), tmp_path, Old(key="k")) as client,
+        open_client(Catalog(New), tmp_path) as later,
+    ):
+        assert await client.data('{ old(id: "k") { key } }') == {"old": {"key": "k"}}
         found = await later.data('{ new(id: "k") { count home { streetName } } }')
         assert found == {"new": {"count": "7", "home": {"streetName": "nowhere"}}}

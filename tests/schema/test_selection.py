@@ -1,4 +1,4 @@
-"""What a selection asks of records is what is fetched of them: nothing more by key, and never a null for a value."""
+"""A search fetches by key only what its selection needs beyond the index, and never returns null for a stored value."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,19 +18,19 @@ from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
-from tests.schema.asking import NOW, Asked, asking, opened
-from tests.stores import WrappedStore
+from tests.schema.graphql_client import NOW, GraphQLClient, client_for, open_database
+from tests.support.store_doubles import WrappedStore
 
 
 class State(Enum):
-    """How far something is."""
+    """The state of a task."""
 
     OPEN = "open"
     DONE = "done"
 
 
 class Task(Entity, shards=Shards(3).then(5, since=500)):
-    """Something to do."""
+    """A task."""
 
     task_id: Id[str]
     created: Created[Timestamp]
@@ -50,7 +50,7 @@ class Task(Entity, shards=Shards(3).then(5, since=500)):
 
 
 class Passing(Entity):
-    """Something that expires, one of several of its id."""
+    """Entries that may expire."""
 
     passing_id: Id[str]
     at: SubId[int]
@@ -77,8 +77,8 @@ TASKS = [
 ]
 
 
-class KeyedStore(WrappedStore):
-    """Remembers what was fetched by key, call by call."""
+class FetchCountingStore(WrappedStore):
+    """Records the number of records that each call fetches by key."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -90,15 +90,17 @@ class KeyedStore(WrappedStore):
 
 
 @asynccontextmanager
-async def tasks(folder: Path, graph: Graph | None = None) -> AsyncIterator[tuple[Asked, KeyedStore]]:
-    """All tasks, asked over a store that remembers what is fetched."""
-    async with opened(CATALOG, await open_sqlite(folder / "x.db"), *TASKS) as db:
-        store = KeyedStore(db.store)
-        yield asking(Database(CATALOG, store, db.seal, db.clock), graph=graph), store
+async def open_tasks(
+    folder: Path, graph: Graph | None = None
+) -> AsyncIterator[tuple[GraphQLClient, FetchCountingStore]]:
+    """A client of all tasks, and the store that counts its fetches."""
+    async with open_database(CATALOG, await open_sqlite(folder / "x.db"), *TASKS) as db:
+        store = FetchCountingStore(db.store)
+        yield client_for(Database(CATALOG, store, db.seal, db.clock), graph=graph), store
 
 
 def tasks_of(owner: str) -> list[Task]:
-    """The tasks of an owner in the order of their index."""
+    """The tasks of an owner, in index order."""
 
     def order(one: Task) -> Any:
         due = None if one.due is None else -one.due.timestamp()
@@ -107,9 +109,9 @@ def tasks_of(owner: str) -> list[Task]:
     return sorted((one for one in TASKS if one.owner == owner), key=order)
 
 
-# --- what is fetched -------------------------------------------------------------------------------------------
+# --- fetches by key --------------------------------------------------------------------------------------------
 
-CARRIED = [
+COVERED = [
     ('taskByOwner(owner: "ann"', "taskId owner state due cost created"),
     ('taskByOwner(owner: "ann"', "__typename taskId"),
     ('taskByOwner(owner: "ann"', "id: taskId created: cost"),
@@ -117,7 +119,7 @@ CARRIED = [
     ("taskByCost(", "cost taskId"),
     ("taskByCreated(", "taskId note tags title due"),
 ]
-LACKING = [
+NOT_COVERED = [
     ('taskByOwner(owner: "ann"', "taskId title"),
     ('taskByOwner(owner: "ann"', "taskId tags"),
     ("taskByFolded(", "taskId cost"),
@@ -133,41 +135,41 @@ SHAPES = [
 
 
 def _query(call: str, fields: str, shape: str) -> str:
-    """Five records of a search in one of several shapes; the one with fragments closes its operation itself."""
+    """A search for five records in one of several selection shapes."""
     arguments = call if call.endswith("(") else f"{call}, "
     return f"{{ page: {arguments}limit: 5) {shape.format(fields)} }}"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_what_an_index_carries_is_not_fetched(tmp_path: Path, shape: str) -> None:
-    """Properties that an index carries, or that its keys are made of, cost no read by key, in whatever shape."""
-    async with tasks(tmp_path) as (ask, store):
-        for call, fields in CARRIED:
-            await ask.data(_query(call, fields, shape))
+async def test_covered_properties_are_not_fetched(tmp_path: Path, shape: str) -> None:
+    """Properties that the index or its keys contain cause no fetch, in any shape of selection."""
+    async with open_tasks(tmp_path) as (client, store):
+        for call, fields in COVERED:
+            await client.data(_query(call, fields, shape))
         assert store.fetched == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_what_an_index_lacks_is_fetched_at_once(tmp_path: Path, shape: str) -> None:
-    """A property that an index lacks costs one read by key for the page and the record that proves a next one."""
-    async with tasks(tmp_path) as (ask, store):
-        for call, fields in LACKING:
+async def test_other_properties_are_fetched_in_one_call(tmp_path: Path, shape: str) -> None:
+    """A property outside the index causes one fetch for the page, including the record that proves a next page."""
+    async with open_tasks(tmp_path) as (client, store):
+        for call, fields in NOT_COVERED:
             store.fetched.clear()
-            await ask.data(_query(call, fields, shape))
+            await client.data(_query(call, fields, shape))
             assert store.fetched == [6], (call, fields)
 
 
-async def test_a_page_without_records_fetches_none(tmp_path: Path) -> None:
-    """A query that asks for tokens and counts alone reads no record by key."""
-    async with tasks(tmp_path) as (ask, store):
-        await ask.data('{ taskByOwner(owner: "ann", limit: 2) { nextToken complete totalCount { value exact } } }')
+async def test_page_without_records(tmp_path: Path) -> None:
+    """A selection of tokens and counts only causes no fetch."""
+    async with open_tasks(tmp_path) as (client, store):
+        await client.data('{ taskByOwner(owner: "ann", limit: 2) { nextToken complete totalCount { value exact } } }')
         assert store.fetched == []
 
 
-async def test_searches_side_by_side(tmp_path: Path) -> None:
-    """Each field of an operation is looked at by itself; one that is asked for twice needs what both ask."""
-    async with tasks(tmp_path) as (ask, store):
-        await ask.data(
+async def test_several_searches(tmp_path: Path) -> None:
+    """Each search field has its own selection; the selections of a repeated field are merged."""
+    async with open_tasks(tmp_path) as (client, store):
+        await client.data(
             '{ a: taskByOwner(owner: "ann", limit: 2) { items { taskId } } '
             'b: taskByOwner(owner: "ann", limit: 3) { items { title } } '
             'c: taskByOwner(owner: "bo", limit: 1) { items { taskId } } '
@@ -176,48 +178,50 @@ async def test_searches_side_by_side(tmp_path: Path) -> None:
         assert sorted(store.fetched) == [2, 4]
 
 
-async def test_a_filter_on_what_an_index_lacks(tmp_path: Path) -> None:
-    """A filter on a property that an index lacks is tested on fetched records, though none of it was selected."""
-    async with tasks(tmp_path) as (ask, store):
+async def test_filter_outside_the_index(tmp_path: Path) -> None:
+    """A filter on a property outside the index fetches the records, even if the property is not selected."""
+    async with open_tasks(tmp_path) as (client, store):
         query = '{ page: taskByOwner(owner: "ann", filter: {note: {exists: true}}) { items { taskId } } }'
-        found = await ask.data(query)
+        found = await client.data(query)
         assert [item["taskId"] for item in found["page"]["items"]] == [
             one.task_id for one in tasks_of("ann") if one.note is not None
         ]
         assert len(store.fetched) == 1
         store.fetched.clear()
-        carried = (
+        covered = (
             '{ taskByOwner(owner: "ann", filter: {created: {ge: 500}, due: {exists: true}}) { items { taskId } } }'
         )
-        assert await ask.data(carried)
+        assert await client.data(covered)
         assert store.fetched == []
 
 
-async def test_records_that_expire_are_looked_at(tmp_path: Path) -> None:
-    """Where an index does not tell when a record expires, the record is fetched, and left out once it has."""
+async def test_expiring_records_are_fetched(tmp_path: Path) -> None:
+    """If the index does not contain the expiry, records are fetched, and expired ones are omitted."""
     records = [Passing(passing_id="p", at=at, until=None if at % 2 else int(NOW) + at - 3) for at in range(8)]
-    async with opened(CATALOG, await open_sqlite(tmp_path / "x.db"), *records) as db:
-        store = KeyedStore(db.store)
-        ask = asking(Database(CATALOG, store, db.seal, db.clock))
-        found = await ask.data("{ page: passingByAt { items { at } } }")
+    async with open_database(CATALOG, await open_sqlite(tmp_path / "x.db"), *records) as db:
+        store = FetchCountingStore(db.store)
+        client = client_for(Database(CATALOG, store, db.seal, db.clock))
+        found = await client.data("{ page: passingByAt { items { at } } }")
         assert [item["at"] for item in found["page"]["items"]] == ["1", "3", "4", "5", "6", "7"]
         assert len(store.fetched) == 1
 
 
-# --- what comes back -------------------------------------------------------------------------------------------
+# --- values ----------------------------------------------------------------------------------------------------
 
 
-async def test_rows_tell_what_records_hold(tmp_path: Path) -> None:
-    """What rows alone tell is what the records hold, nulls, moments, decimals and enums included."""
-    async with tasks(tmp_path) as (ask, store):
+async def test_index_rows_equal_records(tmp_path: Path) -> None:
+    """Index rows have the values of the records, including nulls, datetimes, decimals and enums."""
+    async with open_tasks(tmp_path) as (client, store):
         fields = "taskId owner state due cost created"
-        by_row = (await ask.data(f'{{ page: taskByOwner(owner: "ann") {{ items {{ {fields} }} }} }}'))["page"]["items"]
+        by_row = (await client.data(f'{{ page: taskByOwner(owner: "ann") {{ items {{ {fields} }} }} }}'))["page"][
+            "items"
+        ]
         assert store.fetched == []
-        by_key = (await ask.data(f'{{ page: taskByOwner(owner: "ann") {{ items {{ {fields} title }} }} }}'))["page"]
+        by_key = (await client.data(f'{{ page: taskByOwner(owner: "ann") {{ items {{ {fields} title }} }} }}'))["page"]
         assert [{name: item[name] for name in fields.split()} for item in by_key["items"]] == by_row
         assert [item["taskId"] for item in by_row] == [one.task_id for one in tasks_of("ann")]
         assert {item["due"] is None for item in by_row} == {True, False}
-        included = (await ask.data("{ page: taskByFolded { items { taskId folded title note tags } } }"))["page"][
+        included = (await client.data("{ page: taskByFolded { items { taskId folded title note tags } } }"))["page"][
             "items"
         ]
         by_id = {one.task_id: one for one in TASKS}
@@ -232,26 +236,26 @@ async def test_rows_tell_what_records_hold(tmp_path: Path) -> None:
             )
 
 
-async def test_selections_from_python(tmp_path: Path) -> None:
-    """From Python `select` names what is needed; what neither it nor the index brings is missing, not a default."""
-    async with tasks(tmp_path) as (ask, store):
-        page = await ask.db.search(Task.by_owner, owner="ann", select=["task_id", "state"])
+async def test_select_in_python(tmp_path: Path) -> None:
+    """In Python, `select` names the needed properties. Properties outside `select` and the index are missing."""
+    async with open_tasks(tmp_path) as (client, store):
+        page = await client.db.search(Task.by_owner, owner="ann", select=["task_id", "state"])
         assert [(one.task_id, one.state, one.due) for one in page.items] == [
             (one.task_id, one.state, one.due) for one in tasks_of("ann")
         ]
         assert store.fetched == []
         for name in ("title", "note", "tags", "folded"):
             assert not hasattr(page.items[0], name)
-        whole = await ask.db.search(Task.by_owner, owner="ann", select=["note"])
+        whole = await client.db.search(Task.by_owner, owner="ann", select=["note"])
         assert list(whole.items) == tasks_of("ann")
         assert store.fetched == [len(whole.items)]
 
 
-# --- own fields and hooks --------------------------------------------------------------------------------------
+# --- custom fields and hooks -----------------------------------------------------------------------------------
 
 
-class Told(FieldExtension):
-    """Keeps what a field answers."""
+class ResultRecorder(FieldExtension):
+    """Records the notes of the records that a search returns."""
 
     def __init__(self) -> None:
         self.notes: list[Any] = []
@@ -262,8 +266,8 @@ class Told(FieldExtension):
         return answer
 
 
-class Seen(FieldExtension):
-    """Keeps the record that a field is of."""
+class SourceRecorder(FieldExtension):
+    """Records the note of the record that a field belongs to."""
 
     def __init__(self) -> None:
         self.notes: list[Any] = []
@@ -277,8 +281,8 @@ BY_OWNER = '{ page: taskByOwner(owner: "ann") { items { taskId } } }'
 NOTES = [one.note for one in tasks_of("ann")]
 
 
-async def test_own_fields_see_whole_records(tmp_path: Path) -> None:
-    """A field of one's own may read any property of its record, whatever else was selected."""
+async def test_custom_fields_get_whole_records(tmp_path: Path) -> None:
+    """A custom field may read any property of its record, whatever else is selected."""
     graph = Graph(CATALOG)
 
     @strawberry.type
@@ -288,29 +292,29 @@ async def test_own_fields_see_whole_records(tmp_path: Path) -> None:
             return f"{root.title.upper()} {root.note}"
 
     graph.extend(Task, Own)
-    async with tasks(tmp_path, graph) as (ask, _):
-        found = await ask.data('{ page: taskByOwner(owner: "ann") { items { shouted } } }')
+    async with open_tasks(tmp_path, graph) as (client, _):
+        found = await client.data('{ page: taskByOwner(owner: "ann") { items { shouted } } }')
         assert [item["shouted"] for item in found["page"]["items"]] == [
             f"{one.title.upper()} {one.note}" for one in tasks_of("ann")
         ]
 
 
-async def test_hooks_of_a_property_see_whole_records(tmp_path: Path) -> None:
-    """What is put around a property may read any other one of its record."""
-    graph, seen = Graph(CATALOG), Seen()
-    graph.hook("Task.taskId", seen)
-    async with tasks(tmp_path, graph) as (ask, _):
-        await ask.data(BY_OWNER)
-        assert seen.notes == NOTES
+async def test_property_hooks_get_whole_records(tmp_path: Path) -> None:
+    """A hook on a property may read any other property of its record."""
+    graph, recorder = Graph(CATALOG), SourceRecorder()
+    graph.hook("Task.taskId", recorder)
+    async with open_tasks(tmp_path, graph) as (client, _):
+        await client.data(BY_OWNER)
+        assert recorder.notes == NOTES
 
 
-async def test_hooks_of_a_search_see_whole_records(tmp_path: Path) -> None:
-    """What is put around a search may read any property of the records that it finds; other searches stay cheap."""
-    graph, told = Graph(CATALOG), Told()
-    graph.hook("taskByOwner", told)
-    async with tasks(tmp_path, graph) as (ask, store):
-        await ask.data(BY_OWNER)
-        assert told.notes == NOTES
+async def test_search_hooks_get_whole_records(tmp_path: Path) -> None:
+    """A hook on a search may read any property of its records; searches without hooks remain covered."""
+    graph, recorder = Graph(CATALOG), ResultRecorder()
+    graph.hook("taskByOwner", recorder)
+    async with open_tasks(tmp_path, graph) as (client, store):
+        await client.data(BY_OWNER)
+        assert recorder.notes == NOTES
         store.fetched.clear()
-        await ask.data("{ taskByFolded { items { taskId } } }")
+        await client.data("{ taskByFolded { items { taskId } } }")
         assert store.fetched == []

@@ -1,4 +1,4 @@
-"""How many records an answer has: exact or at least, whatever page it is asked with, at a cost of its own."""
+"""`totalCount`: an exact number or a lower bound, the same on every page, with its own query cost."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Union
-from tests.schema.asking import Asked, asked
+from tests.schema.graphql_client import GraphQLClient, open_client
 
 
 class Thing(Entity, shards=Shards(5)):
-    """Something with a number."""
+    """Has a number and an optional alias."""
 
     thing_id: Id[str]
     kind: str
@@ -31,7 +31,7 @@ COUNT = "{ totalCount { value exact } }"
 
 @cache
 def things() -> Sequence[Thing]:
-    """Three hundred things, some of which have an alias too."""
+    """300 things, a quarter of them with an alias."""
     return [
         Thing(
             thing_id=f"t{at}",
@@ -44,9 +44,9 @@ def things() -> Sequence[Thing]:
     ]
 
 
-async def count(ask: Asked, call: str, selection: str = COUNT) -> tuple[int, bool]:
-    """What a page counts."""
-    found = (await ask.data(f"{{ page: {call} {selection} }}"))["page"]["totalCount"]
+async def count_of(client: GraphQLClient, call: str, selection: str = COUNT) -> tuple[int, bool]:
+    """The total count of a page."""
+    found = (await client.data(f"{{ page: {call} {selection} }}"))["page"]["totalCount"]
     return found["value"], found["exact"]
 
 
@@ -70,45 +70,47 @@ async def count(ask: Asked, call: str, selection: str = COUNT) -> tuple[int, boo
     ],
 )
 async def test_exact_counts(tmp_path: Path, call: str, expected: int) -> None:
-    """Every search counts its whole answer, with its conditions and filter, each record once."""
-    async with asked(CATALOG, tmp_path, *things()) as ask:
-        assert await count(ask, call) == (expected, True)
+    """The count covers all matches of the conditions and the filter, each record once."""
+    async with open_client(CATALOG, tmp_path, *things()) as client:
+        assert await count_of(client, call) == (expected, True)
 
 
-async def test_the_page_does_not_matter(tmp_path: Path) -> None:
-    """Every page of an answer has the same count, whichever way it was come to."""
-    async with asked(CATALOG, tmp_path, *things()) as ask:
+async def test_every_page_has_the_same_count(tmp_path: Path) -> None:
+    """Every page of a search has the same count, in every paging style and direction."""
+    async with open_client(CATALOG, tmp_path, *things()) as client:
         query = 'query ($t: String) { page: thingByName(prefix: "n1", limit: 20, nextToken: $t) '
         query += "{ items { thingId } nextToken totalCount { value exact } } }"
-        first = (await ask.data(query))["page"]
-        second = (await ask.data(query, {"t": first["nextToken"]}))["page"]
+        first = (await client.data(query))["page"]
+        second = (await client.data(query, {"t": first["nextToken"]}))["page"]
         assert second["nextToken"] is None
         for call in ('thingByName(prefix: "n1", last: 1)', 'thingByName(prefix: "n1", first: 500)'):
-            assert await count(ask, call) == (30, True)
+            assert await count_of(client, call) == (30, True)
         assert first["totalCount"] == second["totalCount"] == {"value": 30, "exact": True}
 
 
 @pytest.mark.parametrize(("at_most", "expected"), [(1, (1, False)), (299, (299, False)), (300, (300, True))])
-async def test_at_least(tmp_path: Path, at_most: int, expected: tuple[int, bool]) -> None:
-    """Beyond `atMost` nothing is counted: there are so many, or more."""
-    async with asked(CATALOG, tmp_path, *things()) as ask:
-        assert await count(ask, "thingByName", f"{{ totalCount(atMost: {at_most}) {{ value exact }} }}") == expected
+async def test_lower_bounds(tmp_path: Path, at_most: int, expected: tuple[int, bool]) -> None:
+    """Counting stops at `atMost`, and the value is then a lower bound."""
+    async with open_client(CATALOG, tmp_path, *things()) as client:
+        assert (
+            await count_of(client, "thingByName", f"{{ totalCount(atMost: {at_most}) {{ value exact }} }}") == expected
+        )
 
 
-async def test_counting_reads_no_more_than_it_counts(tmp_path: Path) -> None:
-    """A count that ends early reads little more than it counts, and no record by key where rows tell enough."""
-    async with asked(CATALOG, tmp_path, *things()) as ask:
-        await count(ask, 'thingByKind(kind: "a", limit: 1)', "{ totalCount(atMost: 10) { value exact } }")
-        assert ask.counts.records_read <= 2 + 12
-        assert ask.counts.gets == 0
+async def test_reads_of_a_limited_count(tmp_path: Path) -> None:
+    """A limited count reads few more records than it counts, and fetches none by key if the index covers the search."""
+    async with open_client(CATALOG, tmp_path, *things()) as client:
+        await count_of(client, 'thingByKind(kind: "a", limit: 1)', "{ totalCount(atMost: 10) { value exact } }")
+        assert client.counts.records_read <= 2 + 12
+        assert client.counts.gets == 0
 
 
 @pytest.mark.parametrize("at_most", [0, -1, 10_001, 2**31 - 1])
-async def test_bounds(tmp_path: Path, at_most: int) -> None:
-    """`atMost` is a whole number from 1 to 10,000; another one leaves the page as it is, without its count."""
-    async with asked(CATALOG, tmp_path, *things()[:3]) as ask:
+async def test_limits_of_at_most(tmp_path: Path, at_most: int) -> None:
+    """`atMost` is 1 to 10,000; for another number the page is returned without its count."""
+    async with open_client(CATALOG, tmp_path, *things()[:3]) as client:
         query = f"{{ page: thingByName {{ items {{ thingId }} totalCount(atMost: {at_most}) {{ value }} }} }}"
-        answer = await ask.answer(query)
+        answer = await client.execute(query)
         (error,) = answer.body["errors"]
         assert error["extensions"] == {"code": "INVALID_LIMIT", "argument": "atMost"}
         assert error["path"] == ["page", "totalCount"]
@@ -116,35 +118,35 @@ async def test_bounds(tmp_path: Path, at_most: int) -> None:
 
 
 @pytest.mark.parametrize("at_most", ["null", "1.5", '"5"'])
-async def test_bounds_of_another_type(tmp_path: Path, at_most: str) -> None:
-    """What is no number is refused before anything runs."""
-    async with asked(CATALOG, tmp_path) as ask:
-        answer = await ask.answer(f"{{ thingByName {{ totalCount(atMost: {at_most}) {{ value }} }} }}")
+async def test_type_of_at_most(tmp_path: Path, at_most: str) -> None:
+    """An `atMost` that is no integer is refused before execution."""
+    async with open_client(CATALOG, tmp_path) as client:
+        answer = await client.execute(f"{{ thingByName {{ totalCount(atMost: {at_most}) {{ value }} }} }}")
         assert (answer.executed, answer.status) == (False, 400)
 
 
-async def test_a_budget_of_its_own(tmp_path: Path) -> None:
-    """A count for which too much would have to be looked at says how many it has found: at least so many."""
+async def test_count_budget(tmp_path: Path) -> None:
+    """A count that exceeds its read budget returns the number found so far as a lower bound."""
     rare = [
         Thing(thing_id=f"t{at}", kind="x", name="n", number=at, alias="rare" if at % 2_000 == 0 else None)
         for at in range(24_000)
     ]
-    async with asked(CATALOG, tmp_path, *rare) as ask:
-        value, exact = await count(ask, 'thingByName(limit: 1, filter: {alias: {eq: "rare"}})')
+    async with open_client(CATALOG, tmp_path, *rare) as client:
+        value, exact = await count_of(client, 'thingByName(limit: 1, filter: {alias: {eq: "rare"}})')
         assert not exact
         assert 9 <= value <= 11
 
 
-async def test_what_counting_costs(tmp_path: Path) -> None:
-    """A count is weighed by a tenth of what it may count, before anything is read."""
-    async with asked(CATALOG, tmp_path, *things()) as ask:
+async def test_query_cost_of_counts(tmp_path: Path) -> None:
+    """The query cost of a count is a tenth of its limit, and is checked before any read."""
+    async with open_client(CATALOG, tmp_path, *things()) as client:
         many = " ".join(f"c{at}: totalCount {{ value }}" for at in range(15))
-        error = await ask.error(f"{{ thingByName {{ {many} }} }}")
+        error = await client.error(f"{{ thingByName {{ {many} }} }}")
         assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": 15_000, "found": 1 + 15 * (1_000 + 2)}
-        assert ask.counts.rounds == 0
+        assert client.counts.rounds == 0
         few = " ".join(f"c{at}: totalCount(atMost: 100) {{ value }}" for at in range(15))
-        assert await ask.data(f"{{ thingByName {{ {few} }} }}")
-        error = await ask.error(
+        assert await client.data(f"{{ thingByName {{ {few} }} }}")
+        error = await client.error(
             f"query ($n: Int!) {{ thingByName {{ {many.replace('totalCount', 'totalCount(atMost: $n)')} }} }}",
             {"n": 10_000},
         )

@@ -1,4 +1,4 @@
-"""Several indexes as one search: none twice, one order, both styles of pages, and the whole answer sorted."""
+"""Unions of indexes: each record once, in one order, with both paging styles, and sorted with `orderBy`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
@@ -11,11 +11,11 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Index, Shards, Union, canonical, derived
 from graphql_api.examples.users import User, catalog
 from graphql_api.schema.graph import build_schema
-from tests.schema.asking import Asked, asked
+from tests.schema.graphql_client import GraphQLClient, open_client
 
 
 class Person(Entity, shards=Shards(4)):
-    """Somebody with two names, and maybe a third one."""
+    """Has two names and an optional nickname."""
 
     person_id: Id[str]
     town: str
@@ -40,8 +40,8 @@ NAMES = ("Ann", "anna", "Ánn", "Bo", "Bob", "Zoë", "Gómez", "gomez")
 
 
 @cache
-def crowd() -> Sequence[Person]:
-    """Everybody with every first name, last name and nickname, some of which are missing."""
+def people() -> Sequence[Person]:
+    """All combinations of first name, last name and nickname, some without a nickname."""
     return [
         Person(
             person_id=f"p{at:03d}",
@@ -55,9 +55,9 @@ def crowd() -> Sequence[Person]:
     ]
 
 
-def expected(prefix: str, *, reverse: bool = False) -> list[str]:
-    """Ids index by index, each in its own order, without those of the indexes before."""
-    begins = canonical(prefix)
+def expected_ids(prefix: str, *, reverse: bool = False) -> list[str]:
+    """The ids index by index, each in its own order, without duplicates."""
+    canonical_prefix = canonical(prefix)
     orders: list[tuple[Callable[[Person], str | None], Callable[[Person], Any]]] = [
         (lambda one: one.first, lambda one: (one.first, one.last, one.person_id)),
         (lambda one: one.last, lambda one: (one.last, one.first, one.person_id)),
@@ -65,25 +65,25 @@ def expected(prefix: str, *, reverse: bool = False) -> list[str]:
     ]
     ids: dict[str, None] = {}
     for name, order in orders:
-        found = [one for one in crowd() if (text := name(one)) is not None and text.startswith(begins)]
+        found = [one for one in people() if (text := name(one)) is not None and text.startswith(canonical_prefix)]
         ids |= dict.fromkeys(one.person_id for one in sorted(found, key=order, reverse=reverse))
     return [*ids]
 
 
 def ids_of(page: Any) -> list[str]:
-    """The ids of a page's records."""
+    """The ids of the records of a page."""
     return [item["personId"] for item in page["items"]]
 
 
-async def walk(ask: Asked, call: str, size: str, cursor: str, on: str) -> Iterator[list[str]]:
-    """The pages of a walk, in the order in which it comes to them."""
+async def traverse(client: GraphQLClient, call: str, size: str, cursor: str, on: str) -> Iterator[list[str]]:
+    """The pages of a traversal, in the order of reading."""
     selection = "{ items { personId } edges { node { personId } } nextToken pageInfo { startCursor endCursor "
     selection += "hasNextPage hasPreviousPage } }"
     query = f"query ($t: String) {{ page: personByName({call}, {size}: 7, {cursor}: $t) {selection} }}"
     pages: list[list[str]] = []
     token: str | None = None
     while True:
-        page = (await ask.data(query, {"t": token}))["page"]
+        page = (await client.data(query, {"t": token}))["page"]
         assert [edge["node"] for edge in page["edges"]] == page["items"]
         pages.append(ids_of(page))
         info = page["pageInfo"]
@@ -102,37 +102,37 @@ STYLES = [("limit", "nextToken", "nextToken"), ("first", "after", "endCursor"), 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("prefix", ["", "b", "a", "GÓMEZ", "x"])
 async def test_pages_of_a_union(tmp_path: Path, prefix: str, reverse: bool, size: str, cursor: str, on: str) -> None:
-    """All pages joined are index after index in its own order, full but for the last, and no record is there twice."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+    """The pages of a union return index after index in its own order, full pages except the last, each record once."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
         call = f'prefix: "{prefix}", reverse: {str(reverse).lower()}'
-        pages = [*await walk(ask, call, size, cursor, on)]
-        walked = [id for page in (pages[::-1] if size == "last" else pages) for id in page]
-        assert walked == expected(prefix, reverse=reverse)
-        assert len(walked) == len({*walked})
-        assert bool(walked) == (prefix != "x")
+        pages = [*await traverse(client, call, size, cursor, on)]
+        ids = [id for page in (pages[::-1] if size == "last" else pages) for id in page]
+        assert ids == expected_ids(prefix, reverse=reverse)
+        assert len(ids) == len({*ids})
+        assert bool(ids) == (prefix != "x")
 
 
-async def test_a_walk_that_turns_round(tmp_path: Path) -> None:
-    """Any cursor goes on in either direction, also across the border of two indexes."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
-        whole = expected("b")
-        page = (await ask.data('{ page: personByName(prefix: "b") { edges { cursor } } }'))["page"]
+async def test_cursors_work_in_both_directions(tmp_path: Path) -> None:
+    """Any cursor continues in both directions, also across the boundary of two indexes."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
+        whole = expected_ids("b")
+        page = (await client.data('{ page: personByName(prefix: "b") { edges { cursor } } }'))["page"]
         for at, edge in enumerate(page["edges"]):
             query = (
                 'query ($t: String) { on: personByName(prefix: "b", first: 3, after: $t) { items { personId } } '
                 'back: personByName(prefix: "b", last: 3, before: $t) { items { personId } } }'
             )
-            found = await ask.data(query, {"t": edge["cursor"]})
+            found = await client.data(query, {"t": edge["cursor"]})
             assert ids_of(found["on"]) == whole[at + 1 : at + 4]
             assert ids_of(found["back"]) == whole[max(0, at - 3) : at]
 
 
-async def test_a_union_with_hash_properties(tmp_path: Path) -> None:
-    """A union of hashed indexes takes their hash properties, and loses no record that only one of them has."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+async def test_union_with_hash_properties(tmp_path: Path) -> None:
+    """A union of hashed indexes takes their hash properties, and returns records that only one index contains."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
         query = '{ page: personByTownName(town: "Rom", prefix: "bo", limit: 100) { items { personId } nextToken } }'
-        page = (await ask.data(query))["page"]
-        rom = [one for one in crowd() if one.town == "Rom"]
+        page = (await client.data(query))["page"]
+        rom = [one for one in people() if one.town == "Rom"]
         by_nick = [one for one in rom if one.nick is not None and one.nick.startswith("bo")]
         by_first = [one for one in rom if one.first.startswith("bo") and one not in by_nick]
         assert ids_of(page) == [
@@ -145,45 +145,45 @@ async def test_a_union_with_hash_properties(tmp_path: Path) -> None:
 
 
 async def test_canonical_names(tmp_path: Path) -> None:
-    """However a name is written, it finds what is written like it, in either of the names."""
+    """A name matches every spelling with the same canonical form, in each of the names."""
     gomez = Person(person_id="g", town="Rom", first_name="José", last_name="Gómez-Juárez")
     jose = Person(person_id="j", town="Rom", first_name="GOMEZ", last_name="Ann")
-    async with asked(CATALOG, tmp_path, gomez, jose) as ask:
+    async with open_client(CATALOG, tmp_path, gomez, jose) as client:
         for given in ('prefix: "Gómez"', 'prefix: "gomez"', 'prefix: "GÓ-MEZ"', 'from: "Gömez", to: "gomezz"'):
             assert ids_of(
-                (await ask.data(f"{{ page: personByName({given}) {{ items {{ personId }} }} }}"))["page"]
+                (await client.data(f"{{ page: personByName({given}) {{ items {{ personId }} }} }}"))["page"]
             ) == [
                 "j",
                 "g",
             ]
-        found = await ask.data('{ page: personByName(eq: "GÓMEZ JUÁREZ") { items { firstName } } }')
+        found = await client.data('{ page: personByName(eq: "GÓMEZ JUÁREZ") { items { firstName } } }')
         assert found["page"]["items"] == [{"firstName": "José"}]
 
 
-async def test_the_name_search_of_the_example(tmp_path: Path) -> None:
-    """In the example, one search finds people by either name."""
+async def test_name_search_of_the_example(tmp_path: Path) -> None:
+    """In the example, one search finds people by first or last name."""
     people = [
         User(user_id=id, beneficiary_id="b", created=1, updated=1, first_name=first, last_name=last)
         for id, first, last in (("1", "Zoë", "Gómez"), ("2", "Gomez", "Addams"), ("3", "Gomes", "Gómez"))
     ]
-    async with asked(catalog, tmp_path, *people) as ask:
+    async with open_client(catalog, tmp_path, *people) as client:
         for name in ("Gómez", "gomez"):
-            found = await ask.data(f'{{ page: userByName(prefix: "{name}") {{ items {{ userId }} }} }}')
+            found = await client.data(f'{{ page: userByName(prefix: "{name}") {{ items {{ userId }} }} }}')
             assert [item["userId"] for item in found["page"]["items"]] == ["2", "3", "1"]
 
 
-async def test_a_token_of_a_union(tmp_path: Path) -> None:
-    """A token of a union goes on with that union alone, not with one of its indexes."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
-        token = (await ask.data('{ page: personByName(prefix: "a", limit: 2) { nextToken } }'))["page"]["nextToken"]
+async def test_token_of_a_union(tmp_path: Path) -> None:
+    """A token of a union is valid for that union, but not for one of its indexes."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
+        token = (await client.data('{ page: personByName(prefix: "a", limit: 2) { nextToken } }'))["page"]["nextToken"]
         for other in ("personByFirst", "personByLast"):
             query = f'query ($t: String) {{ page: {other}(prefix: "a", nextToken: $t) {{ nextToken }} }}'
-            error = await ask.error(query, {"t": token})
+            error = await client.error(query, {"t": token})
             assert error["extensions"]["code"] == "TOKEN_MISMATCH"
 
 
-def test_the_arguments_of_a_union() -> None:
-    """A union takes flat conditions, filter and pages as an index does, no condition by property, and orders."""
+def test_arguments_of_a_union() -> None:
+    """A union takes flat conditions, a filter, paging and `orderBy`, but no conditions by property."""
     query = build_schema(CATALOG)._schema.query_type
     assert query is not None
     paging = ["reverse", "limit", "nextToken", "first", "after", "last", "before", "onShardFailure"]
@@ -195,7 +195,7 @@ def test_the_arguments_of_a_union() -> None:
     assert {"BORN_ASC", "BORN_DESC", "FIRST_NAME_ASC", "PERSON_ID_DESC"} <= {*kind.values}
 
 
-# --- the whole answer sorted -----------------------------------------------------------------------------------
+# --- orderBy ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -209,44 +209,44 @@ def test_the_arguments_of_a_union() -> None:
     ],
 )
 async def test_order_by(tmp_path: Path, order: str, key: Callable[[Person], Any], descending: bool) -> None:
-    """`orderBy` gives the whole answer as one page in that order, what has no value first, and equals as they came."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
-        by_id = {one.person_id: one for one in crowd()}
-        came = [by_id[id] for id in expected("b")]
+    """`orderBy` returns the whole result as one sorted page, nulls first in ascending order, ties in search order."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
+        by_id = {one.person_id: one for one in people()}
+        matches = [by_id[id] for id in expected_ids("b")]
         query = f'{{ page: personByName(prefix: "b", orderBy: {order}) {{ items {{ personId }} nextToken '
         query += "pageInfo { hasNextPage hasPreviousPage } stoppedBy } }"
-        page = (await ask.data(query))["page"]
-        assert ids_of(page) == [one.person_id for one in sorted(came, key=key, reverse=descending)]
+        page = (await client.data(query))["page"]
+        assert ids_of(page) == [one.person_id for one in sorted(matches, key=key, reverse=descending)]
         assert page["nextToken"] is None
         assert page["pageInfo"] == {"hasNextPage": False, "hasPreviousPage": False}
         assert page["stoppedBy"] is None
 
 
 async def test_order_by_with_a_filter(tmp_path: Path) -> None:
-    """A filter narrows what is sorted."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+    """A filter is applied before sorting."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
         query = (
             '{ page: personByName(prefix: "b", orderBy: BORN_DESC, filter: {town: {eq: "Rom"}, born: {exists: true}}) '
         )
         query += "{ items { personId born } } }"
-        items = (await ask.data(query))["page"]["items"]
-        rom = {one.person_id for one in crowd() if one.town == "Rom" and one.born is not None} & {*expected("b")}
+        items = (await client.data(query))["page"]["items"]
+        rom = {one.person_id for one in people() if one.town == "Rom" and one.born is not None} & {*expected_ids("b")}
         assert {item["personId"] for item in items} == rom
         assert [item["born"] for item in items] == sorted((item["born"] for item in items), reverse=True)
 
 
 @pytest.mark.parametrize(("count", "sorts"), [(1_000, True), (1_001, False)])
-async def test_the_most_that_is_sorted(tmp_path: Path, count: int, sorts: bool) -> None:
-    """A thousand matches are sorted; one more is an error that says what to do, also where many were found twice."""
+async def test_sort_limit(tmp_path: Path, count: int, sorts: bool) -> None:
+    """1,000 matches are sorted. More are an error that states the remedy; duplicates count once."""
     people = [
         Person(person_id=f"p{at:04d}", town="Rom", first_name="Ann", last_name=f"Anna{at % 7}") for at in range(count)
     ]
-    async with asked(CATALOG, tmp_path, *people) as ask:
+    async with open_client(CATALOG, tmp_path, *people) as client:
         query = '{ page: personByName(prefix: "ann", orderBy: PERSON_ID_DESC) { items { personId } } }'
         if sorts:
-            assert ids_of((await ask.data(query))["page"]) == [one.person_id for one in people[::-1]]
+            assert ids_of((await client.data(query))["page"]) == [one.person_id for one in people[::-1]]
         else:
-            error = await ask.error(query)
+            error = await client.error(query)
             assert error["extensions"] == {"code": "TOO_MANY_TO_SORT"}
             assert "More than 1,000 records match" in error["message"]
             assert "Narrow the search" in error["message"]
@@ -259,21 +259,21 @@ async def test_the_most_that_is_sorted(tmp_path: Path, count: int, sorts: bool) 
         *('nextToken: "x"', 'after: "x"', 'before: "x"'),
     ],
 )
-async def test_order_by_goes_with_no_pages(tmp_path: Path, argument: str) -> None:
-    """Arguments of pages beside `orderBy` are refused by name before anything is read."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
-        error = await ask.error(f"{{ personByName(orderBy: BORN_ASC, {argument}) {{ nextToken }} }}")
+async def test_order_by_excludes_paging(tmp_path: Path, argument: str) -> None:
+    """Paging arguments are refused together with `orderBy`, by name and without a read."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
+        error = await client.error(f"{{ personByName(orderBy: BORN_ASC, {argument}) {{ nextToken }} }}")
         assert error["extensions"] == {"code": "CONFLICTING_ARGUMENTS", "argument": "orderBy"}
         assert argument.partition(":")[0] in error["message"]
-        assert ask.counts.rounds == 0
+        assert client.counts.rounds == 0
 
 
-async def test_what_sorting_costs(tmp_path: Path) -> None:
-    """A sorted answer is weighed as the thousand records that it may have."""
-    async with asked(CATALOG, tmp_path, *crowd()) as ask:
+async def test_query_cost_of_sorting(tmp_path: Path) -> None:
+    """A sorted search has the query cost of 1,000 records."""
+    async with open_client(CATALOG, tmp_path, *people()) as client:
         fields = " ".join(f"f{at}: personId" for at in range(20))
-        error = await ask.error(f"{{ personByName(orderBy: BORN_ASC) {{ items {{ {fields} }} }} }}")
+        error = await client.error(f"{{ personByName(orderBy: BORN_ASC) {{ items {{ {fields} }} }} }}")
         assert error["extensions"]["code"] == "QUERY_TOO_COSTLY"
         assert error["extensions"]["found"] == 2 + 1_000 * 21
-        assert await ask.data(f"{{ personByName {{ items {{ {fields} }} }} }}")
-        assert ask.counts.rounds > 0
+        assert await client.data(f"{{ personByName {{ items {{ {fields} }} }} }}")
+        assert client.counts.rounds > 0

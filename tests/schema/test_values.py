@@ -1,4 +1,4 @@
-"""Scalars of every type, both ways: what comes out, what may go in, ranges, and what is derived."""
+"""Scalars of every type: output forms, input forms, ranges and derived properties."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -24,32 +24,32 @@ from graphql_api import (
     desc,
     stored,
 )
-from tests.schema.asking import asked
+from tests.schema.graphql_client import open_client
 
 
 class Level(Enum):
-    """Declared in another order than its values sort."""
+    """Declared in another order than the stored values sort."""
 
     LOW = "z"
     HIGH = "a"
 
 
 class Grade(IntEnum):
-    """Whole numbers with names."""
+    """An enum of integers."""
 
     GOOD = 1
     BAD = 5
 
 
 class Shade(StrEnum):
-    """Texts with names."""
+    """An enum of strings."""
 
     DARK = "dark"
     LIGHT = "light"
 
 
 class Everything(Entity, shards=Shards(2)):
-    """A record with something of every type."""
+    """A record with a property of every type."""
 
     key: Id[str]
     big: int = 0
@@ -94,7 +94,7 @@ CATALOG = Catalog(Everything)
 EAST = timezone(timedelta(hours=5, minutes=45))
 
 VALUES: list[tuple[str, str, Any, Any, list[Any]]] = [
-    # property, type, value in Python, how it comes out, how else it may go in
+    # property, type, Python value, output form, further input forms
     ("big", "BigInt", 2**63 - 1, str(2**63 - 1), [2**63 - 1, str(2**63 - 1)]),
     ("big", "BigInt", -(2**63), str(-(2**63)), [-(2**63)]),
     ("big", "BigInt", 7, "7", [7, "7", 7.0]),
@@ -141,22 +141,22 @@ VALUES: list[tuple[str, str, Any, Any, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "scalar", "value", "out", "further"), VALUES, ids=lambda value: str(value)[:30])
-async def test_scalars_out_and_in(
+async def test_output_and_input_forms(
     tmp_path: Path, name: str, scalar: str, value: Any, out: Any, further: list[Any]
 ) -> None:
-    """A value comes out in one form, and goes in as that form and any other that means the same."""
+    """A value has one output form, and several input forms."""
     field = "oneOf" if name == "one_of" else name
     record = Everything.model_validate({"key": "k", name: value})
     other = Everything.model_validate({"key": "other", "text": "other"})
-    async with asked(CATALOG, tmp_path, record, other) as ask:
-        assert await ask.data(f'{{ everything(id: "k") {{ {field} }} }}') == {"everything": {field: out}}
-        schema = ask.engine.schema._schema
+    async with open_client(CATALOG, tmp_path, record, other) as client:
+        assert await client.data(f'{{ everything(id: "k") {{ {field} }} }}') == {"everything": {field: out}}
+        schema = client.executor.schema._schema
         query = schema.query_type
         assert query is not None
         index = f"everythingBy{field[0].upper()}{field[1:]}"
         assert str(query.fields[index].args["eq"].type) == scalar
         for given in [out, *further]:
-            found = await ask.data(
+            found = await client.data(
                 f"query ($v: {scalar}!) {{ flat: {index}(eq: $v) {{ items {{ key }} }} "
                 f"own: {index}({field}: {{eq: $v}}) {{ items {{ key }} }} }}",
                 {"v": given},
@@ -183,7 +183,7 @@ async def test_scalars_out_and_in(
     ],
 )
 async def test_ranges_of_scalars(tmp_path: Path, given: str, keys: str) -> None:
-    """Ranges have the order of their values, in the direction of their index; enums have the order of declaration."""
+    """Ranges follow the order of values and the direction of the index; enums follow declaration order."""
     records = [
         Everything(key="o"),
         Everything(key="a", big=5, real=1.5, day=date(2026, 6, 1), moment=datetime(2026, 6, 1, tzinfo=UTC)).model_copy(
@@ -193,8 +193,8 @@ async def test_ranges_of_scalars(tmp_path: Path, given: str, keys: str) -> None:
         .model_copy(update={"uuid": UUID(int=2), "span": timedelta(days=2), "amount": Decimal(10), "renamed": 1})
         .model_copy(update={"level": Level.HIGH, "grade": Grade.BAD}),
     ]
-    async with asked(CATALOG, tmp_path, *records) as ask:
-        found = await ask.data(f"{{ page: {given} {{ items {{ key }} }} }}")
+    async with open_client(CATALOG, tmp_path, *records) as client:
+        found = await client.data(f"{{ page: {given} {{ items {{ key }} }} }}")
         assert [item["key"] for item in found["page"]["items"]] == [*keys]
 
 
@@ -202,7 +202,7 @@ async def test_ranges_of_scalars(tmp_path: Path, given: str, keys: str) -> None:
 
 
 class Person(Entity):
-    """Somebody."""
+    """A person."""
 
     person_id: Id[str]
     last_name: str
@@ -216,9 +216,9 @@ class Person(Entity):
 
 
 async def test_derived_properties(tmp_path: Path) -> None:
-    """What was derived on write is derived from arguments too, wherever the property is asked for."""
+    """Arguments are derived as stored values are, in every argument of the property."""
     gomez = Person(person_id="p", last_name="Gómez-Juárez")
-    async with asked(Catalog(Person), tmp_path, gomez) as ask:
+    async with open_client(Catalog(Person), tmp_path, gomez) as client:
         for given in (
             'personByFolded(eq: "GOMEZ JUAREZ")',
             'personByFolded(prefix: "Góm")',
@@ -226,7 +226,7 @@ async def test_derived_properties(tmp_path: Path) -> None:
             'personByFolded(from: "Gömez", to: "GÓMEZ-Z")',
             'personByInitial(initial: "golf", eq: 12)',
         ):
-            found = await ask.data(f"{{ page: {given} {{ items {{ lastName folded initial length }} }} }}")
+            found = await client.data(f"{{ page: {given} {{ items {{ lastName folded initial length }} }} }}")
             assert found["page"]["items"] == [
                 {"lastName": "Gómez-Juárez", "folded": "gomezjuarez", "initial": "g", "length": "12"}
             ], given

@@ -1,4 +1,4 @@
-"""A store of every engine, with the contract's table."""
+"""Fixtures: one store per engine, with the table of the contract suite."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -7,52 +7,51 @@ from pathlib import Path
 import pytest
 
 from graphql_api.storage.port import Store
-from tests.clocks import Clock
-from tests.dynamodb_local import NoServer
-from tests.dynamodb_local import running as required
-from tests.engines_report import LACKS, RAN
-from tests.store_contract.engines import KNOWN_TO_MISS, Engine, running
+from tests.store_contract.contract_engines import KNOWN_MISSING, Engine, running_engine
 from tests.store_contract.samples import TABLE
+from tests.support.dynamodb_servers import ServerUnavailable, engine_or_skip
+from tests.support.engines_report import LACKS, RAN
+from tests.support.fake_clock import FakeClock
 
 
 @pytest.fixture(scope="session")
-def engine_named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Engine | NoServer]]:
-    """Engines by name; each is started and tried when the first test needs it, and ends with the run."""
-    started: dict[str, Engine | NoServer] = {}
+def engine_by_name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Engine | ServerUnavailable]]:
+    """Start engines by name. Each starts at its first use, is probed once, and stops at the end of the run."""
+    started: dict[str, Engine | ServerUnavailable] = {}
     with ExitStack() as stack:
 
-        def find(name: str) -> Engine | NoServer:
+        def start(name: str) -> Engine | ServerUnavailable:
             if name not in started:
                 try:
-                    started[name] = stack.enter_context(running(name, tmp_path_factory.mktemp(name)))
-                except NoServer as problem:
-                    started[name] = problem
+                    started[name] = stack.enter_context(running_engine(name, tmp_path_factory.mktemp(name)))
+                except ServerUnavailable as error:
+                    started[name] = error
             return started[name]
 
-        yield find
+        yield start
 
 
-@pytest.fixture(params=KNOWN_TO_MISS)
-def engine(request: pytest.FixtureRequest, engine_named: Callable[[str], Engine | NoServer]) -> Engine:
-    """Each engine in turn; a test that asks for more than it can do is skipped."""
-    found = required(engine_named(request.param), request.param, request)
+@pytest.fixture(params=KNOWN_MISSING)
+def engine(request: pytest.FixtureRequest, engine_by_name: Callable[[str], Engine | ServerUnavailable]) -> Engine:
+    """Each engine in turn. Skips a test that needs a capability that the engine lacks."""
+    started_engine = engine_or_skip(engine_by_name(request.param), request.param, request)
     for needed in request.node.iter_markers("needs"):
-        for ability in needed.args:
-            if ability not in found.abilities:
-                request.node.user_properties.append((LACKS, f"{request.param}: {ability}"))
-                pytest.skip(f"the engine cannot do this: {ability}")
+        for capability in needed.args:
+            if capability not in started_engine.capabilities:
+                request.node.user_properties.append((LACKS, f"{request.param}: {capability}"))
+                pytest.skip(f"the engine lacks the capability: {capability}")
     request.node.user_properties.append((RAN, request.param))
-    return found
+    return started_engine
 
 
 @pytest.fixture
-def clock() -> Clock:
-    """The time that the store is given."""
-    return Clock()
+def clock() -> FakeClock:
+    """The clock of the store."""
+    return FakeClock()
 
 
 @pytest.fixture
-async def bare_store(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
+async def bare_store(engine: Engine, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Store]:
     """A store without a table."""
     store = await engine.open(tmp_path, clock)
     yield store
@@ -61,11 +60,13 @@ async def bare_store(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncItera
 
 @pytest.fixture
 async def store(bare_store: Store) -> Store:
-    """A store with the contract's table, still empty."""
+    """A store with the empty table of the contract suite."""
     await bare_store.ensure_table(TABLE)
     return bare_store
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the contract's own marker known."""
-    config.addinivalue_line("markers", "needs(*abilities): skipped on engines that lack one of them")
+    """Register the marker `needs`."""
+    config.addinivalue_line(
+        "markers", "needs(*capabilities): skip the test on engines that lack one of these capabilities"
+    )

@@ -1,4 +1,4 @@
-"""Filters and values of attributes, and what a filter plainly means."""
+"""Strategies for filters and attribute values, and a reference implementation of filters."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -27,53 +27,53 @@ EVERY_TYPE = st.one_of(
 )
 
 
-# --- the plain meaning -----------------------------------------------------------------------------------------
+# --- the reference implementation --------------------------------------------------------------------------------
 
 
-def passes(filter: StoreFilter, item: Item) -> bool:
-    """Whether a record passes, worked out from values alone."""
+def reference_match(filter: StoreFilter, item: Item) -> bool:
+    """Return whether an item matches a filter. Independent of the implementation."""
     if isinstance(filter, AllOf):
-        return all(passes(part, item) for part in filter.parts)
+        return all(reference_match(part, item) for part in filter.parts)
     if isinstance(filter, AnyOf):
-        return any(passes(part, item) for part in filter.parts)
+        return any(reference_match(part, item) for part in filter.parts)
     if filter.attribute not in item:
         return filter.or_missing
     value, operation, operands = item[filter.attribute], filter.operation, filter.values
     if operation in ("eq", "in"):
-        return any(typed(value) == typed(operand) for operand in operands)
+        return any(with_type(value) == with_type(operand) for operand in operands)
     if operation == "contains" and isinstance(value, list | frozenset):
-        return any(typed(part) == typed(operands[0]) for part in value)
-    if {kind(value), *map(kind, operands)} not in ({"text"}, {"number"}, {"octets"}):
+        return any(with_type(part) == with_type(operands[0]) for part in value)
+    if {type_name(value), *map(type_name, operands)} not in ({"text"}, {"number"}, {"bytes"}):
         return False
     first, last = operands[0], operands[-1]
     match operation:
         case "prefix":
-            return kind(value) != "number" and bool(value[: len(first)] == first)
+            return type_name(value) != "number" and bool(value[: len(first)] == first)
         case "contains":
-            return kind(value) == "text" and value.find(first) >= 0
+            return type_name(value) == "text" and value.find(first) >= 0
         case "between":
             return bool(first <= value <= last)
     return bool({"lt": value < first, "le": value <= first, "gt": value > first, "ge": value >= first}[operation])
 
 
-def kind(value: Any) -> str:
-    """The type of a value, as far as types have an order."""
+def type_name(value: Any) -> str:
+    """Return the ordered type of a value, or `unordered`."""
     if isinstance(value, bool):
-        return "none"
-    return {str: "text", int: "number", Decimal: "number", bytes: "octets"}.get(type(value), "none")
+        return "unordered"
+    return {str: "text", int: "number", Decimal: "number", bytes: "bytes"}.get(type(value), "unordered")
 
 
-def typed(value: Any) -> Any:
-    """A value that equals another one only if that is of its type."""
+def with_type(value: Any) -> Any:
+    """Return a form of a value that equals another only if both have the same type."""
     if isinstance(value, list):
-        return "list", [typed(part) for part in value]
+        return "list", [with_type(part) for part in value]
     if isinstance(value, dict):
-        return "map", {name: typed(part) for name, part in value.items()}
-    return kind(value) if kind(value) != "none" else type(value), value
+        return "map", {name: with_type(part) for name, part in value.items()}
+    return type_name(value) if type_name(value) != "unordered" else type(value), value
 
 
 def filters(values: st.SearchStrategy[Any], attributes: Sequence[str] = ATTRIBUTES) -> st.SearchStrategy[StoreFilter]:
-    """Filters of every operation, some within others."""
+    """Filters with every operation, nested in `AllOf` and `AnyOf`."""
     names, missing = st.sampled_from(attributes), st.booleans()
     tests = st.one_of(
         st.builds(AttributeTest, names, st.just("eq"), st.tuples(values), missing),
@@ -83,9 +83,9 @@ def filters(values: st.SearchStrategy[Any], attributes: Sequence[str] = ATTRIBUT
     )
     return st.recursive(
         tests,
-        lambda inner: (
-            st.builds(AllOf, st.lists(inner, max_size=3).map(tuple))
-            | st.builds(AnyOf, st.lists(inner, max_size=3).map(tuple))
+        lambda nested: (
+            st.builds(AllOf, st.lists(nested, max_size=3).map(tuple))
+            | st.builds(AnyOf, st.lists(nested, max_size=3).map(tuple))
         ),
         max_leaves=6,
     )

@@ -1,4 +1,4 @@
-"""The contract's table, records for it, and a walk through reads page by page."""
+"""The table of the contract suite, sample records, and helpers that read and write them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,30 +36,30 @@ MAX_ROUNDS = 10_000
 
 
 def record(key: Key | tuple[str, str], **attributes: Any) -> dict[str, Any]:
-    """A record at a key."""
+    """A record with a key and attributes."""
     return {"hashKey": key[0], "rangeKey": key[1], **attributes}
 
 
 async def put(store: Store, *items: Mapping[str, Any]) -> None:
-    """Stores records, each of which has to be accepted."""
+    """Store records and assert that each is accepted."""
     problems = await store.write([Put(item) for item in items])
     assert problems == [None] * len(items), [problem for problem in problems if problem is not None]
 
 
-async def refusal(store: Store, write: Write) -> StoreError | None:
-    """What the store says about one write."""
-    (answer,) = await store.write([write])
-    return answer
+async def write_error(store: Store, write: Write) -> StoreError | None:
+    """Execute one write and return its error, if any."""
+    (result,) = await store.write([write])
+    return result
 
 
-async def page(store: Store, read: RangeRead, want: int = 1000) -> RowPage:
-    """The answer to a single read, which has to succeed."""
-    (answer,) = await store.read_ranges([read], want)
-    assert isinstance(answer, RowPage), answer
-    return answer
+async def read_page(store: Store, read: RangeRead, want: int = 1000) -> RowPage:
+    """Return the page of a single read and assert that the read succeeds."""
+    (result,) = await store.read_ranges([read], want)
+    assert isinstance(result, RowPage), result
+    return result
 
 
-def reading(
+def range_read(
     index: str | None,
     hash_key: str,
     key_range: KeyRange | None = None,
@@ -71,72 +71,86 @@ def reading(
     return RangeRead(index, hash_key, 1, key_range or KeyRange(), limit, descending)
 
 
-async def walk(store: Store, reads: Sequence[RangeRead], want: int, *, by_position: bool) -> dict[str, list[Row]]:
-    """All rows by hash key, page by page: each read goes on behind its own last row, or behind `scanned_to`."""
-    found: dict[str, list[Row]] = {read.hash_key: [] for read in reads}
-    asked = list(reads)
+async def read_all_pages(
+    store: Store, reads: Sequence[RangeRead], want: int, *, by_position: bool
+) -> dict[str, list[Row]]:
+    """Read all pages and return the rows of each hash key.
+
+    Each read continues after its last row. It continues after `scanned_to` if there is no row, or if `by_position` is
+    set and the last row is before it.
+    """
+    rows_by_hash_key: dict[str, list[Row]] = {read.hash_key: [] for read in reads}
+    pending = list(reads)
     for _ in range(MAX_ROUNDS):
-        if not asked:
-            return found
-        answers = await store.read_ranges(asked, want)
-        left = []
-        for read, answer in zip(asked, answers, strict=True):
-            assert isinstance(answer, RowPage), answer
-            found[read.hash_key] += answer.rows
-            if answer.scanned_to is not None:
-                rest = _behind(read, answer.rows, answer.scanned_to, by_position=by_position)
-                left += [] if rest is None else [rest]
-        asked = left
-    raise AssertionError(f"no end after {MAX_ROUNDS} rounds")
+        if not pending:
+            return rows_by_hash_key
+        results = await store.read_ranges(pending, want)
+        remaining_reads = []
+        for read, result in zip(pending, results, strict=True):
+            assert isinstance(result, RowPage), result
+            rows_by_hash_key[read.hash_key] += result.rows
+            if result.scanned_to is not None:
+                rest = _remaining_read(read, result.rows, result.scanned_to, by_position=by_position)
+                remaining_reads += [] if rest is None else [rest]
+        pending = remaining_reads
+    raise AssertionError(f"the reads did not end after {MAX_ROUNDS} rounds")
 
 
-def _behind(read: RangeRead, rows: Sequence[Row], place: Position, *, by_position: bool) -> RangeRead | None:
-    if rows and (not by_position or rows[-1].position == place):
+def _remaining_read(
+    read: RangeRead, rows: Sequence[Row], scanned_to: Position, *, by_position: bool
+) -> RangeRead | None:
+    if rows and (not by_position or rows[-1].position == scanned_to):
         return replace(read, start=StartKey(rows[-1].value, rows[-1].key))
-    if not read.range.contains(place.value):
-        return read  # its range was not reached yet
-    if read.start is not None and _is_behind(read.start.value, place.value, read.descending):
-        return read  # its start was not reached yet
-    passed = read.ordinal > place.ordinal if read.descending else read.ordinal < place.ordinal
+    if not read.range.contains(scanned_to.value):
+        return read  # The scan has not reached the range yet.
+    if read.start is not None and _is_after(read.start.value, scanned_to.value, read.descending):
+        return read  # The scan has not reached the start key yet.
+    ordinal_done = read.ordinal > scanned_to.ordinal if read.descending else read.ordinal < scanned_to.ordinal
     bounds = read.range
     if read.descending:
-        rest = replace(bounds, high=place.value, high_open=passed or (bounds.high_open and bounds.high == place.value))
+        rest = replace(
+            bounds,
+            high=scanned_to.value,
+            high_open=ordinal_done or (bounds.high_open and bounds.high == scanned_to.value),
+        )
     else:
-        rest = replace(bounds, low=place.value, low_open=passed or (bounds.low_open and bounds.low == place.value))
+        rest = replace(
+            bounds, low=scanned_to.value, low_open=ordinal_done or (bounds.low_open and bounds.low == scanned_to.value)
+        )
     if rest.is_empty:
         return None
-    start = read.start if read.start is not None and read.start.value == place.value and not passed else None
+    start = read.start if read.start is not None and read.start.value == scanned_to.value and not ordinal_done else None
     return replace(read, range=rest, start=start)
 
 
-def _is_behind(value: Any, other: Any, descending: bool) -> bool:
+def _is_after(value: Any, other: Any, descending: bool) -> bool:
     return bool(value < other if descending else value > other)
 
 
-def unordered(definition: TableDefinition | None) -> tuple[str, str, set[tuple[Any, ...]]] | None:
-    """A definition as what can be compared, since an engine may forget in which order things were listed."""
+def comparable_definition(definition: TableDefinition | None) -> tuple[str, str, set[tuple[Any, ...]]] | None:
+    """Return a definition in a form that ignores the order of its indexes and attributes."""
     if definition is None:
         return None
-    indexes = {(replace(index, projection="ALL"), _carried(index)) for index in definition.indexes}
+    indexes = {(replace(index, projection="ALL"), _projection_set(index)) for index in definition.indexes}
     return definition.hash_attribute, definition.range_attribute, indexes
 
 
-def _carried(index: IndexDefinition) -> frozenset[str]:
+def _projection_set(index: IndexDefinition) -> frozenset[str]:
     return frozenset(index.projection if isinstance(index.projection, tuple) else [index.projection])
 
 
-def summary(rows: Sequence[Row]) -> list[tuple[RangeValue, Key]]:
-    """Rows as values that can be compared."""
+def values_and_keys(rows: Sequence[Row]) -> list[tuple[RangeValue, Key]]:
+    """Return the range value and the key of each row."""
     return [(row.value, row.key) for row in rows]
 
 
-def with_stores(base: settings) -> settings:
-    """Settings for a law whose examples share one store, each under hash keys of its own."""
+def shared_store_settings(base: settings) -> settings:
+    """Settings for property tests whose examples share one store and use separate hash keys."""
     return settings(base, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 TEXTS = st.text("ab|#!/\0\x01\x02~é\ud7ff\ue000\U0001f600\U0010ffff", min_size=1, max_size=3)
-"""short texts that are often equal, prefixes of each other, or on different sides of a delimiter"""
+"""short texts that are often equal, prefixes of each other, or ordered around a delimiter"""
 
 NUMBERS = st.one_of(
     st.integers(-3, 3),

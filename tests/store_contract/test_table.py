@@ -1,4 +1,4 @@
-"""The table itself: making it, adding indexes, scanning all of it, finding it again."""
+"""The table: creating it, adding indexes, scanning it, reopening it."""
 
 import asyncio
 from dataclasses import replace
@@ -10,25 +10,25 @@ import pytest
 from graphql_api.errors import StoreRefused, WrongTable
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Delete, IndexDefinition, Key, Put, TableDefinition
-from tests.clocks import Clock
-from tests.store_contract.engines import Engine
-from tests.store_contract.samples import TABLE, page, put, reading, record, unordered
+from tests.store_contract.contract_engines import Engine
+from tests.store_contract.samples import TABLE, comparable_definition, put, range_read, read_page, record
+from tests.support.fake_clock import FakeClock
 
 LATER = IndexDefinition("later", "laterHash", "later", "N")
 
 
 async def test_describe(bare_store: Store) -> None:
-    """A table is described as it was defined; defining it again changes nothing."""
+    """`describe` returns the definition of the table. Defining the table again changes nothing."""
     assert await bare_store.describe() is None
     for _ in range(2):
         await bare_store.ensure_table(TABLE)
-        assert unordered(await bare_store.describe()) == unordered(TABLE)
+        assert comparable_definition(await bare_store.describe()) == comparable_definition(TABLE)
     await bare_store.ensure_table(TableDefinition())
-    assert unordered(await bare_store.describe()) == unordered(TABLE)
+    assert comparable_definition(await bare_store.describe()) == comparable_definition(TABLE)
 
 
-async def test_own_key_attributes(bare_store: Store) -> None:
-    """A table may name its key attributes as it likes, and keeps them."""
+async def test_custom_key_attributes(bare_store: Store) -> None:
+    """A table may have its own names for the key attributes, and keeps them."""
     await bare_store.ensure_table(TableDefinition((), "pk", "sk"))
     await put(bare_store, {"pk": "h!", "sk": "r"})
     assert list(await bare_store.get_many([Key("h!", "r")], True)) == [{"pk": "h!", "sk": "r"}]
@@ -37,8 +37,8 @@ async def test_own_key_attributes(bare_store: Store) -> None:
 
 
 async def test_added_index(store: Store) -> None:
-    """An index that is added later holds every stored record that fits it, and follows writes from then on."""
-    fitting = [record(("h!", f"{place:04}"), laterHash="l!", later=place) for place in range(1200)]
+    """An added index contains every stored record that has its attributes, and follows later writes."""
+    fitting = [record(("h!", f"{number:04}"), laterHash="l!", later=number) for number in range(1200)]
     others: list[dict[str, Any]] = [
         record(("h!", "a")),
         record(("h!", "b"), laterHash="l!"),
@@ -48,43 +48,45 @@ async def test_added_index(store: Store) -> None:
 
     await store.ensure_table(TableDefinition((*TABLE.indexes, LATER)))
 
-    rows = (await page(store, reading("later", "l!"), want=10_000)).rows
+    rows = (await read_page(store, range_read("later", "l!"), want=10_000)).rows
     assert [row.item for row in rows] == fitting
-    assert unordered(await store.describe()) == unordered(TableDefinition((*TABLE.indexes, LATER)))
+    assert comparable_definition(await store.describe()) == comparable_definition(
+        TableDefinition((*TABLE.indexes, LATER))
+    )
     await put(store, {**fitting[0], "later": 5000})
     await store.write([Delete(Key("h!", "0001"))])
-    values = [row.value for row in (await page(store, reading("later", "l!"), want=10_000)).rows]
+    values = [row.value for row in (await read_page(store, range_read("later", "l!"), want=10_000)).rows]
     assert values == [*range(2, 1200), 5000]
-    assert len((await page(store, reading("byText", "t!"))).rows) == 0
+    assert len((await read_page(store, range_read("byText", "t!"))).rows) == 0
 
 
-@pytest.mark.needs("unfit")
-async def test_records_that_do_not_fit_an_added_index(store: Store) -> None:
-    """A stored record whose attribute is not of the added index's type stays out of it until it is written anew."""
-    unfit = record(("h!", "d"), laterHash="l!", later="text")
-    await put(store, unfit, record(("h!", "e"), laterHash="l!", later=1))
+@pytest.mark.needs("mistyped entries")
+async def test_mistyped_records_are_not_in_an_added_index(store: Store) -> None:
+    """A record whose attribute has another type than an added index is not in the index until it is rewritten."""
+    mistyped = record(("h!", "d"), laterHash="l!", later="text")
+    await put(store, mistyped, record(("h!", "e"), laterHash="l!", later=1))
     await store.ensure_table(TableDefinition((LATER,)))
-    assert [row.value for row in (await page(store, reading("later", "l!"))).rows] == [1]
-    await put(store, {**unfit, "later": -1})
-    assert [row.value for row in (await page(store, reading("later", "l!"))).rows] == [-1, 1]
+    assert [row.value for row in (await read_page(store, range_read("later", "l!"))).rows] == [1]
+    await put(store, {**mistyped, "later": -1})
+    assert [row.value for row in (await read_page(store, range_read("later", "l!"))).rows] == [-1, 1]
 
 
-async def test_writes_during_a_fill(store: Store) -> None:
-    """What is written while an index is being filled stands in it as it is in the end."""
-    await put(store, *(record(("h!", f"{place:04}"), laterHash="l!", later=place) for place in range(2000)))
+async def test_writes_during_a_backfill(store: Store) -> None:
+    """Writes during the backfill of an index are in the index with their final values."""
+    await put(store, *(record(("h!", f"{number:04}"), laterHash="l!", later=number) for number in range(2000)))
 
     async def change() -> None:
-        for place in range(0, 2000, 40):
-            await put(store, record(("h!", f"{place:04}"), laterHash="l!", later=place + 10_000))
-            await store.write([Delete(Key("h!", f"{place + 1:04}"))])
-            await put(store, record(("h!", f"{place:04}-new"), laterHash="l!", later=place + 20_000))
+        for number in range(0, 2000, 40):
+            await put(store, record(("h!", f"{number:04}"), laterHash="l!", later=number + 10_000))
+            await store.write([Delete(Key("h!", f"{number + 1:04}"))])
+            await put(store, record(("h!", f"{number:04}-new"), laterHash="l!", later=number + 20_000))
 
     await asyncio.gather(store.ensure_table(TableDefinition((LATER,))), change())
 
-    rows = (await page(store, reading("later", "l!"), want=10_000)).rows
-    kept = [place for place in range(2000) if place % 40 not in (0, 1)]
-    moved = [place + offset for offset in (10_000, 20_000) for place in range(0, 2000, 40)]
-    assert [row.value for row in rows] == kept + moved
+    rows = (await read_page(store, range_read("later", "l!"), want=10_000)).rows
+    unchanged = [number for number in range(2000) if number % 40 not in (0, 1)]
+    rewritten = [number + offset for offset in (10_000, 20_000) for number in range(0, 2000, 40)]
+    assert [row.value for row in rows] == unchanged + rewritten
     assert all(row.item["later"] == row.value for row in rows)
 
 
@@ -98,13 +100,13 @@ async def test_writes_during_a_fill(store: Store) -> None:
         replace(TABLE.indexes[1], range_type="S"),
     ],
 )
-async def test_index_of_the_same_name(store: Store, other: IndexDefinition) -> None:
-    """An index of the same name with other attributes is refused, both are named, and nothing changes."""
+async def test_conflicting_index_definitions(store: Store, other: IndexDefinition) -> None:
+    """A known index with other attributes is rejected. The error names both, and the table stays unchanged."""
     with pytest.raises(StoreRefused) as caught:
         await store.ensure_table(TableDefinition((LATER, other)))
     assert other.name in caught.value.message
     assert other.range_attribute in caught.value.message
-    assert unordered(await store.describe()) == unordered(TABLE)
+    assert comparable_definition(await store.describe()) == comparable_definition(TABLE)
 
 
 @pytest.mark.parametrize(
@@ -116,27 +118,29 @@ async def test_index_of_the_same_name(store: Store, other: IndexDefinition) -> N
         TableDefinition((replace(LATER, range_attribute="laterHash"),)),
         TableDefinition((LATER, replace(LATER, name="another", range_type="S"))),
         TableDefinition((replace(LATER, range_attribute="rangeKey"),)),
-        TableDefinition((replace(LATER, projection=tuple(f"a{place}" for place in range(101))),)),
+        TableDefinition((replace(LATER, projection=tuple(f"a{number}" for number in range(101))),)),
         TableDefinition((), "key", "key"),
     ],
 )
-async def test_wrong_definitions(bare_store: Store, definition: TableDefinition) -> None:
-    """A definition that contradicts itself or passes a limit is refused, and no table is made."""
+async def test_invalid_definitions(bare_store: Store, definition: TableDefinition) -> None:
+    """A definition that is contradictory or exceeds a limit is rejected, and no table is created."""
     with pytest.raises(StoreRefused):
         await bare_store.ensure_table(definition)
     assert await bare_store.describe() is None
 
 
-@pytest.mark.needs("definers")
-async def test_several_definers(bare_store: Store) -> None:
-    """Several may define the table at once, each with indexes of its own; all of them are there in the end."""
+@pytest.mark.needs("concurrent definitions")
+async def test_concurrent_definitions(bare_store: Store) -> None:
+    """Concurrent calls may define the table with different indexes. All indexes exist afterwards."""
     await bare_store.ensure_table(TableDefinition())
-    items = [record(("h!", f"{place:03}"), **{f"a{index}": "a!" for index in range(4)}, b="v") for place in range(700)]
+    items = [
+        record(("h!", f"{number:03}"), **{f"a{index}": "a!" for index in range(4)}, b="v") for number in range(700)
+    ]
     await put(bare_store, *items)
     indexes = [IndexDefinition(f"index{number}", f"a{number}", "b") for number in range(4)]
     await asyncio.gather(*(bare_store.ensure_table(TableDefinition((index,))) for index in (*indexes, *indexes)))
     for index in indexes:
-        assert len((await page(bare_store, reading(index.name, "a!"), want=10_000)).rows) == 700
+        assert len((await read_page(bare_store, range_read(index.name, "a!"), want=10_000)).rows) == 700
     table = await bare_store.describe()
     assert table is not None
     assert sorted(index.name for index in table.indexes) == [index.name for index in indexes]
@@ -144,54 +148,54 @@ async def test_several_definers(bare_store: Store) -> None:
 
 @pytest.mark.parametrize("of", [1, 3, 7])
 async def test_scan(store: Store, of: int) -> None:
-    """The segments of a scan hold every record once, in pages of at most 1,000 that go on behind each other."""
-    items = [record((f"h!{place % 5}", f"{place:05}"), place=place) for place in range(2500)]
+    """The segments of a scan return every record once, in consecutive pages of at most 1,000 records."""
+    items = [record((f"h!{number % 5}", f"{number:05}"), position=number) for number in range(2500)]
     await put(store, *items)
-    found: list[int] = []
+    positions: list[int] = []
     for segment in range(of):
         after = None
         while True:
-            part = await store.scan(segment, of, after)
-            assert len(part.items) <= 1000
-            found += [item["place"] for item in part.items]
-            after = part.after
+            scan_page = await store.scan(segment, of, after)
+            assert len(scan_page.items) <= 1000
+            positions += [item["position"] for item in scan_page.items]
+            after = scan_page.after
             if after is None:
                 break
-    assert len(found) == 2500
-    assert sorted(found) == list(range(2500))
+    assert len(positions) == 2500
+    assert sorted(positions) == list(range(2500))
 
 
-async def test_scan_of_nothing(store: Store) -> None:
-    """An empty table has one empty page."""
-    part = await store.scan(0, 1, None)
-    assert (list(part.items), part.after) == ([], None)
+async def test_scan_of_an_empty_table(store: Store) -> None:
+    """The scan of an empty table returns one empty page."""
+    scan_page = await store.scan(0, 1, None)
+    assert (list(scan_page.items), scan_page.after) == ([], None)
 
 
 @pytest.mark.needs("reopen", "tokens")
-async def test_reopened(engine: Engine, tmp_path: Path, clock: Clock) -> None:
-    """Everything acknowledged is there after closing and opening: table, records, entries, tokens."""
-    place = tmp_path / "again"
-    place.mkdir()
-    store = await engine.open(place, clock)
+async def test_reopening_keeps_acknowledged_writes(engine: Engine, tmp_path: Path, clock: FakeClock) -> None:
+    """A reopened store has everything that was acknowledged: table, records, index entries, tokens."""
+    path = tmp_path / "again"
+    path.mkdir()
+    store = await engine.open(path, clock)
     await store.ensure_table(TABLE)
     await put(store, record(("h!", "0"), textHash="t!", text="a"), record(("h!", "1"), textHash="t!", text="b"))
     await store.write([Delete(Key("h!", "0"))])
     await store.write_together([Put(record(("h!", "2"), textHash="t!", text="c"))], "token")
     await store.close()
 
-    store = await engine.open(place, clock)
-    assert unordered(await store.describe()) == unordered(TABLE)
-    assert [row.value for row in (await page(store, reading("byText", "t!"))).rows] == ["b", "c"]
+    store = await engine.open(path, clock)
+    assert comparable_definition(await store.describe()) == comparable_definition(TABLE)
+    assert [row.value for row in (await read_page(store, range_read("byText", "t!"))).rows] == ["b", "c"]
     with pytest.raises(StoreRefused):
         await store.write_together([Put(record(("h!", "3")))], "token")
     await store.close()
 
 
-async def test_closing_finishes_what_was_accepted(engine: Engine, tmp_path: Path, clock: Clock) -> None:
-    """Writes under way when the store is closed are finished and answered; afterwards every call is refused."""
-    place = tmp_path / "closing"
-    place.mkdir()
-    store = await engine.open(place, clock)
+async def test_closing_completes_pending_writes(engine: Engine, tmp_path: Path, clock: FakeClock) -> None:
+    """Pending writes complete when the store is closed. Later calls are rejected."""
+    path = tmp_path / "closing"
+    path.mkdir()
+    store = await engine.open(path, clock)
     await store.ensure_table(TABLE)
     writes = [asyncio.ensure_future(store.write([Put(record(("h!", f"{number}")))])) for number in range(50)]
     await asyncio.sleep(0)
@@ -203,4 +207,4 @@ async def test_closing_finishes_what_was_accepted(engine: Engine, tmp_path: Path
     with pytest.raises(StoreRefused):
         await store.get_many([Key("h!", "r")], True)
     with pytest.raises(StoreRefused):
-        await store.read_ranges([reading(None, "h!")], 1)
+        await store.read_ranges([range_read(None, "h!")], 1)

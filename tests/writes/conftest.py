@@ -1,56 +1,112 @@
-"""Tables that several server processes share: a SQLite file, and a table of DynamoDB Local."""
+"""Fixtures: library databases and empty tables on SQLite and DynamoDB Local."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from graphql_api.opening import open_catalog
-from tests.dynamodb_local import CREDENTIALS, REGION, Server
-from tests.writes.fleet import Fleet, Place, fleet
-from tests.writes.servers import Mother, mother
-from tests.writes.world import CATALOG
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from graphql_api.writes import optimistic_concurrency, transactions
+from tests.support.dynamodb_servers import ENGINE, Server, ServerUnavailable
+from tests.writes.library_catalog import CATALOG, Library
 
-PATIENT = "table_pause=0.05&connect_seconds=10&read_seconds=20&deadline=60"
-"""of a store on a machine that is busy with other tests"""
+TABLE = "libraries"
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[Mother]:
-    """What has the server processes."""
-    with mother() as process:
-        yield process
+def library_table(local_dynamodb: Server | ServerUnavailable) -> None:
+    """Creates the table on DynamoDB Local, if that is running."""
+    if isinstance(local_dynamodb, Server):
+        asyncio.run(local_dynamodb.create_table(TABLE, CATALOG.table_definition()))
 
 
 @pytest.fixture
-def on_file(tmp_path: Path) -> Place:
-    """A SQLite file."""
-    return Place(tmp_path, f"sqlite:///{tmp_path}/written.db")
+async def sqlite_library(tmp_path: Path) -> AsyncIterator[Library]:
+    """A library on SQLite."""
+    store = await open_sqlite(tmp_path / "library.db")
+    await store.ensure_table(CATALOG.table_definition())
+    yield Library(store, "t")
+    await store.close()
 
 
 @pytest.fixture
-async def on_dynamodb(dynamodb: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """A table of DynamoDB Local."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    url = f"dynamodb://written-{uuid4().hex}?region={REGION}&endpoint={dynamodb.endpoint}&{PATIENT}"
-    async with open_catalog(CATALOG, url, create_table=True):
-        pass
-    return Place(tmp_path, url, CREDENTIALS)
+async def dynamodb_library(dynamodb: Server, library_table: None) -> AsyncIterator[Library]:
+    """A library on DynamoDB Local, with its own tenant."""
+    store = await dynamodb.open(TABLE)
+    yield Library(store, uuid4().hex)
+    await store.close()
 
 
-@pytest.fixture(params=["on_file", "on_dynamodb"])
-def place(request: pytest.FixtureRequest) -> Place:
-    """A table on each engine in turn."""
+@pytest.fixture(params=["sqlite_library", "dynamodb_library"])
+def library(request: pytest.FixtureRequest) -> Library:
+    """A library on each engine."""
     found = request.getfixturevalue(request.param)
-    assert isinstance(found, Place)
+    assert isinstance(found, Library)
     return found
 
 
+# --- empty tables ----------------------------------------------------------------------------------------------
+
+OpenTable = Callable[[], Awaitable[Store]]
+"""opens the same table again, as another process does"""
+
+
 @pytest.fixture
-async def four(servers: Mother, place: Place) -> AsyncIterator[Fleet]:
-    """Four server processes on one table."""
-    async with AsyncExitStack() as stack:
-        yield await stack.enter_async_context(fleet(servers, place))
+async def open_table(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenTable]:
+    """A table that does not exist yet: a SQLite file, or with `on_both_engines` also a table of DynamoDB Local."""
+    stores: list[Store] = []
+    name = f"table-{uuid4().hex}"
+    server = request.getfixturevalue("dynamodb") if getattr(request, "param", "sqlite") == ENGINE else None
+
+    async def open_again() -> Store:
+        store: Store = await (open_sqlite(tmp_path / f"{name}.db") if server is None else server.open(name))
+        stores.append(store)
+        return store
+
+    yield open_again
+    for store in stores:
+        await store.close()
+
+
+# --- series of libraries ---------------------------------------------------------------------------------------
+
+
+class LibraryFactory:
+    """Creates empty libraries with one tenant each. A store has few tenants, since each check scans all of it."""
+
+    MAX_PER_STORE = 20
+
+    def __init__(self, open_table: Callable[[str], Awaitable[Store]]) -> None:
+        self.open_table = open_table
+
+    async def create(self, count: int) -> AsyncIterator[Library]:
+        """Yields the given number of libraries, one after the other."""
+        for first in range(0, count, self.MAX_PER_STORE):
+            store = await self.open_table(f"from-{first}-{uuid4().hex}")
+            await store.ensure_table(CATALOG.table_definition())
+            for number in range(first, min(first + self.MAX_PER_STORE, count)):
+                yield Library(store, f"t{number}")
+            await store.close()
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> LibraryFactory:
+    """Creates libraries on SQLite."""
+    return LibraryFactory(lambda name: open_sqlite(tmp_path / f"{name}.db"))
+
+
+@pytest.fixture
+def dynamodb_libraries(dynamodb: Server) -> LibraryFactory:
+    """Creates libraries on DynamoDB Local."""
+    return LibraryFactory(dynamodb.open)
+
+
+@pytest.fixture
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries without pauses, and so often that concurrent writers are not starved."""
+    monkeypatch.setattr(optimistic_concurrency, "MAX_ATTEMPTS", 100)
+    for module in (optimistic_concurrency, transactions):
+        monkeypatch.setattr(module, "FIRST_BACKOFF_SECONDS", 0.0)

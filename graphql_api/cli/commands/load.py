@@ -12,9 +12,9 @@ from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit, report
 from graphql_api.cli.progress_bars import file_bar, sample_bar
 from graphql_api.cli.sample_data import sample_records
 from graphql_api.cli.sample_loading import write_samples
+from graphql_api.connection import open_catalog
 from graphql_api.evolution import TABLE_RECORD_KEY
 from graphql_api.model import Catalog, EntitySpec, load_catalog
-from graphql_api.opening import open_catalog
 from graphql_api.ops import DEFAULT_BATCH_SIZE, LoadProgress, conflict_free_writer, create_only_writer, load_lines
 from graphql_api.writes import WRITE_ID
 

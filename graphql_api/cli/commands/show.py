@@ -11,11 +11,11 @@ from graphql_api.cli.exit_codes import replace_unencodable_output, report_errors
 from graphql_api.cli.page_output import print_page
 from graphql_api.cli.progress_bars import sample_bar
 from graphql_api.cli.sample_loading import write_samples
+from graphql_api.connection import open_catalog
 from graphql_api.database import Database
 from graphql_api.examples.user_samples import beneficiary_ids, generate_emails, generate_user, generate_users
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.model import IndexRef
-from graphql_api.opening import open_catalog
 from graphql_api.ops import DEFAULT_BATCH_SIZE
 from graphql_api.query.execution import Page
 

@@ -9,7 +9,7 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from graphql_api.cli.process.header_limits import LimitedHttpProtocol
+from graphql_api.cli.process.limited_protocol import LimitedHttpProtocol
 from graphql_api.errors import InvalidSettings
 from graphql_api.server import Settings
 

@@ -11,9 +11,9 @@ from prometheus_client import disable_created_metrics
 
 from graphql_api.cli.process.socket_server import Server
 from graphql_api.cli.sample_loading import stored_samples
+from graphql_api.connection import Secrets
 from graphql_api.database import Database
 from graphql_api.model import load_catalog
-from graphql_api.opening import Secrets
 from graphql_api.server import Settings, create_application, create_instrumentation, load_graph, open_server_database
 
 

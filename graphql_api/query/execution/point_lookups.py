@@ -8,7 +8,7 @@ from graphql_api.clock import Clock
 from graphql_api.codecs import readable_key
 from graphql_api.errors import ShardQLError
 from graphql_api.model import Entity, EntitySpec, decode_record, visible_item
-from graphql_api.query.execution.index_scan import ReadCost
+from graphql_api.query.execution.index_scanner import ReadCost
 from graphql_api.runtime import count_returned, meter_part
 from graphql_api.storage import Item, Key, Store
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from graphql_api.errors import StoreUnavailable
 from graphql_api.model import Entity, decode_record, partial_record
 from graphql_api.query import Cursor, SearchPlan, SearchRequest, ShardProgress, TokenSeal, pack
-from graphql_api.query.execution.page_scan import MatchedRow, PageResult, last_cursors
+from graphql_api.query.execution.page_reader import MatchedRow, PageResult, last_cursors
 
 E = TypeVar("E", bound=Entity)
 

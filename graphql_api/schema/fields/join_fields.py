@@ -22,7 +22,7 @@ from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.query_cost import SORTABLE
 from graphql_api.schema.selection import selected_properties
 from graphql_api.schema.types.connection_types import Connection, EmptyPage
-from graphql_api.schema.types.field_arguments import ArgumentValues, Info, record_field
+from graphql_api.schema.types.generated_fields import ArgumentValues, Info, record_field
 from graphql_api.schema.types.graphql_scalars import make_nullable
 from graphql_api.schema.types.object_types import resolve_attribute
 

@@ -13,6 +13,7 @@ from graphql_api.query import NamingScheme, parse_primary_key
 from graphql_api.schema import descriptions
 from graphql_api.schema.authorization import field_location
 from graphql_api.schema.fields.mutation_error_names import MutationErrorNames, localized_errors
+from graphql_api.schema.fields.mutation_execution import CommandResult, apply_commands, row_error
 from graphql_api.schema.fields.mutation_payloads import (
     DELETE_RESULT,
     RESULTS,
@@ -21,12 +22,11 @@ from graphql_api.schema.fields.mutation_payloads import (
     WriteResult,
     record_field_name,
 )
-from graphql_api.schema.fields.mutation_resolvers import CommandResult, apply_commands, row_error
 from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at
 from graphql_api.schema.input_values import provided_fields, to_python
 from graphql_api.schema.query_cost import WRITES
 from graphql_api.schema.selection import is_selected, shown_properties
-from graphql_api.schema.types.field_arguments import Argument, ArgumentValues, Info, root_field
+from graphql_api.schema.types.generated_fields import Argument, ArgumentValues, Info, root_field
 from graphql_api.schema.types.graphql_scalars import make_nullable
 from graphql_api.schema.types.mutation_inputs import (
     EXPECTED_VERSION,

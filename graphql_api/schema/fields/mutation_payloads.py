@@ -13,7 +13,7 @@ from graphql_api.schema.authorization import field_location
 from graphql_api.schema.fields.record_resolvers import shown_for_authorization
 from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at
 from graphql_api.schema.query_cost import PER_RECORD, STORED_LIST
-from graphql_api.schema.types.field_arguments import PARENT
+from graphql_api.schema.types.generated_fields import PARENT
 from graphql_api.schema.types.graphql_scalars import BigInt, make_nullable
 from graphql_api.schema.types.object_types import object_type, plain_field
 

@@ -13,7 +13,7 @@ from graphql_api.schema import descriptions
 from graphql_api.schema.fields.record_resolvers import read_record, shown_for_authorization
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.query_cost import PER_INPUT
-from graphql_api.schema.types.field_arguments import Argument, ArgumentValues, Info, root_field
+from graphql_api.schema.types.generated_fields import Argument, ArgumentValues, Info, root_field
 from graphql_api.schema.types.graphql_scalars import make_nullable
 
 MAX_NODES = 100

@@ -9,7 +9,7 @@ from graphql_api.query import SearchRequest
 from graphql_api.query.execution import Page
 from graphql_api.schema.authorization import field_location
 from graphql_api.schema.selection import shown_properties
-from graphql_api.schema.types.field_arguments import Info
+from graphql_api.schema.types.generated_fields import Info
 
 
 async def read_page(info: Info, entity: EntitySpec, search: IndexSpec | UnionSpec, request: SearchRequest) -> Page[Any]:

@@ -28,8 +28,8 @@ from graphql_api.schema.query_cost import SORTABLE
 from graphql_api.schema.selection import selected_properties
 from graphql_api.schema.types.condition_inputs import ConditionTypes, to_condition
 from graphql_api.schema.types.connection_types import Connection, History
-from graphql_api.schema.types.field_arguments import PAGE_ARGUMENTS, Argument, ArgumentValues, Info, root_field
 from graphql_api.schema.types.filter_inputs import FilterTypes, to_filter
+from graphql_api.schema.types.generated_fields import PAGE_ARGUMENTS, Argument, ArgumentValues, Info, root_field
 from graphql_api.schema.types.object_types import RecordTypes
 
 ENUM: Any = Enum

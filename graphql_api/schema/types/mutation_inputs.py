@@ -11,7 +11,7 @@ from strawberry.types.field import StrawberryField
 from graphql_api.model import EntitySpec, PropertySpec, camel_case, parse_annotation
 from graphql_api.schema import descriptions
 from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at, property_name
-from graphql_api.schema.types.field_arguments import Argument
+from graphql_api.schema.types.generated_fields import Argument
 from graphql_api.schema.types.graphql_scalars import Json, make_nullable
 from graphql_api.schema.types.object_types import (
     RecordTypes,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from graphql_api.server.auth.development_tokens import mint_token
     from graphql_api.server.auth.identity import Identity
     from graphql_api.server.auth.jwks import HMAC, KeySet
+    from graphql_api.server.auth.jwks_cache import JwksUnavailable
     from graphql_api.server.auth.jwks_loading import jwks_loader
-    from graphql_api.server.auth.jwks_source import JwksUnavailable
     from graphql_api.server.auth.token_claims import MAX_CHARACTERS, is_valid_name
 else:
     __getattr__ = lazy_exports(
@@ -28,7 +28,7 @@ else:
             "Authenticator": "authenticator",
             "HMAC": "jwks",
             "Identity": "identity",
-            "JwksUnavailable": "jwks_source",
+            "JwksUnavailable": "jwks_cache",
             "KeySet": "jwks",
             "MAX_CHARACTERS": "token_claims",
             "accepted_algorithms": "auth_configuration",

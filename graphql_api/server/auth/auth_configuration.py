@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphql_api.connection import Secrets
 from graphql_api.errors import InvalidSettings, nearest
-from graphql_api.opening import Secrets
 from graphql_api.server import Settings, variable_name
 from graphql_api.server.auth.api_keys import ApiKeySet, InvalidApiKeys, read_api_keys
 from graphql_api.server.auth.authenticator import Authenticator
@@ -19,8 +19,8 @@ from graphql_api.server.auth.jwks import (
     KeySet,
     read_key_set,
 )
+from graphql_api.server.auth.jwks_cache import JwksCache, JwksUnavailable
 from graphql_api.server.auth.jwks_loading import is_url, jwks_loader, read_limited_file, url_problem
-from graphql_api.server.auth.jwks_source import JwksCache, JwksUnavailable
 from graphql_api.server.auth.token_claims import ClaimRules
 
 FILE_MAX_AGE = 10.0

@@ -7,7 +7,7 @@ from typing import Protocol
 from graphql_api.clock import Clock, system_clock
 from graphql_api.errors import Unauthenticated
 from graphql_api.server.auth.identity import Identity
-from graphql_api.server.auth.jwks_source import JwksCache
+from graphql_api.server.auth.jwks_cache import JwksCache
 from graphql_api.server.auth.jws import SignedToken
 from graphql_api.server.auth.token_claims import ClaimRules
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from graphql_api.server.auth.jwks import InvalidKeySet, KeySet, read_key_set
-from graphql_api.server.auth.jwks_source import JwksUnavailable, LoadKeySet
+from graphql_api.server.auth.jwks_cache import JwksUnavailable, LoadKeySet
 
 MAX_BYTES = 256 << 10
 FETCH_SECONDS = 3.0

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphql_api.errors import ExpiredToken, InvalidToken, TokenAhead, TokenMismatch
 from graphql_api.runtime import RequestStatistics, collect_statistics
-from graphql_api.server import request_state
+from graphql_api.server import get_request_state
 from graphql_api.server.observability.health import HEALTH, READY
 from graphql_api.server.observability.metrics import (
     ERRORS,
@@ -96,7 +96,7 @@ class LogRequests:
                 try:
                     await self.app(scope, receive, send_and_note_status)
                 finally:
-                    state = request_state(scope)
+                    state = get_request_state(scope)
                     status = CLIENT_CLOSED_REQUEST if state.client_disconnected else status
                     self._count(scope, status, state.error_codes, statistics)
                     self._log(scope, status, self._clock() - started, operation_fields, statistics)
@@ -130,7 +130,7 @@ class LogRequests:
         level = DEBUG if _route_path(scope) in QUIET_PATHS and status == 200 else INFO
         if not log.isEnabledFor(level):
             return
-        state = request_state(scope)
+        state = get_request_state(scope)
         method, path = scope["method"][:MAX_CHARACTERS], scope["path"][:MAX_CHARACTERS]
         counts = {name: count for name, count in statistics_fields(statistics).items() if count}
         fields: dict[str, Any] = {

@@ -24,7 +24,7 @@ from graphql_api.storage import (
     check_want,
 )
 from graphql_api.storage.engines.dynamodb import point_reads
-from graphql_api.storage.engines.dynamodb.calls import ApiClient
+from graphql_api.storage.engines.dynamodb.api_client import ApiClient
 from graphql_api.storage.engines.dynamodb.client import open_client
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DEFAULTS, DynamoSettings
 from graphql_api.storage.engines.dynamodb.filter_expressions import build_expressions_of_reads

@@ -17,8 +17,8 @@ from graphql_api.storage import (
     StoreFilter,
     TableDefinition,
     are_comparable,
+    keep_supported_tests,
     projected_attributes,
-    pushdown_filter,
     value_size,
 )
 from graphql_api.storage.engines.dynamodb.wire_format import Wire, encode_value
@@ -71,7 +71,7 @@ def build_expressions(
 ) -> QueryExpressions:
     """Build the part of the filter that a query of this index can test, and the projection."""
     builder = _ExpressionBuilder(names={index.hash_attribute: "#h", index.range_attribute: "#r"})
-    testable_filter = None if filter is None else pushdown_filter(filter, _supports_test(table, index))
+    testable_filter = None if filter is None else keep_supported_tests(filter, _supports_test(table, index))
     if testable_filter is not None:
         for part in _conjuncts(testable_filter):
             extended = builder.with_conjunct(part)

@@ -29,7 +29,7 @@ from graphql_api.storage import (
     refuse_lone_check,
     values_equal,
 )
-from graphql_api.storage.engines.dynamodb.calls import ApiCall, ApiClient, Response, require_members
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response, require_members
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.point_reads import back_off, check_key, decode_key, encode_key
 from graphql_api.storage.engines.dynamodb.table_lifecycle import TableDescription

@@ -7,7 +7,7 @@ from typing import Any
 from graphql_api.errors import Throttled
 from graphql_api.runtime import count_retry
 from graphql_api.storage import MAX_HASH_BYTES, MAX_RANGE_BYTES, Item, Key, ScanPage, TableDefinition, encode_key_text
-from graphql_api.storage.engines.dynamodb.calls import ApiCall, ApiClient, Response, require_members
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response, require_members
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.task_groups import run_concurrently, split_into_chunks
 from graphql_api.storage.engines.dynamodb.wire_format import WireItem, decode_item

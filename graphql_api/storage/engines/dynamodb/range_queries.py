@@ -22,7 +22,7 @@ from graphql_api.storage import (
     check_start_key,
     encode_key_text,
 )
-from graphql_api.storage.engines.dynamodb.calls import ApiCall, ApiClient, Response
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.filter_expressions import QueryExpressions
 from graphql_api.storage.engines.dynamodb.wire_format import Wire, WireItem, decode_item, decode_number, encode_number

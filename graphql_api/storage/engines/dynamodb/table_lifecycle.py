@@ -8,7 +8,7 @@ from typing import Any
 
 from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, WrongTable, nearest
 from graphql_api.storage import IndexDefinition, Projection, TableDefinition, attribute_types, indexes_to_add
-from graphql_api.storage.engines.dynamodb.calls import ApiCall, ApiClient, require_members
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, require_members
 from graphql_api.storage.engines.dynamodb.error_mapping import BUSY_TABLE, MISSING, error_code, missing_table_error
 
 _FIRST_POLL_SECONDS = 0.02

@@ -8,7 +8,7 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable, WrongTable
-from graphql_api.storage.engines.sqlite.test_switches import TieOrder
+from graphql_api.storage.engines.sqlite.engine_quirks import TieOrder
 
 APPLICATION_ID = 0x5368514C
 """`ShQL`"""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from graphql_api.codecs import DecimalNumber, RangeValue
 from graphql_api.storage import MAX_HASH_BYTES, MAX_RANGE_BYTES, Key, check_key_number, encode_key_text, split_hash_key
-from graphql_api.storage.engines.sqlite.test_switches import TieOrder
+from graphql_api.storage.engines.sqlite.engine_quirks import TieOrder
 
 EntryPosition = tuple[bytes, bytes, bytes]
 """The position of an entry within a base: range value, shard, tie-breaker."""

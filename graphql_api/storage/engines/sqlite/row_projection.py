@@ -10,7 +10,7 @@ from graphql_api.storage import (
     Row,
     StoreFilter,
     filter_matches,
-    pushdown_filter,
+    keep_supported_tests,
     record_size,
     tested_attributes,
 )
@@ -29,7 +29,9 @@ class RowProjection:
         """decodes the entry of the index"""
         self._filter: StoreFilter | None = None
         if read.filter is not None:
-            self._filter = pushdown_filter(read.filter, lambda test: projected is None or test.attribute in projected)
+            self._filter = keep_supported_tests(
+                read.filter, lambda test: projected is None or test.attribute in projected
+            )
         self._decode = self._decode_entry
         """decodes the requested attributes and those of the filter, so that nothing is decoded twice"""
         if read.attributes is not None:

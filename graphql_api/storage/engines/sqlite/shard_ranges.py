@@ -10,6 +10,7 @@ from itertools import pairwise
 from graphql_api.codecs import KeyRange
 from graphql_api.errors import StoreRefused
 from graphql_api.storage import RangeRead, Row, check_nonempty_range, check_read, check_start_key
+from graphql_api.storage.engines.sqlite.engine_quirks import TieOrder
 from graphql_api.storage.engines.sqlite.key_bytes import (
     AFTER_EVERYTHING,
     EntryPosition,
@@ -20,7 +21,6 @@ from graphql_api.storage.engines.sqlite.key_bytes import (
     tie_breaker,
 )
 from graphql_api.storage.engines.sqlite.table_layout import PhysicalIndex
-from graphql_api.storage.engines.sqlite.test_switches import TieOrder
 
 _HASH = "the read: the hash key"
 _BOUND = "the read: a bound"

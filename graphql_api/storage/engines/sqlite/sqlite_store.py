@@ -26,6 +26,7 @@ from graphql_api.storage import (
     record_size,
 )
 from graphql_api.storage.engines.sqlite.database_file import connect_reader, prepare_file, unavailable_error
+from graphql_api.storage.engines.sqlite.engine_quirks import NO_QUIRKS, EngineQuirks
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
 from graphql_api.storage.engines.sqlite.key_bytes import encode_table_key
 from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan
@@ -33,7 +34,6 @@ from graphql_api.storage.engines.sqlite.record_body import decode_body
 from graphql_api.storage.engines.sqlite.row_projection import row_projections
 from graphql_api.storage.engines.sqlite.shard_ranges import plan_shard_ranges
 from graphql_api.storage.engines.sqlite.table_layout import NO_TABLE, PhysicalIndex, TableLayout, load_layout
-from graphql_api.storage.engines.sqlite.test_switches import NO_QUIRKS, EngineQuirks
 from graphql_api.storage.engines.sqlite.writer_jobs import (
     BackfillJob,
     CatchUpJob,

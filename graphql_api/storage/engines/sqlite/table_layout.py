@@ -9,8 +9,8 @@ import orjson
 
 from graphql_api.errors import StoreRefused
 from graphql_api.storage import IndexDefinition, Item, TableDefinition, indexes_to_add, projected_attributes
+from graphql_api.storage.engines.sqlite.engine_quirks import TieOrder
 from graphql_api.storage.engines.sqlite.key_bytes import encode_hash_key, encode_range_value
-from graphql_api.storage.engines.sqlite.test_switches import TieOrder
 
 NO_TABLE = "The table does not exist. Call ensure_table first."
 

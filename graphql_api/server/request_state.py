@@ -1,0 +1,39 @@
+"""The state of one HTTP request: its correlation id, and its outcome for the log and the metrics."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+CORRELATION_HEADER = "x-request-id"
+_CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+_SCOPE_KEY = "shardql.request_state"
+
+
+@dataclass(slots=True)
+class RequestState:
+    """What the response, the log and the metrics need to know of one request."""
+
+    correlation_id: str
+    error_codes: tuple[str, ...] = ()
+    """The codes of the errors in the response."""
+    explain_entries: tuple[Mapping[str, Any], ...] = ()
+    """The explain output of its searches, if it was requested."""
+    client_disconnected: bool = False
+    """Whether the client disconnected before the response."""
+
+
+def get_request_state(scope: Scope) -> RequestState:
+    """Return the state of a request, created on the first call.
+
+    The correlation id is the one that the client sent, if it is short and plain. Otherwise a new one is generated.
+    """
+    state = scope.get(_SCOPE_KEY)
+    if not isinstance(state, RequestState):
+        client_id = Headers(scope=scope).get(CORRELATION_HEADER, "")
+        state = scope[_SCOPE_KEY] = RequestState(client_id if _CLIENT_ID.fullmatch(client_id) else uuid4().hex)
+    return state

@@ -1,0 +1,47 @@
+"""The canonical form of names."""
+
+import sys
+import unicodedata
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from graphql_api import canonical
+from tests.laws.key_strategies import texts
+
+ANY_TEXT = st.one_of(st.text(), texts())
+
+
+def test_accents_case_and_punctuation_are_removed() -> None:
+    """Accents, case and all characters except letters, digits and underscores are removed."""
+    assert canonical("Gómez-Juárez-Álvarez") == "gomezjuarezalvarez"
+    assert canonical("  Straße № 7_b!") == "strasseno7_b"
+    assert canonical("ﬁancé") == "fiance"
+    assert canonical("😀") == ""
+
+
+def test_canonical_form_of_every_character_is_stable() -> None:
+    """The canonical form of every assigned character is already canonical."""
+    assigned = (chr(code) for code in range(sys.maxunicode + 1) if not unicodedata.category(chr(code)).startswith("C"))
+    assert [mark for mark in assigned if canonical(form := canonical(mark)) != form] == []
+
+
+@given(ANY_TEXT)
+def test_canonical_is_idempotent(text: str) -> None:
+    """Applying `canonical` twice gives the same text as applying it once."""
+    assert canonical(canonical(text)) == canonical(text)
+
+
+@given(ANY_TEXT, ANY_TEXT)
+@example("e", "\u0301")
+@example("\u0345", "\u0301")
+def test_canonical_of_a_prefix_is_a_prefix(start: str, rest: str) -> None:
+    """The canonical form of a prefix is a prefix of the canonical form, so that prefix searches match."""
+    assert canonical(start + rest) == canonical(start) + canonical(rest)
+
+
+@given(ANY_TEXT)
+def test_composed_and_decomposed_text_have_one_canonical_form(text: str) -> None:
+    """Composed and decomposed texts, and texts in different case, have the same canonical form."""
+    assert canonical(unicodedata.normalize("NFC", text)) == canonical(unicodedata.normalize("NFD", text))
+    assert canonical(text.casefold()) == canonical(text)

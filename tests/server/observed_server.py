@@ -1,0 +1,86 @@
+"""Run an instrumented application on a real server, and read its metrics."""
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from graphql_api import open_catalog
+from graphql_api.database import Database
+from graphql_api.examples.user_samples import generate_users
+from graphql_api.examples.users import catalog
+from graphql_api.server.observability.instrumentation import Instrumentation
+from graphql_api.server.observability.tracing import Tracing
+from graphql_api.server.settings import Settings, read_settings
+from graphql_api.server.startup import create_application
+from graphql_api.storage.port import Store
+from tests.server.catalog_server import SECRETS
+from tests.server.loopback import TIMEOUT, serve_app
+
+USER_COUNT = 80
+SAMPLE = re.compile(r"^(shardql_\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+
+Counts = Mapping[str, float]
+"""Values by the metric's name and label values, such as `shardql_errors_total INVALID_TOKEN`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedServer:
+    """A running server and its instrumentation."""
+
+    client: httpx.Client
+    instrumentation: Instrumentation
+
+    def post(self, query: str, **more: Any) -> httpx.Response:
+        """Return the response to an operation."""
+        return self.client.post("/graphql", json={"query": query, **more})
+
+    def counts(self) -> Counts:
+        """Scrape the metrics that do not depend on time."""
+        return parse_counts(self.client.get("/metrics").text)
+
+
+def parse_counts(text: str) -> Counts:
+    """Parse a metrics page. Omit sums of seconds, buckets and creation times."""
+    found: dict[str, float] = {}
+    for name, labels, value in SAMPLE.findall(text):
+        if not name.endswith(("_bucket", "_sum", "_created")):
+            found[" ".join([name, *re.findall(r'"(.*?)"', labels)])] = float(value)
+    return found
+
+
+def count_changes(before: Counts, after: Counts) -> Counts:
+    """Return the differences between two scrapes."""
+    return {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
+
+
+@contextmanager
+def observed_server(
+    folder: Path,
+    *,
+    wrap: Callable[[Store], Store] = lambda inner: inner,
+    tracing: Tracing | None = None,
+    settings: Settings | None = None,
+    **server_options: Any,
+) -> Iterator[ObservedServer]:
+    """Start an instrumented server for the users catalog with `USER_COUNT` users."""
+
+    def open_database() -> AbstractAsyncContextManager[Database]:
+        return _open_users(f"sqlite:///{folder}/users.db", wrap)
+
+    settings = settings or read_settings(graphiql=False, ready_seconds=0.3)
+    instrumentation = Instrumentation(ready_seconds=settings.ready_seconds, metrics=settings.metrics, tracing=tracing)
+    app = create_application(catalog, open_database, settings, instrumentation)
+    with serve_app(app, **server_options) as address, httpx.Client(base_url=address, timeout=TIMEOUT) as client:
+        yield ObservedServer(client, instrumentation)
+
+
+@asynccontextmanager
+async def _open_users(store: str, wrap: Callable[[Store], Store]) -> AsyncIterator[Database]:
+    async with open_catalog(catalog, store, secrets=SECRETS) as database:
+        assert not any(await database.put_many([*generate_users(USER_COUNT)]))
+        yield replace(database, store=wrap(database.store))

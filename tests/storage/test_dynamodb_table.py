@@ -1,0 +1,169 @@
+"""The table in DynamoDB: describing it, creating it, and concurrent changes by other processes."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from graphql_api.errors import StoreRefused, StoreUnavailable, WrongTable
+from graphql_api.storage.values import IndexDefinition, TableDefinition
+from tests.storage.scripted_dynamodb import (
+    DESCRIPTION,
+    QUICK,
+    Reply,
+    ScriptedDynamoDB,
+    error_reply,
+    start_scripted_dynamodb,
+)
+
+WANTED = TableDefinition(
+    (IndexDefinition("byNumber", "n", "number", "N"), IndexDefinition("byText", "t", "text")),
+)
+READY = Reply({"Table": DESCRIPTION})
+NO_TABLE = error_reply("ResourceNotFoundException")
+EXPIRING = Reply({"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}})
+NOT_EXPIRING = Reply({"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}})
+SHORT_PAUSES = replace(QUICK, table_pause=0.001)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedDynamoDB]:
+    """A server with scripted replies."""
+    async with start_scripted_dynamodb() as server:
+        yield server
+
+
+async def ensure_table(server: ScriptedDynamoDB, definition: TableDefinition = WANTED, **changes: Any) -> None:
+    """Open the store and create what the table lacks."""
+    store = await server.open(SHORT_PAUSES, **changes)
+    try:
+        await store.ensure_table(definition)
+    finally:
+        await store.close()
+
+
+def table_reply(**changes: Any) -> Reply:
+    """A description of the table with changes."""
+    return Reply({"Table": {**DESCRIPTION, **changes}})
+
+
+async def test_describe(server: ScriptedDynamoDB) -> None:
+    """`describe` returns the indexes sorted by name, and the TTL attribute."""
+    server.set_replies("DescribeTimeToLive", EXPIRING)
+    store = await server.open()
+    found = await store.describe()
+    await store.close()
+    assert found == WANTED
+    assert found is not None
+    assert found.ttl_attribute == "expires"
+
+
+async def test_creation(server: ScriptedDynamoDB) -> None:
+    """A missing table is created on demand with all its indexes. The call waits until the table is active."""
+    server.set_replies("DescribeTable", NO_TABLE, table_reply(TableStatus="CREATING"), READY)
+    server.set_replies("CreateTable", Reply({"TableDescription": DESCRIPTION}))
+    await ensure_table(server)
+    (request,) = server.requests("CreateTable")
+    assert request["BillingMode"] == "PAY_PER_REQUEST"
+    assert [index["IndexName"] for index in request["GlobalSecondaryIndexes"]] == ["byNumber", "byText"]
+    assert {"AttributeName": "number", "AttributeType": "N"} in request["AttributeDefinitions"]
+    assert server.counts["DescribeTable"] == 3
+
+
+async def test_concurrent_creation(server: ScriptedDynamoDB) -> None:
+    """If another process creates the table at the same time, the call waits for it."""
+    server.set_replies("DescribeTable", NO_TABLE, NO_TABLE, READY)
+    server.set_replies("CreateTable", error_reply("ResourceInUseException"))
+    await ensure_table(server)
+    assert server.counts["CreateTable"] == 2
+
+
+async def test_indexes_are_added_sequentially(server: ScriptedDynamoDB) -> None:
+    """Missing indexes are added one after the other, each after the backfill of the previous one."""
+    number, text = DESCRIPTION["GlobalSecondaryIndexes"][::-1]
+    server.set_replies(
+        "DescribeTable",
+        table_reply(GlobalSecondaryIndexes=[]),
+        table_reply(GlobalSecondaryIndexes=[{**number, "IndexStatus": "CREATING"}]),
+        table_reply(GlobalSecondaryIndexes=[number]),
+        READY,
+    )
+    server.set_replies("UpdateTable", Reply({"TableDescription": DESCRIPTION}))
+    await ensure_table(server)
+    added = [
+        [update["Create"]["IndexName"] for update in request["GlobalSecondaryIndexUpdates"]]
+        for request in server.requests("UpdateTable")
+    ]
+    assert added == [["byNumber"], ["byText"]]
+    assert text
+
+
+async def test_persistent_limits_are_an_error(server: ScriptedDynamoDB) -> None:
+    """A change that exceeds a limit of the engine, while no other change is in progress, is not retried forever."""
+    server.set_replies("DescribeTable", NO_TABLE)
+    server.set_replies("CreateTable", error_reply("LimitExceededException"))
+    with pytest.raises(StoreRefused, match="LimitExceededException"):
+        await ensure_table(server)
+
+
+async def test_timeout(server: ScriptedDynamoDB) -> None:
+    """A table that does not become active in time is a retryable error."""
+    server.set_replies("DescribeTable", table_reply(TableStatus="CREATING"))
+    with pytest.raises(StoreUnavailable, match="still being created"):
+        await ensure_table(server, table_seconds=0.2)
+
+
+async def test_ttl_attribute(server: ScriptedDynamoDB) -> None:
+    """The TTL attribute is set once. Another attribute that is already set is rejected."""
+    server.set_replies("DescribeTimeToLive", NOT_EXPIRING, EXPIRING)
+    server.set_replies("UpdateTimeToLive", Reply({"TimeToLiveSpecification": {}}))
+    await ensure_table(server, replace(WANTED, ttl_attribute="expires"))
+    await ensure_table(server, replace(WANTED, ttl_attribute="expires"))
+    (request,) = server.requests("UpdateTimeToLive")
+    assert request["TimeToLiveSpecification"] == {"Enabled": True, "AttributeName": "expires"}
+    with pytest.raises(WrongTable, match="expires"):
+        await ensure_table(server, replace(WANTED, ttl_attribute="ends"))
+
+
+async def test_concurrent_change_of_the_ttl_attribute(server: ScriptedDynamoDB) -> None:
+    """If another process sets the same TTL attribute, the call succeeds. Other rejections are errors."""
+    server.set_replies("DescribeTimeToLive", NOT_EXPIRING, EXPIRING)
+    server.set_replies("UpdateTimeToLive", error_reply("ValidationException"))
+    await ensure_table(server, replace(WANTED, ttl_attribute="expires"))
+    server.set_replies("DescribeTimeToLive", NOT_EXPIRING)
+    with pytest.raises(StoreRefused):
+        await ensure_table(server, replace(WANTED, ttl_attribute="expires"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"KeySchema": [{"AttributeName": "hashKey", "KeyType": "HASH"}]},
+        {"AttributeDefinitions": [{"AttributeName": name, "AttributeType": "N"} for name in ("hashKey", "rangeKey")]},
+    ],
+    ids=["no range key", "numeric keys"],
+)
+async def test_incompatible_tables(server: ScriptedDynamoDB, changes: dict[str, Any]) -> None:
+    """A table with incompatible key attributes is rejected."""
+    server.set_replies("DescribeTable", table_reply(**changes, GlobalSecondaryIndexes=[]))
+    with pytest.raises(WrongTable):
+        await ensure_table(server)
+
+
+async def test_incompatible_indexes(server: ScriptedDynamoDB) -> None:
+    """Indexes that cannot be read are ignored and not described."""
+    own = {"KeySchema": [{"AttributeName": "t", "KeyType": "HASH"}], "Projection": {"ProjectionType": "ALL"}}
+    foreign_indexes = [
+        {"IndexName": "noRange", "IndexStatus": "ACTIVE", **own},
+        {**DESCRIPTION["GlobalSecondaryIndexes"][0], "IndexName": "numericHash"},
+    ]
+    foreign_indexes[1]["KeySchema"] = [
+        {"AttributeName": "number", "KeyType": "HASH"},
+        {"AttributeName": "text", "KeyType": "RANGE"},
+    ]
+    server.set_replies("DescribeTimeToLive", NOT_EXPIRING)
+    server.set_replies("DescribeTable", table_reply(GlobalSecondaryIndexes=foreign_indexes))
+    store = await server.open()
+    assert await store.describe() == TableDefinition()
+    await store.close()

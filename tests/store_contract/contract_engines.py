@@ -1,0 +1,96 @@
+"""The engines that the contract suite tests: how to open a store, and which capabilities each engine has."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
+from tests.store_contract.engine_capabilities import PROBES, missing_capabilities
+from tests.store_contract.writer_processes import Address, open_address
+from tests.support.dynamodb_servers import Server, dynamodb_local, moto, run_local
+
+OpenStore = Callable[[Path, Callable[[], float]], Awaitable[Store]]
+"""opens a store at a path, with a clock"""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Opens stores at a path. A store that is opened again at the same path has the same records."""
+
+    open: OpenStore
+    capabilities: frozenset[str]
+    """`reopen`: records survive closing the store. `clock`: tokens expire by the clock of the test. `processes`:
+    several processes may write concurrently. The probes in `engine_capabilities.py` define the others."""
+    address: Callable[[Path], Address]
+    """the address by which another process opens the store at a path"""
+
+
+KNOWN_MISSING: Mapping[str, frozenset[str]] = {
+    "sqlite": frozenset(),
+    "moto": frozenset(
+        {"exact size", "typed conditions", "tokens", "mistyped entries", "concurrent definitions", "capacity"}
+    ),
+    "dynamodb-local": frozenset({"mistyped entries"}),
+}
+"""the probed capabilities that each engine is known to lack; a test compares this with the result of the probes"""
+
+SERVERS: Mapping[str, Callable[[], AbstractContextManager[Server]]] = {"moto": moto, "dynamodb-local": dynamodb_local}
+PROBED_SERVERS = {**SERVERS, "dynamodb-local": run_local}
+"""servers for the probes: DynamoDB Local may never end the backfill that a probe begins, which blocks later ones"""
+
+
+@contextmanager
+def running_engine(name: str, folder: Path) -> Iterator[Engine]:
+    """Start an engine and probe its capabilities."""
+    if name not in SERVERS:
+        missing = _probe(_open_file, folder)
+        yield Engine(_open_file, _capabilities({"reopen", "clock", "processes"}, missing), _file_address)
+        return
+    with PROBED_SERVERS[name]() as probed:
+        missing = _probe(_table_opener(probed), folder)
+    declared = {"reopen"} if name == "moto" else {"reopen", "processes"}
+    with SERVERS[name]() as server:
+        yield Engine(_table_opener(server), _capabilities(declared, missing), partial(_table_address, server))
+
+
+def _capabilities(declared: set[str], missing: frozenset[str]) -> frozenset[str]:
+    return frozenset(declared | PROBES.keys() - missing)
+
+
+def _table_address(server: Server, path: Path) -> Address:
+    table = f"contract-{blake2b(str(path).encode(), digest_size=8).hexdigest()}"
+    return "dynamodb", server.endpoint, table
+
+
+def _table_opener(server: Server) -> OpenStore:
+    async def open_table(path: Path, now: Callable[[], float]) -> Store:
+        return await open_address(_table_address(server, path))
+
+    return open_table
+
+
+def _file_address(path: Path) -> Address:
+    return "sqlite", str(path / "store.db")
+
+
+async def _open_file(path: Path, now: Callable[[], float]) -> Store:
+    return await open_sqlite(path / "store.db", now=now)
+
+
+def _probe(open_store: OpenStore, folder: Path) -> frozenset[str]:
+    """Return the capabilities that an engine lacks."""
+
+    async def open_probe_store(name: str) -> Store:
+        path = folder / name
+        path.mkdir()
+        return await open_store(path, lambda: 0.0)
+
+    # In a thread, because the tests own the event loop of this one.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, missing_capabilities(open_probe_store)).result()

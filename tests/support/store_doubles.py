@@ -1,0 +1,217 @@
+"""Wrappers of a store that change its behaviour within the storage port, inject failures, or count calls."""
+
+from asyncio import Runner
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.storage.filter_evaluation import filter_matches
+from graphql_api.storage.port import Store
+from graphql_api.storage.values import (
+    Item,
+    Key,
+    RangeRead,
+    ReadResult,
+    Row,
+    RowPage,
+    ScanPage,
+    TableDefinition,
+    TransactionWrite,
+    Write,
+)
+
+
+class WrappedStore:
+    """Delegates every call to the inner store."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        return await self.inner.read_ranges(reads, want)
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        return await self.inner.get_many(keys, consistent)
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        return await self.inner.write(writes)
+
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        await self.inner.write_together(writes, token)
+
+    async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
+        return await self.inner.scan(segment, of, after)
+
+    async def describe(self) -> TableDefinition | None:
+        return await self.inner.describe()
+
+    async def ensure_table(self, definition: TableDefinition) -> None:
+        await self.inner.ensure_table(definition)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+async def all_items(store: Store) -> list[Item]:
+    """All items of the table."""
+    found: list[Item] = []
+    page = await store.scan(0, 1, None)
+    while page.after is not None:
+        found += page.items
+        page = await store.scan(0, 1, page.after)
+    return [*found, *page.items]
+
+
+@contextmanager
+def store_with_runner(
+    open_store: Coroutine[Any, Any, Store], definition: TableDefinition
+) -> Iterator[tuple[Runner, Store]]:
+    """A table and an event loop, for Hypothesis tests that are not async."""
+    with Runner() as runner:
+        store = runner.run(open_store)
+        runner.run(store.ensure_table(definition))
+        try:
+            yield runner, store
+        finally:
+            runner.run(store.close())
+
+
+class IndependentReadsStore(WrappedStore):
+    """Answers each range read independently, up to its own limit.
+
+    Rows of one shard are found together, and the filter is applied to the rows found. A read returns at most `most`
+    rows, even if more were requested.
+    """
+
+    def __init__(self, inner: Store, max_rows: int = 1000) -> None:
+        super().__init__(inner)
+        self.max_rows = max_rows
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        answers: list[ReadResult] = []
+        for read in reads:
+            # The filter may test attributes that the read does not request.
+            unfiltered = read if read.filter is None else replace(read, filter=None, attributes=None)
+            (answer,) = await self.inner.read_ranges([unfiltered], min(read.limit, self.max_rows))
+            answers.append(_filtered(read, answer) if isinstance(answer, RowPage) else answer)
+        return answers
+
+
+def _filtered(read: RangeRead, page: RowPage) -> RowPage:
+    """Applies the filter of the read. All rows of the page count as read."""
+    rows = [row for row in page.rows if read.filter is None or filter_matches(read.filter, row.item)]
+    return replace(page, rows=rows, records_read=len(page.rows))
+
+
+class InterleavingStore(WrappedStore):
+    """Runs `action` once after the next range reads, that is, between two rounds or after the last round of a page."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.action: Callable[[], Awaitable[None]] | None = None
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        answers = await super().read_ranges(reads, want)
+        action, self.action = self.action, None
+        if action is not None:
+            await action()
+        return answers
+
+
+class FailingStore(WrappedStore):
+    """Fails the range reads that `fails` selects, and answers the others."""
+
+    def __init__(self, inner: Store, fails: Callable[[RangeRead], bool]) -> None:
+        super().__init__(inner)
+        self.fails = fails
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        failures = {at: _failure(read) for at, read in enumerate(reads) if self.fails(read)}
+        answers = iter(
+            await self.inner.read_ranges([read for at, read in enumerate(reads) if at not in failures], want)
+        )
+        return [failures[at] if at in failures else next(answers) for at in range(len(reads))]
+
+
+def _failure(read: RangeRead) -> StoreError:
+    return StoreUnavailable(f"{read.hash_key} does not answer: try again.", shard=read.hash_key)
+
+
+@dataclass
+class Counts:
+    """Counts of store calls."""
+
+    rounds: int = 0
+    reads: int = 0
+    records_read: int = 0
+    gets: int = 0
+    writes: int = 0
+    scans: int = 0
+    hash_keys: list[str] = field(default_factory=list)
+
+    def scalar_counts(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
+
+
+class CountingStore(WrappedStore):
+    """Counts the calls of the inner store. A test may replace `counts` to reset them."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.counts = Counts()
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        self.counts.rounds += 1
+        self.counts.reads += len(reads)
+        self.counts.hash_keys += [read.hash_key for read in reads]
+        answers = await super().read_ranges(reads, want)
+        self.counts.records_read += sum(answer.records_read for answer in answers if isinstance(answer, RowPage))
+        return answers
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        self.counts.gets += len(keys)
+        return await super().get_many(keys, consistent)
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        self.counts.writes += len(writes)
+        return await super().write(writes)
+
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        self.counts.writes += len(writes)
+        await super().write_together(writes, token)
+
+    async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
+        self.counts.scans += 1
+        return await super().scan(segment, of, after)
+
+
+class UnfilteredStore(WrappedStore):
+    """Ignores filters, as the storage port permits: the caller tests every row again."""
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        return await super().read_ranges([replace(read, filter=None) for read in reads], want)
+
+
+class MinimalAttributesStore(WrappedStore):
+    """Returns only key attributes and requested attributes. Engines may return more."""
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        answers = await super().read_ranges(reads, want)
+        definition = await self.inner.describe()
+        assert definition is not None
+        keys = {definition.hash_attribute, definition.range_attribute}
+        for index in definition.indexes:
+            keys |= {index.hash_attribute, index.range_attribute} if index.name == reads[0].index else set()
+        return [
+            replace(answer, rows=[_cut(row, keys | read.attributes) for row in answer.rows])
+            if isinstance(answer, RowPage) and read.attributes is not None
+            else answer
+            for read, answer in zip(reads, answers, strict=True)
+        ]
+
+
+def _cut(row: Row, names: Collection[str]) -> Row:
+    item = {name: value for name, value in row.item.items() if name in names}
+    return Row(row.value, row.ordinal, row.key, item, lambda same: same)

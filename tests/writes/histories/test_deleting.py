@@ -1,0 +1,62 @@
+"""Deletions of entries keep the current record correct."""
+
+import pytest
+
+from graphql_api.errors import InvalidRecord, MissingArgument
+from tests.writes.histories.order_history import CURRENT, CallRecordingStore, Entry, Order, Shop, order
+
+
+async def test_deleting_the_last_entry(shop: Shop) -> None:
+    """Deleting the last entry makes the previous one current. Deleting the only entry deletes the current record."""
+    await shop.db.put_many([order("o", f"v{at}", total=at) for at in (1, 2, 3)])
+    for left in (["v1", "v2"], ["v1"]):
+        await shop.db.delete(Order, "o", version=f"v{len(left) + 1}")
+        assert await shop.histories() == {"o": left}
+        assert (await shop.state("o"))["total"] == len(left)
+    await shop.db.delete(Order, "o", version="v1")
+    assert await shop.items() == []
+    assert await shop.db.get(Order, "o") is None
+
+
+async def test_deleting_an_older_entry(shop: Shop) -> None:
+    """Deleting an older entry does not change the current record."""
+    await shop.db.put_many([order("o", f"v{at}", total=at) for at in (1, 2, 3)])
+    await shop.db.delete(Order, "o", version="v2")
+    assert await shop.histories() == {"o": ["v1", "v3"]}
+    assert (await shop.state("o"))["total"] == 3
+
+
+async def test_the_current_record_cannot_be_deleted(shop: Shop) -> None:
+    """Deleting the current record itself is refused, and so is a deletion without sub id."""
+    await shop.db.put(order("o", "v1"))
+    with pytest.raises(InvalidRecord, match="follows the entries"):
+        await shop.db.delete(Order, "o", version=CURRENT)
+    with pytest.raises(MissingArgument, match="provide version too"):
+        await shop.db.delete(Order, "o")
+    assert await shop.histories() == {"o": ["v1"]}
+
+
+async def test_deleting_a_missing_entry(shop: Shop) -> None:
+    """Deleting a missing entry writes nothing."""
+    await shop.db.put(order("o", "v1"))
+    store = CallRecordingStore(shop.store)
+    for order_id, version in (("o", "v2"), ("p", "v1")):
+        await shop.through(store).delete(Order, order_id, version=version)
+    assert "write_together" not in store.calls
+    assert await shop.histories() == {"o": ["v1"]}
+
+
+async def test_an_expired_previous_entry(shop: Shop) -> None:
+    """An expired entry does not become current again."""
+    await shop.db.put_many([order("o", "v1"), order("o", "v2", expires=50), order("o", "v3")])
+    await shop.db.delete(Order, "o", version="v3")
+    assert (await shop.state("o"))["status"] == "new"
+    (current,) = [item for item in await shop.items() if item["version"] == CURRENT]
+    assert current["_of"] == "v1"
+
+
+async def test_a_history_without_current_records(shop: Shop) -> None:
+    """In a history without current records a deletion removes only the entry."""
+    await shop.db.put(Entry(order_id="o", part=1, at="a", line=1))
+    await shop.db.delete(Entry, "o/1", at="a", line=1)
+    assert await shop.items() == []
