@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from graphql_api.codecs import RecordKey
+from graphql_api.codecs import RecordKey, new_id
 from graphql_api.connection import Secrets, open_catalog
 from graphql_api.lazy_exports import lazy_exports
 from graphql_api.model import (
@@ -36,7 +36,6 @@ from graphql_api.model import (
     generated,
     group,
     merge,
-    new_id,
     owner,
     owner_through,
     record_key,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from graphql_api.schema import Connection, Graph
     from graphql_api.server import asgi
 else:
-    __getattr__ = lazy_exports(__name__, {"Connection": "schema", "Graph": "schema", "asgi": "server"})
+    __getattr__ = lazy_exports(__name__, __file__)
 
 __all__ = [
     "Catalog",

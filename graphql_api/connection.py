@@ -8,10 +8,17 @@ from logging import getLogger
 from graphql_api.clock import Clock, system_clock
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.database import Database
-from graphql_api.evolution import prepare_table
+from graphql_api.errors import InvalidSettings
+from graphql_api.evolution import (
+    DEFAULT_LEASE_SECONDS,
+    ProgressCallback,
+    migrate_at_opening,
+    opened_schema,
+    prepare_table,
+)
 from graphql_api.model import Catalog
 from graphql_api.query import TokenSeal
-from graphql_api.storage.engines import creates_tables, open_store
+from graphql_api.storage.engines import creates_tables, opened_store
 
 log = getLogger("shardql")
 
@@ -41,19 +48,35 @@ async def open_catalog(
     clock: Clock = system_clock,
     create_table: bool | None = None,
     read_only: bool = False,
+    adopt_table: bool = False,
+    lease_seconds: float | None = None,
+    migrate: bool | None = None,
+    on_progress: ProgressCallback = lambda _: None,
 ) -> AsyncIterator[Database]:
     """Open the table of a catalog: `async with open_catalog(catalog, "sqlite:///data.db") as db: …`.
 
-    `create_table`: whether to create a missing table or index; by default SQLite does and DynamoDB does not. With
-    `read_only` nothing is created.
+    `create_table`: whether to create a missing table, and the indexes of new entities; by default SQLite does and
+    DynamoDB does not. With `read_only` nothing is created or announced. `adopt_table`: share a table that only other
+    catalogs have used so far. `lease_seconds`: of a new table, for engines with leases. `migrate`: whether to build at
+    once what the table lacks; by default on SQLite, if missing tables are created. `on_progress` receives the steps.
     """
+    if lease_seconds is not None and not lease_seconds > 0:
+        raise InvalidSettings([f"lease_seconds is {lease_seconds}, and must be greater than 0."])
     if secrets is None:
         log.info("No secrets provided: other processes cannot use the page tokens and record keys of this one.")
         secrets = Secrets.generate()
-    store = await open_store(url)
-    try:
+    async with opened_store(url) as store:
         creates = creates_tables(url) if create_table is None else create_table
-        await prepare_table(store, catalog, clock(), create_table=creates and not read_only, read_only=read_only)
-        yield Database(catalog, store, TokenSeal(secrets.tokens), clock, key_seal=RecordKeySeal(secrets.record))
-    finally:
-        await store.close()
+        await prepare_table(
+            store,
+            catalog,
+            create_table=creates,
+            read_only=read_only,
+            adopt=adopt_table,
+            lease_seconds=DEFAULT_LEASE_SECONDS if lease_seconds is None else lease_seconds,
+        )
+        async with opened_schema(store, catalog, settles=not read_only) as schema:
+            if (creates and creates_tables(url) if migrate is None else migrate) and not read_only:
+                await migrate_at_opening(store, catalog, schema, on_progress, clock=clock)
+            key_seal = RecordKeySeal(secrets.record)
+            yield Database(catalog, store, TokenSeal(secrets.tokens), clock, key_seal=key_seal, schema=schema)

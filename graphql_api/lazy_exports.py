@@ -1,18 +1,27 @@
 """Resolve the exports of a package on first use, so that importing the package is fast."""
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose exports are defined in these modules, by name."""
+def lazy_exports(package: str, file: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package, which imports what the `if TYPE_CHECKING` block of its file lists."""
+
+    @cache
+    def modules() -> dict[str, str]:
+        (block,) = (node for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If))
+        imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+        return {alias.name: node.module or "" for node in imports for alias in node.names}
 
     def resolve(name: str) -> Any:
-        if name not in modules:
+        if name.startswith("__") or name not in modules():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{modules[name]}"), name)
+        value = getattr(import_module(modules()[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -12,12 +12,14 @@ from tests.support.run_depth import DEEP_EXAMPLES, QUICK_EXAMPLES
 
 # Show values in the assertions of helper modules too.
 for package in (
-    *("clients", "faults", "laws", "ops", "query", "same_pages", "schema", "server", "storage"),
+    *("clients", "evolution", "faults", "laws", "ops", "query", "same_pages", "schema", "server", "storage"),
     *("store_contract", "write_guarantees", "writes"),
 ):
     pytest.register_assert_rewrite(f"tests.{package}")
 
 SEED_OPTION = "--hypothesis-seed"
+DEEP_TIMEOUT_SECONDS = 3 * 3600
+"""for each deep test; `pyproject.toml` sets that of the others"""
 
 settings.register_profile("quick", max_examples=QUICK_EXAMPLES, deadline=None, print_blob=True)
 settings.register_profile("deep", max_examples=DEEP_EXAMPLES, deadline=None, print_blob=True)
@@ -34,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Selects depth and seed before Hypothesis reads its options. Worker processes inherit both."""
     settings.load_profile("deep" if config.getoption("--deep") else "quick")
+    if config.getoption("--deep") and config.getoption("timeout") is None:
+        config.option.timeout = DEEP_TIMEOUT_SECONDS
     if config.getoption(SEED_OPTION) is None:
         config.option.hypothesis_seed = str(SystemRandom().randrange(2**32))
 

@@ -1,10 +1,41 @@
-"""Arguments and options that several commands share."""
+"""Arguments, options and versions that several commands share."""
 
-from typing import Annotated
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
 
 import typer
+
+from graphql_api.storage.engines import describe_store_urls
+
+STORE_URLS = describe_store_urls(short=True)
+
+
+def option(metavar: str, help_text: str, *names: str, **settings: Any) -> Any:
+    """Return an option with a value. By default it has the name of its parameter."""
+    return typer.Option(*names, metavar=metavar, help=help_text, **settings)
+
 
 CatalogAddress = Annotated[
     str, typer.Argument(metavar="MODULE:CATALOG", help="The catalog, for example graphql_api.examples.users:catalog.")
 ]
+ENTITY_ARGUMENT = typer.Argument(metavar="ENTITY", help="Entity of the records, for example User.")
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+StoreUrl = Annotated[
+    str, option("URL", "Store: dynamodb://users?region=eu-west-1, sqlite:///relative.db or sqlite:////absolute.db.")
+]
+AdoptTable = Annotated[
+    bool | None, typer.Option("--adopt-table", help="Share a table that only other catalogs have used so far.")
+]
+
+
+def with_names(remedy: str, address: str, url: str) -> str:
+    """Put the catalog and the store of a command into a remedy, in place of MODULE:CATALOG and URL."""
+    return remedy.replace("MODULE:CATALOG", address).replace("--store URL", f'--store "{url}"')
+
+
+def version_of(package: str) -> str:
+    """Return the installed version of a package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "from source"

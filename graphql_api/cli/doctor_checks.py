@@ -1,18 +1,19 @@
-"""The checks of `shardql doctor`: catalog, settings, store and table."""
+"""The report of `shardql doctor`, and its checks: catalog, settings, credentials, store and table."""
 
 import platform
+import stat
 import time
-from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-from graphql_api.cli.doctor_credentials import check_credentials
-from graphql_api.cli.doctor_report import DoctorReport
-from graphql_api.cli.exit_codes import STORE, USAGE
-from graphql_api.cli.file_suggestions import suggest_file
+from graphql_api.cli.common_options import version_of, with_names
+from graphql_api.cli.exit_codes import FINDINGS, STORE, USAGE, exit_code, suggest_file
 from graphql_api.cli.sample_data import has_sample_data, sample_records
 from graphql_api.database import Database
-from graphql_api.evolution import CREATE_TABLE_REMEDY, RENAME_INDEX_REMEDY, conflicting_definitions, missing_definitions
+from graphql_api.errors import InvalidCatalog, ShardQLError
+from graphql_api.evolution import CREATE_TABLE_REMEDY
 from graphql_api.model import (
     MAX_INDEXES,
     Catalog,
@@ -23,11 +24,12 @@ from graphql_api.model import (
     join_type_names,
     load_catalog,
 )
-from graphql_api.ops import TableState, differences, find_advice, index_states, read_state
+from graphql_api.ops import TableState, differences, find_advice, read_state
 from graphql_api.query import SearchRequest, TokenSeal
 from graphql_api.schema import DocumentExecutor, describe_rule
 from graphql_api.server import (
     Settings,
+    SettingValue,
     existing_record_key,
     existing_token_keys,
     load_graph,
@@ -36,18 +38,69 @@ from graphql_api.server import (
     settings_problems,
     variable_name,
 )
-from graphql_api.storage.engines import creates_tables, open_store
+from graphql_api.server.auth import (
+    JwksUnavailable,
+    accepted_algorithms,
+    configured_issuer,
+    credential_problems,
+    describe_credentials,
+    load_key_set,
+    read_api_keys_file,
+    read_jwks_file,
+)
+from graphql_api.storage.engines import creates_tables, opened_store, store_file
 
 MAX_SAMPLED_RECORDS = 200
 """Number of records of each entity that are examined."""
 
-_CREATED_LATER = "There is none yet: the first start creates one and stores it next to the SQLite file."
+
+CheckStatus: TypeAlias = Literal["fine", "note", "finding", "wrong"]
+"""in order; may be intended, but has a cost or a risk; should be changed; cannot work"""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of one check."""
+
+    topic: str
+    status: CheckStatus
+    message: str
+    remedy: str | None
+
+
+@dataclass(slots=True)
+class DoctorReport:
+    """The results of all checks. The exit code is that of the most severe result."""
+
+    checks: list[CheckResult] = field(default_factory=list)
+    settings: tuple[SettingValue, ...] = ()
+    code: int = 0
+
+    def add(self, status: CheckStatus, topic: str, message: str, remedy: str | None = None, code: int = 0) -> None:
+        """Add a result. What cannot work determines the exit code."""
+        self.checks.append(CheckResult(topic, status, message, remedy))
+        self.code = max(self.code, FINDINGS if status == "finding" else code)
+
+    @contextmanager
+    def errors_as_failures(self, topic: str) -> Iterator[None]:
+        """Report every ShardQLError within the block as a failure of this topic."""
+        try:
+            yield
+        except InvalidCatalog as error:
+            for violation in error.violations:
+                location = f"{violation.entity}.{violation.property}" if violation.property else violation.entity
+                self.add("wrong", topic, f"{location}: {violation.problem}", violation.remedy, exit_code(error))
+        except ShardQLError as error:
+            for line in error.message.splitlines():
+                self.add("wrong", topic, line, code=exit_code(error))
 
 
 async def run_checks(address: str, store: str | None) -> DoctorReport:
     """Check everything that a server of this catalog needs. Nothing is created or changed."""
     report = DoctorReport()
-    report.add_ok("versions", _versions())
+    names = {"ShardQL": "shardql", "Strawberry": "strawberry-graphql", "Starlette": "starlette", "pydantic": "pydantic"}
+    packages = [f"{name} {version_of(package)}" for name, package in names.items()]
+    report.add("fine", "versions", ", ".join([*packages, f"Python {platform.python_version()}"]))
     catalog = _check_catalog(report, address)
     settings = _check_settings(report, store)
     if catalog is not None:
@@ -56,30 +109,19 @@ async def run_checks(address: str, store: str | None) -> DoctorReport:
     if settings is not None:
         if catalog is not None:
             _check_documents(report, settings, address)
-        _check_token_key(report, settings)
-        _check_record_key(report, settings)
-        await check_credentials(report, settings)
+        _check_keys(report, settings)
+        await _check_credentials(report, settings)
         records = await _check_store(report, settings, catalog, address)
     if catalog is not None:
-        records = records or await _read_samples(report, catalog, address)
+        if not records and has_sample_data(address):
+            samples: dict[str, list[Entity]] = {}
+            with report.errors_as_failures("catalog"):
+                async for record in sample_records(address, MAX_SAMPLED_RECORDS):
+                    samples.setdefault(catalog.entity(type(record)).name, []).append(record)
+            records = samples
         for advice in find_advice(catalog, records):
-            add = report.add_finding if advice.is_warning else report.add_note
-            add("catalog", str(advice), advice.remedy)
+            report.add("finding" if advice.is_warning else "note", "catalog", str(advice), advice.remedy)
     return report
-
-
-def _versions() -> str:
-    names = {"ShardQL": "shardql", "Strawberry": "strawberry-graphql", "Starlette": "starlette", "pydantic": "pydantic"}
-    packages = [f"{name} {version_of(package)}" for name, package in names.items()]
-    return ", ".join([*packages, f"Python {platform.python_version()}"])
-
-
-def version_of(package: str) -> str:
-    """Return the installed version of a package."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "from source"
 
 
 # --- catalog and settings --------------------------------------------------------------------------------------
@@ -91,12 +133,12 @@ def _check_catalog(report: DoctorReport, address: str) -> Catalog | None:
         catalog = load_catalog(address)
         names = ", ".join(spec.type_name for spec in catalog.entities.values())
         count = len(catalog.table_definition().indexes)
-        report.add_ok("catalog", f"{names}: {count} of at most {MAX_INDEXES} indexes per table.")
+        report.add("fine", "catalog", f"{names}: {count} of at most {MAX_INDEXES} indexes per table.")
     if catalog is not None:
         with report.errors_as_failures("schema"):
             graph = load_graph(address)
             assert graph.schema is not None
-            report.add_ok("schema", f"{len(graph.queries)} query fields.")
+            report.add("fine", "schema", f"{len(graph.queries)} query fields.")
     return catalog
 
 
@@ -104,16 +146,16 @@ def _check_access(report: DoctorReport, specs: Sequence[EntitySpec], *, is_writt
     """Report missing access rules, and who may write which entities."""
     unrestricted = find_unrestricted_access(specs, is_written=is_written)
     for one in unrestricted:
-        report.add_note("access", one.description, one.remedy)
+        report.add("note", "access", one.description, one.remedy)
     if not unrestricted:
-        report.add_ok("access", f"Every entity declares who may read {'and write ' if is_written else ''}it.")
+        report.add("fine", "access", f"Every entity declares who may read {'and write ' if is_written else ''}it.")
     entities_by_writers: dict[str, list[EntitySpec]] = {}
     for spec in specs if is_written else ():
         if spec.write is not None or not allows_anyone(spec.allow):
             writers = " or ".join(dict.fromkeys(map(describe_rule, spec.write_rules or ()))) or "no caller"
             entities_by_writers.setdefault(f"{writers[0].upper()}{writers[1:]}", []).append(spec)
     for writers, entities in entities_by_writers.items():
-        report.add_ok("access", f"{writers} may write {join_type_names(entities)}.")
+        report.add("fine", "access", f"{writers} may write {join_type_names(entities)}.")
 
 
 def _check_settings(report: DoctorReport, store: str | None) -> Settings | None:
@@ -122,13 +164,13 @@ def _check_settings(report: DoctorReport, store: str | None) -> Settings | None:
         settings = read_settings(store=store)
         report.settings = settings.list_values()
         for problem in settings_problems(settings):
-            report.add_failure("settings", problem, USAGE)
-        for one in report.settings:
-            if one.origin != "default":
-                report.add_ok("settings", f"{one.variable} = {one.value} ({one.origin})")
-        defaults = sum(one.origin == "default" for one in report.settings)
+            report.add("wrong", "settings", problem, code=USAGE)
+        changed = [one for one in report.settings if one.origin != "default"]
+        for one in changed:
+            report.add("fine", "settings", f"{one.variable} = {one.value} ({one.origin})")
         mode = "Production" if settings.production else "Development"
-        report.add_ok("settings", f"{mode} mode; {defaults} settings have their defaults.")
+        defaults = len(report.settings) - len(changed)
+        report.add("fine", "settings", f"{mode} mode; {defaults} settings have their defaults.")
     return settings
 
 
@@ -141,45 +183,102 @@ def _check_documents(report: DoctorReport, settings: Settings, address: str) -> 
         graph = load_graph(address)
         schema = graph.read_only_schema if settings.read_only else graph.schema
         executor = DocumentExecutor(schema, settings.limits(), introspection=settings.introspection)
-        errors = [(name, error) for name, text in documents.items() for error in executor.validation_errors(text)]
-        for name, error in errors:
-            report.add_finding("documents", f"{name}: {error}")
+        errors = [f"{name}: {error}" for name, text in documents.items() for error in executor.validation_errors(text)]
+        for error in errors:
+            report.add("finding", "documents", error)
         if not errors:
-            report.add_ok("documents", f"{len(documents):,} in {settings.documents}, all valid for the schema.")
+            report.add("fine", "documents", f"{len(documents):,} in {settings.documents}, all valid for the schema.")
 
 
-def _check_token_key(report: DoctorReport, settings: Settings) -> None:
+def _check_keys(report: DoctorReport, settings: Settings) -> None:
+    """Check the keys of page tokens and record keys. Keys that production lacks are reported with the settings."""
     with report.errors_as_failures("token key"):
-        if settings.production and not settings.read_token_keys():
-            return  # Reported with the settings already.
-        existing = existing_token_keys(settings)
-        if existing is not None:
-            report.add_ok("token key", f"Page tokens are {existing[1]}.")
-        elif creates_tables(settings.store_url):
-            report.add_ok("token key", _CREATED_LATER)
-        else:
-            report.add_finding(
-                "token key",
-                "There is none: page tokens become invalid when a server stops, and other servers do not accept them.",
-                f"Set {variable_name('token_keys')}; `openssl rand -base64 32` generates a key.",
-            )
-
-
-def _check_record_key(report: DoctorReport, settings: Settings) -> None:
+        if settings.read_token_keys() or not settings.production:
+            remedy = f"Set {variable_name('token_keys')}"
+            _check_key(report, settings, "token key", "page tokens", existing_token_keys(settings), remedy)
     with report.errors_as_failures("record key"):
-        existing = existing_record_key(settings)
-        if existing is not None:
-            report.add_ok("record key", f"Record keys are {existing[1]}.")
-        elif settings.production:
-            return  # Reported with the settings already.
-        elif creates_tables(settings.store_url):
-            report.add_ok("record key", _CREATED_LATER)
+        key = existing_record_key(settings)
+        if key is not None or not settings.production:
+            remedy = f"Set {variable_name('record_key')} and never change it"
+            _check_key(report, settings, "record key", "record keys", key, remedy)
+
+
+def _check_key(
+    report: DoctorReport, settings: Settings, topic: str, uses: str, existing: tuple[object, str] | None, remedy: str
+) -> None:
+    if existing is not None:
+        report.add("fine", topic, f"{uses.capitalize()} are {existing[1]}.")
+    elif creates_tables(settings.store_url):
+        message = "There is none yet: the first start creates one and stores it next to the SQLite file."
+        report.add("fine", topic, message)
+    else:
+        problem = f"There is none: {uses} become invalid when a server stops, and other servers do not accept them."
+        report.add("finding", topic, problem, f"{remedy}; `openssl rand -base64 32` generates a key.")
+
+
+# --- credentials -----------------------------------------------------------------------------------------------
+
+
+async def _check_credentials(report: DoctorReport, settings: Settings) -> None:
+    """Check the accepted callers, the keys of the issuer, and the file of API keys."""
+    if any(credential_problems(settings)):
+        return  # Reported with the settings already.
+    issuer = configured_issuer(settings)
+    report.add("fine", "callers", f"Accepted callers: {describe_credentials(settings)}.")
+    if issuer is not None:
+        if issuer.name is None:
+            message = "Tokens of any issuer are accepted if their key is in the key set."
+            report.add("finding", "callers", message, f"Set {variable_name('jwt_issuer')}.")
+        if not settings.jwt_audiences:
+            message = "Tokens that the issuer created for other services are accepted too."
+            remedy = f"Set {variable_name('jwt_audiences')} to the audience of this service."
+            report.add("finding", "callers", message, remedy)
+        await _check_jwks(report, settings, issuer.jwks)
+    _check_api_keys(report, settings)
+    if settings.production and issuer is None and settings.api_keys_file is None:
+        # These settings need authenticated callers, and the server accepts only anonymous ones.
+        variables = ", ".join(map(variable_name, ("jwks", "cognito_user_pool")))
+        remedy = f"Set {variables} or {variable_name('api_keys_file')}, or remove the setting."
+        for setting, need in (("tenant_claim", "requires a tenant"), ("explain_groups", "names groups")):
+            if getattr(settings, setting):
+                report.add("finding", "callers", f"{variable_name(setting)} {need}, which no caller can have.", remedy)
+
+
+async def _check_jwks(report: DoctorReport, settings: Settings, jwks: str) -> None:
+    with report.errors_as_failures("callers"):
+        keys = read_jwks_file(settings)
+        if keys is None:
+            started = time.monotonic()
+            try:
+                keys = await load_key_set(jwks, accepted_algorithms(settings))
+            except JwksUnavailable as error:
+                remedy = "Until it responds, no bearer token is accepted."
+                report.add("finding", "callers", f"{jwks} is unavailable: {error}", remedy)
+                return
+            report.add("fine", "callers", f"{jwks} responds in {(time.monotonic() - started) * 1000:,.0f} ms.")
+        algorithms = ", ".join(sorted({name for key in keys.keys for name in key.algorithms}))
+        skipped = f" Of other types or too weak: {keys.skipped}." if keys.skipped else ""
+        if keys.keys:
+            report.add("fine", "callers", f"Usable keys of {jwks}: {len(keys.keys)}, for {algorithms}.{skipped}")
         else:
-            report.add_finding(
-                "record key",
-                "There is none: record keys become invalid when a server stops, and other servers do not accept them.",
-                f"Set {variable_name('record_key')} and never change it; `openssl rand -base64 32` generates a key.",
-            )
+            remedy = "Until there is one, no bearer token is accepted."
+            report.add("finding", "callers", f"No key of {jwks} is usable.{skipped}", remedy)
+
+
+def _check_api_keys(report: DoctorReport, settings: Settings) -> None:
+    path = settings.api_keys_file
+    if path is None:
+        return
+    with report.errors_as_failures("callers"):
+        keys = read_api_keys_file(settings)
+        assert keys is not None
+        report.add("fine", "callers", f"API keys in {path}: {len(keys)}.")
+        plain = sum(key.is_plain for key in keys)
+        if plain and stat.S_IMODE(path.stat().st_mode) & stat.S_IROTH:
+            report.add("finding", "callers", f"Every user of this machine can read {path}.", f"Run chmod 600 {path}.")
+        if plain:
+            remedy = 'Store digests instead, as "sha256": `printf %s KEY | sha256sum` computes one.'
+            report.add("note", "callers", f"API keys stored in plain text: {plain}.", remedy)
 
 
 # --- store and table -------------------------------------------------------------------------------------------
@@ -194,52 +293,47 @@ async def _check_store(
     if _is_missing_file(report, url, creates=creates and not settings.read_only):
         return {}
     with report.errors_as_failures("store"):
-        store = await open_store(url)
-        try:
+        async with opened_store(url) as store:
             started = time.monotonic()
             state = await read_state(store)
-            report.add_ok("store", f"{url} responds in {(time.monotonic() - started) * 1000:,.0f} ms.")
+            report.add("fine", "store", f"{url} responds in {(time.monotonic() - started) * 1000:,.0f} ms.")
             if catalog is not None and _check_table(report, settings, catalog, address, state):
                 return await _read_records(Database(catalog, store, TokenSeal((TokenSeal.new_secret(),))))
-        finally:
-            await store.close()
     return {}
 
 
 def _is_missing_file(report: DoctorReport, url: str, *, creates: bool) -> bool:
     """Report a missing SQLite file before the store is opened, since opening it would create the file."""
-    path = Path(url.removeprefix("sqlite:///"))
-    if not url.startswith("sqlite:///") or path.exists():
+    path = store_file(url)
+    if path is None or path.exists():
         return False
     hint = suggest_file(path)
     if not path.parent.is_dir():
         remedy = "Create it, or name another one with --store."
-        report.add_failure("store", f"There is no directory {path.parent}.", STORE, remedy)
+        report.add("wrong", "store", f"There is no directory {path.parent}.", remedy, STORE)
     elif hint or not creates:
         remedy = "Name another one with --store, or start the server to create it."
-        report.add_finding("store", f"There is no file {path}.{hint}", remedy)
+        report.add("finding", "store", f"There is no file {path}.{hint}", remedy)
     else:
-        report.add_ok("store", f"There is no file {path} yet: the first start creates it.")
+        report.add("fine", "store", f"There is no file {path} yet: the first start creates it.")
     return True
 
 
 def _check_table(report: DoctorReport, settings: Settings, catalog: Catalog, address: str, state: TableState) -> bool:
-    """Check whether the table matches the catalog."""
-    url, required = settings.store_url, catalog.table_definition()
+    url = settings.store_url
     problems = [*differences(state, catalog, removes_expired=not creates_tables(url))]
-    absent = set(missing_definitions(state.definition, required))
-    conflicting = set(conflicting_definitions(state.definition, required))
+    absent = [problem for problem in problems if problem.remedy == CREATE_TABLE_REMEDY]
     if absent:
-        indexes = [one.definition.name for one in index_states(state.definition, required) if one.status == "missing"]
+        indexes = [problem.message.rpartition(" ")[2].removesuffix(".") for problem in absent]
         has_table = state.definition is not None
         message = f"The table has no index {', '.join(indexes)}." if has_table else "There is no table."
-        remedy = CREATE_TABLE_REMEDY.replace("MODULE:CATALOG", address).replace("URL", f'"{url}"')
-        report.add_finding("table", message, remedy)
+        report.add("finding", "table", message, with_names(CREATE_TABLE_REMEDY, address, url))
     for problem in problems:
         if problem not in absent:
-            report.add_finding("table", problem, RENAME_INDEX_REMEDY if problem in conflicting else None)
+            remedy = problem.remedy and with_names(problem.remedy, address, url)
+            report.add("finding", "table", problem.message, remedy)
     if not problems:
-        report.add_ok("table", "The table has everything that the catalog needs.")
+        report.add("fine", "table", "The table has everything that the catalog needs.")
     return not problems
 
 
@@ -247,19 +341,8 @@ async def _read_records(database: Database) -> dict[str, Sequence[Entity]]:
     """Read a page of each entity that has an index over all its records."""
     records: dict[str, Sequence[Entity]] = {}
     for spec in database.catalog.entities.values():
-        candidates = (one for one in spec.indexes.values() if not one.hash and not one.id_prefix)
-        index = next((one for one in candidates if one.range_properties), None)
-        if index is not None:
+        indexes = (one for one in spec.indexes.values() if one.range_properties and not one.hash and not one.id_prefix)
+        if (index := next(indexes, None)) is not None:
             page = await database.page(SearchRequest(spec.name, index.attribute, limit=MAX_SAMPLED_RECORDS))
             records[spec.name] = page.items
     return records if any(records.values()) else {}
-
-
-async def _read_samples(report: DoctorReport, catalog: Catalog, address: str) -> Mapping[str, Sequence[Entity]]:
-    """Return sample records of the catalog's module, by entity."""
-    records: dict[str, list[Entity]] = {}
-    if has_sample_data(address):
-        with report.errors_as_failures("catalog"):
-            async for record in sample_records(address, MAX_SAMPLED_RECORDS):
-                records.setdefault(catalog.entity(type(record)).name, []).append(record)
-    return records

@@ -1,9 +1,9 @@
 """Exit codes of the commands, and error reporting on the error stream."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
+from difflib import get_close_matches
+from pathlib import Path
 
 import typer
 
@@ -48,7 +48,8 @@ def exit_code(error: ShardQLError) -> int:
     return USAGE
 
 
-def replace_unencodable_output() -> None:
-    """Print question marks for characters that the encoding of the terminal lacks, instead of failing."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+def suggest_file(path: Path) -> str:
+    """Return ` Did you mean 'x.db'?` for the closest name with the same suffix in the directory, or an empty text."""
+    stems = [sibling.stem for sibling in path.parent.glob(f"*{path.suffix}")] if path.suffix else []
+    close = get_close_matches(path.stem, stems, n=1)
+    return f" Did you mean {str(path.with_stem(close[0]))!r}?" if close else ""

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.database import Database
-from graphql_api.errors import InvalidRecordKey, InvalidToken, MethodNotAllowed, ShardQLError
+from graphql_api.errors import InvalidRecordKey, InvalidToken, MethodNotAllowed, ShardQLError, error_code
 from graphql_api.query import MAX_COUNTED, SearchRequest, TokenSeal, plan_search
 from graphql_api.query.execution import Count, FetchedRecords, Page, PointLookup
-from graphql_api.schema import Caller, DocumentExecutor, Graph, Limits, Operation
+from graphql_api.schema import Caller, DocumentExecutor, Graph, Operation
 from graphql_api.server import existing_record_key, existing_token_keys, read_settings
 from graphql_api.storage import Store
 
@@ -32,65 +32,58 @@ class QueryProblem:
 
     message: str
     code: str
-    path: Sequence[str | int] = ()
-    line: int | None = None
-    column: int | None = None
+    path: Sequence[str | int]
+    line: int | None
+    column: int | None
 
     def __str__(self) -> str:
         location = f"line {self.line}, column {self.column}: " if self.line is not None else ""
         return f"{location}{self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class QueryPlans:
-    """The plans of the fields of a query, in document order, and the problems of fields without a plan."""
-
-    plans: tuple[Mapping[str, Any], ...]
-    """In the format of `SearchPlan.describe`, with the `path` of the field. A read by id has `keys` instead."""
-    problems: tuple[QueryProblem, ...]
-
-
 def plan_query(
     graph: Graph, query: str, operation_name: str | None, variables: Mapping[str, Any], store: str | None
-) -> QueryPlans:
-    """Plan a query as a server of this store would. Its token key is read only if the query has a page token."""
+) -> tuple[list[Mapping[str, Any]], list[QueryProblem]]:
+    """Plan a query as a server of this store would. Return the plans of its fields, and why others have none.
+
+    The token key of the store is read only if the query has a page token. Plans have the format of
+    `SearchPlan.describe`, with the `path` of the field. A read by id has `keys` instead.
+    """
     settings = read_settings(store=store)
-    limits = settings.limits()
-    operation = Operation(query, operation_name, variables)
     record_key = existing_record_key(settings)
     key_seal = RecordKeySeal(record_key[0]) if record_key is not None else RecordKeySeal.new()
-    result = asyncio.run(_plan(graph, operation, TokenSeal((TokenSeal.new_secret(),)), key_seal, limits))
-    hints = {} if record_key is not None else {InvalidRecordKey.code: _NO_RECORD_KEY}
-    if any(problem.code == InvalidToken.code for problem in result.problems):
+    hints = {InvalidRecordKey.code: _NO_RECORD_KEY if record_key is None else ""}
+
+    def run(token_keys: tuple[bytes, ...]) -> Any:
+        """Return the errors of the fields, among them their plans."""
+        database = _PlanningDatabase(graph.catalog, cast(Store, None), TokenSeal(token_keys), key_seal=key_seal)
+        executor = DocumentExecutor(graph.schema, settings.limits())
+        caller = Caller("explain", read_only=True, trusted=True)
+        response = asyncio.run(executor.run(Operation(query, operation_name, variables), database, caller))
+        return response.body.get("errors", ())
+
+    errors = run((TokenSeal.new_secret(),))
+    if any(error_code(error) == InvalidToken.code for error in errors):
         token_keys = existing_token_keys(settings)
         if token_keys is not None:
-            result = asyncio.run(_plan(graph, operation, TokenSeal(token_keys[0]), key_seal, limits))
+            errors = run(token_keys[0])
         else:
             hints[InvalidToken.code] = _NO_SEALING_KEY
-    problems = [replace(one, message=f"{one.message}{hints.get(one.code, '')}") for one in result.problems]
-    return QueryPlans(result.plans, tuple(problems))
-
-
-async def _plan(
-    graph: Graph, operation: Operation, seal: TokenSeal, key_seal: RecordKeySeal, limits: Limits
-) -> QueryPlans:
-    executor = DocumentExecutor(graph.schema, limits)
-    database = _PlanningDatabase(graph.catalog, cast(Store, None), seal, key_seal=key_seal)
-    response = await executor.run(operation, database, Caller("explain", read_only=True, trusted=True))
     plans: list[Mapping[str, Any]] = []
     problems: list[QueryProblem] = []
-    for error in sorted(response.body.get("errors", ()), key=_location):
-        if error["extensions"]["code"] == _PlanResult.code:
+    for error in sorted(errors, key=_location):
+        code = error_code(error)
+        if code == _PlanResult.code:
             plans.append({"path": error["path"], **error["extensions"]["plan"]})
         else:
-            problems.append(_query_problem(error))
-    return QueryPlans(tuple(plans), tuple(problems))
+            message = _NO_PLAN if code == MethodNotAllowed.code else f"{error['message']}{hints.get(code, '')}"
+            line, column = _location(error)
+            problems.append(QueryProblem(message, code, error.get("path", ()), line or None, column or None))
+    return plans, problems
 
 
-class _PlanResult(ShardQLError):
+class _PlanResult(ShardQLError, code="PLANNED"):
     """Carries a plan out of the resolver that requested the read."""
-
-    code = "PLANNED"
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
         super().__init__("Planned, and not read.")
@@ -121,11 +114,3 @@ def _location(error: Mapping[str, Any]) -> tuple[int, int]:
     """Return the line and column of a GraphQL error, or zeros if it has none."""
     locations = error.get("locations") or ({"line": 0, "column": 0},)
     return locations[0]["line"], locations[0]["column"]
-
-
-def _query_problem(error: Mapping[str, Any]) -> QueryProblem:
-    line, column = _location(error)
-    location = {"line": line, "column": column} if line else {}
-    code = error["extensions"]["code"]
-    message = _NO_PLAN if code == MethodNotAllowed.code else error["message"]
-    return QueryProblem(message, code, error.get("path", ()), **location)

@@ -1,77 +1,54 @@
 """Codecs for scalars, keys and record keys: every encoding that is stored or sent to a client."""
 
-from graphql_api.codecs.base64url import base64url_decode, base64url_encode
-from graphql_api.codecs.composite_ids import (
-    format_composite_id,
-    parse_composite_id,
-    parse_id_prefix,
-    parse_leading_id_parts,
-)
-from graphql_api.codecs.hash_keys import hash_key, parse_hash_key
-from graphql_api.codecs.key_ranges import (
-    MAX_KEY_BYTES,
-    Between,
-    Column,
-    Condition,
-    Eq,
-    KeyRange,
-    Prefix,
-    RangeValue,
-    decode_tuple,
-    encode_tuple,
-    encoded_range,
-    raw_range,
-)
-from graphql_api.codecs.key_segments import SEP, join_segments, key_segment, readable_key
-from graphql_api.codecs.number_codecs import DecimalNumber, Float64, Int32, Int64, Timestamp, TimestampMs
-from graphql_api.codecs.record_key import MAX_GENERATION, RecordKey, RecordKeySeal, check_origin
-from graphql_api.codecs.scalar_codec import Codec, short_repr
-from graphql_api.codecs.text_codecs import Boolean, EnumCodec, Text, Uuid, enum_problem
-from graphql_api.codecs.time_codecs import Date, DateTime, Duration
-
-__all__ = [
-    "MAX_GENERATION",
-    "MAX_KEY_BYTES",
-    "SEP",
-    "Between",
-    "Boolean",
-    "Codec",
-    "Column",
-    "Condition",
-    "Date",
-    "DateTime",
-    "DecimalNumber",
-    "Duration",
-    "EnumCodec",
-    "Eq",
-    "Float64",
-    "Int32",
-    "Int64",
-    "KeyRange",
-    "Prefix",
-    "RangeValue",
-    "RecordKey",
-    "RecordKeySeal",
-    "Text",
-    "Timestamp",
-    "TimestampMs",
-    "Uuid",
-    "base64url_decode",
-    "base64url_encode",
-    "check_origin",
-    "decode_tuple",
-    "encode_tuple",
-    "encoded_range",
-    "enum_problem",
-    "format_composite_id",
-    "hash_key",
-    "join_segments",
-    "key_segment",
-    "parse_composite_id",
-    "parse_hash_key",
-    "parse_id_prefix",
-    "parse_leading_id_parts",
-    "raw_range",
-    "readable_key",
-    "short_repr",
-]
+from graphql_api.codecs.base64url import base64url_decode as base64url_decode
+from graphql_api.codecs.base64url import base64url_encode as base64url_encode
+from graphql_api.codecs.composite_ids import format_composite_id as format_composite_id
+from graphql_api.codecs.composite_ids import parse_composite_id as parse_composite_id
+from graphql_api.codecs.composite_ids import parse_id_prefix as parse_id_prefix
+from graphql_api.codecs.composite_ids import parse_leading_id_parts as parse_leading_id_parts
+from graphql_api.codecs.hash_keys import hash_key as hash_key
+from graphql_api.codecs.hash_keys import parse_hash_key as parse_hash_key
+from graphql_api.codecs.key_ranges import MAX_KEY_BYTES as MAX_KEY_BYTES
+from graphql_api.codecs.key_ranges import SEP as SEP
+from graphql_api.codecs.key_ranges import Between as Between
+from graphql_api.codecs.key_ranges import Column as Column
+from graphql_api.codecs.key_ranges import Condition as Condition
+from graphql_api.codecs.key_ranges import Eq as Eq
+from graphql_api.codecs.key_ranges import KeyRange as KeyRange
+from graphql_api.codecs.key_ranges import Prefix as Prefix
+from graphql_api.codecs.key_ranges import RangeValue as RangeValue
+from graphql_api.codecs.key_ranges import decode_tuple as decode_tuple
+from graphql_api.codecs.key_ranges import encode_tuple as encode_tuple
+from graphql_api.codecs.key_ranges import encoded_range as encoded_range
+from graphql_api.codecs.key_ranges import join_segments as join_segments
+from graphql_api.codecs.key_ranges import key_segment as key_segment
+from graphql_api.codecs.key_ranges import raw_range as raw_range
+from graphql_api.codecs.key_ranges import readable_key as readable_key
+from graphql_api.codecs.number_codecs import DecimalNumber as DecimalNumber
+from graphql_api.codecs.number_codecs import Float64 as Float64
+from graphql_api.codecs.number_codecs import Int32 as Int32
+from graphql_api.codecs.number_codecs import Int64 as Int64
+from graphql_api.codecs.number_codecs import IntegerCodec as IntegerCodec
+from graphql_api.codecs.record_key import MAX_GENERATION as MAX_GENERATION
+from graphql_api.codecs.record_key import RecordKey as RecordKey
+from graphql_api.codecs.record_key import RecordKeySeal as RecordKeySeal
+from graphql_api.codecs.record_key import check_origin as check_origin
+from graphql_api.codecs.registry import CODEC_BY_TYPE as CODEC_BY_TYPE
+from graphql_api.codecs.registry import CODECS as CODECS
+from graphql_api.codecs.registry import codec_of_type as codec_of_type
+from graphql_api.codecs.scalar_codec import Codec as Codec
+from graphql_api.codecs.scalar_codec import GraphQLScalar as GraphQLScalar
+from graphql_api.codecs.scalar_codec import ScalarKind as ScalarKind
+from graphql_api.codecs.scalar_codec import short_repr as short_repr
+from graphql_api.codecs.text_codecs import Boolean as Boolean
+from graphql_api.codecs.text_codecs import EnumCodec as EnumCodec
+from graphql_api.codecs.text_codecs import Text as Text
+from graphql_api.codecs.text_codecs import Uuid as Uuid
+from graphql_api.codecs.text_codecs import enum_problem as enum_problem
+from graphql_api.codecs.text_codecs import new_id as new_id
+from graphql_api.codecs.time_codecs import EXAMPLE_YEAR as EXAMPLE_YEAR
+from graphql_api.codecs.time_codecs import Date as Date
+from graphql_api.codecs.time_codecs import DateTime as DateTime
+from graphql_api.codecs.time_codecs import Duration as Duration
+from graphql_api.codecs.time_codecs import Timestamp as Timestamp
+from graphql_api.codecs.time_codecs import TimestampMs as TimestampMs

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphql_api.codecs.scalar_codec import Codec, short_repr
-from graphql_api.codecs.text_codecs import Text
 from graphql_api.errors import EmptyKey, InvalidValue
 
 
@@ -24,7 +23,7 @@ def parse_composite_id(id_value: Any, codecs: Sequence[Codec[Any]], separator: s
     """Parse all parts of an id. An id of a single part may also be a value of its type instead of a string."""
     if len(codecs) == 1:
         codec = codecs[0]
-        is_formatted = isinstance(id_value, str) and not isinstance(codec, Text)
+        is_formatted = isinstance(id_value, str) and codec.kind != "text"
         return [codec.parse(id_value) if is_formatted else codec.check(id_value)]
     values = parse_leading_id_parts(id_value, codecs, separator)
     if len(values) < len(codecs):
@@ -48,7 +47,7 @@ def parse_id_prefix(prefix: Any, codecs: Sequence[Codec[Any]], separator: str) -
         return [], ""
     *complete, rest = _split(prefix, codecs, separator)
     codec = codecs[len(complete)]
-    if rest and not isinstance(codec, Text):
+    if rest and codec.kind != "text":
         raise InvalidValue(
             f"{short_repr(rest)} is a prefix of a {codec.name}, and only text supports prefixes. Write the whole part."
         )

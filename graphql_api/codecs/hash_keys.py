@@ -1,12 +1,12 @@
-"""Hash keys: `[tenant|]head!shard[|name#value…]`. Their order has no meaning (docs/key-format.md)."""
+"""Hash keys: `[tenant|]head!shard[|name#value…]`. Their order has no meaning (docs/reference/key-format.md)."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from graphql_api.codecs.key_segments import check_well_formed
 from graphql_api.codecs.scalar_codec import short_repr
+from graphql_api.codecs.text_codecs import check_well_formed
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong, about
 
 MAX_HASH_BYTES = 2048
@@ -14,9 +14,8 @@ MAX_HASH_BYTES = 2048
 MAX_CACHED_KEYS = 1_024
 """size of the cache: records that are written or read together share most of their hash keys"""
 
-_ESCAPE_BY_CHARACTER = {"%": "%25", "|": "%7C", "#": "%23", "!": "%21", "/": "%2F"}
-_CHARACTER_BY_ESCAPE = {escape: character for character, escape in _ESCAPE_BY_CHARACTER.items()}
-_ESCAPE_TABLE = str.maketrans(_ESCAPE_BY_CHARACTER)
+_CHARACTER_BY_ESCAPE = {"%25": "%", "%7C": "|", "%23": "#", "%21": "!", "%2F": "/"}
+_ESCAPE_TABLE = str.maketrans({character: escape for escape, character in _CHARACTER_BY_ESCAPE.items()})
 _ESCAPE_PATTERN = re.compile("|".join(_CHARACTER_BY_ESCAPE))
 _RESERVED_CHARACTERS = re.compile("[%|#!/]")
 
@@ -42,18 +41,14 @@ def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant
         raise ValueError(f"{head!r}, {shard!r} and the names of {values!r} cannot be written unescaped into a hash key")
     if tenant == "":
         raise EmptyKey("The tenant is empty. Give the id of a tenant, or no tenant at all.", argument="tenant")
-    prefix = "" if tenant is None else _tenant_prefix(tenant)
+    with about("tenant"):
+        prefix = "" if tenant is None else f"{_escape(tenant)}|"
     key = f"{prefix}{head}!{shard}" + "".join(f"|{name}#{_escape(value)}" for name, value in values)
     size = len(key.encode())
     if size > MAX_HASH_BYTES:
         names = ", ".join(name for name, _ in values) or "the tenant"
         raise KeyTooLong(f"The hash key would have {size:,} bytes, at most {MAX_HASH_BYTES:,} fit. Shorten {names}.")
     return key
-
-
-def _tenant_prefix(tenant: str) -> str:
-    with about("tenant"):
-        return f"{_escape(tenant)}|"
 
 
 def parse_hash_key(text: str) -> HashKeyParts:

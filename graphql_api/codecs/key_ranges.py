@@ -1,13 +1,11 @@
-"""Range keys, and the key range of each search condition (docs/key-format.md)."""
+"""Range keys, and the key range of each search condition (docs/reference/key-format.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from graphql_api.codecs.key_segments import AFTER, SEP, join_segments, key_segment, split_segments, successor
 from graphql_api.codecs.scalar_codec import Codec, short_repr
-from graphql_api.codecs.text_codecs import Text
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong
 
 RangeValue = str | int | Decimal
@@ -20,6 +18,14 @@ MAX_BOUND_BYTES = 1024
 
 SINGLETON_RANGE_VALUE = "#"
 """range value of a record without columns, because keys cannot be empty"""
+
+SEP = "\x01|"
+"""separates two segments; sorts below every character that an encoded value can contain"""
+
+AFTER = "\x01}"
+"""upper bound of all keys that continue with `SEP`; sorts below every longer value"""
+
+_LAST_CODE_POINT = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +52,12 @@ class KeyRange:
 
     def intersection(self, other: "KeyRange") -> "KeyRange":
         """Return the range of the values that are in both ranges."""
-        low, low_open = self.low, self.low_open
-        if low is None or (other.low is not None and _less_than(low, other.low)):
-            low, low_open = other.low, other.low_open
-        elif low == other.low:
-            low_open = low_open or other.low_open
-        high, high_open = self.high, self.high_open
-        if high is None or (other.high is not None and _less_than(other.high, high)):
-            high, high_open = other.high, other.high_open
-        elif high == other.high:
-            high_open = high_open or other.high_open
-        return KeyRange(low, high, low_open, high_open)
+        # Of equal bounds the open one is narrower.
+        lows: list[Any] = [(one.low, one.low_open) for one in (self, other) if one.low is not None]
+        highs: list[Any] = [(one.high, not one.high_open) for one in (self, other) if one.high is not None]
+        low, low_open = max(lows, default=(None, other.low_open))
+        high, high_closed = min(highs, default=(None, not other.high_open))
+        return KeyRange(low, high, low_open, not high_closed)
 
 
 def _less_than(one: Any, other: Any) -> bool:
@@ -92,6 +93,39 @@ class Between:
 Condition = Eq | Prefix | Between
 
 
+# --- segments of a range value: `name#value` ----------------------------------------------------------------------
+
+
+def readable_key(key: str) -> str:
+    """Format a key for people: show separators without their control character."""
+    return key.replace(SEP, SEP[1]).replace(AFTER, AFTER[1])
+
+
+def key_segment(name: str, encoded: str | None) -> str:
+    """Format one property of a range value. The bare name represents null and sorts before every value."""
+    return name if encoded is None else f"{name}#{encoded}"
+
+
+def join_segments(segments: Iterable[str]) -> str:
+    """Join segments to a range value."""
+    return SEP.join(segments)
+
+
+def split_segments(text: str) -> list[tuple[str, str | None]]:
+    """Split a range value into names and encoded values; a bare name has the value None."""
+    parts = (part.partition("#") for part in text.split(SEP))
+    return [(name, encoded if hash_sign else None) for name, hash_sign, encoded in parts]
+
+
+def successor(prefix: str) -> str | None:
+    """Return the smallest text above all texts that start with the prefix, or None if there is none."""
+    stem = prefix.rstrip(_LAST_CODE_POINT)
+    if not stem:
+        return None
+    next_code_point = ord(stem[-1]) + 1
+    return stem[:-1] + ("\ue000" if next_code_point == 0xD800 else chr(next_code_point))
+
+
 # --- range values made of columns ------------------------------------------------------------------------------
 
 
@@ -108,7 +142,6 @@ class Column:
             raise ValueError(f"{self.name}: {self.codec.name} has no fixed width and cannot be descending")
 
     def encode(self, value: Any) -> str:
-        """Encode a value for this column."""
         try:
             encoded = self.codec.encode(value)
         except InvalidValue as problem:
@@ -116,7 +149,6 @@ class Column:
         return self.codec.complement(encoded) if self.descending else encoded
 
     def decode(self, encoded: str) -> Any:
-        """Decode a value of this column; the inverse of `encode`."""
         return self.codec.decode(self.codec.complement(encoded) if self.descending else encoded)
 
     def segment(self, value: Any) -> str:
@@ -202,8 +234,12 @@ def raw_range(codec: Codec[Any], condition: Condition | None) -> KeyRange:
             return KeyRange(key, key)
         case Prefix(text):
             _require_text(codec)
-            low = str(_raw_key(codec, text)) if text else None
-            return KeyRange(low, low and _check_bound_size(successor(low)), high_open=bool(low))
+            if not text:
+                return KeyRange()
+            low = str(_raw_key(codec, text))
+            # A successor can be longer than its text, if the last character is the last one of its UTF-8 length.
+            high = successor(low)
+            return KeyRange(low, high and _check_size(high, MAX_BOUND_BYTES), high_open=True)
         case Between(low, high):
             # The empty text is below all keys and is never a key itself.
             return KeyRange(
@@ -217,28 +253,19 @@ def _raw_key(codec: Codec[Any], value: Any) -> RangeValue:
         raise TypeError("engines cannot order an index by booleans")
     if stored == "":
         raise EmptyKey("The text is empty. Keys cannot be empty: give a non-empty string, or omit the condition.")
-    if isinstance(stored, str):
-        _check_bound_size(stored)
-    return stored
-
-
-def _check_bound_size(text: str | None) -> str | None:
-    # A successor can be longer than its text, if the last character is the last one of its UTF-8 length.
-    size = len((text or "").encode())
-    if size > MAX_BOUND_BYTES:
-        raise KeyTooLong(f"The bound would have {size:,} bytes, at most {MAX_BOUND_BYTES:,} fit. Shorten the text.")
-    return text
+    return _check_size(stored, MAX_BOUND_BYTES) if isinstance(stored, str) else stored
 
 
 def _require_text(codec: Codec[Any], name: str = "") -> None:
-    if not isinstance(codec, Text):
+    if codec.kind != "text":
         column = f"{name}: " if name else ""
         raise InvalidValue(f"{column}prefix requires text, and the type is {codec.name}. Use eq, or from and to.")
 
 
-def _check_size(key: str, limit: int, columns: Sequence[Column]) -> str:
+def _check_size(key: str, limit: int, columns: Sequence[Column] = ()) -> str:
     size = len(key.encode())
     if size > limit:
         names = ", ".join(column.name for column in columns)
-        raise KeyTooLong(f"The range value of {names} would have {size:,} bytes, at most {limit:,} fit. Shorten them.")
+        what, remedy = (f"range value of {names}", "them") if names else ("bound", "the text")
+        raise KeyTooLong(f"The {what} would have {size:,} bytes, at most {limit:,} fit. Shorten {remedy}.")
     return key

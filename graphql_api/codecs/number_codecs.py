@@ -1,19 +1,28 @@
-"""Codecs of numbers: 64-bit and 32-bit integers, timestamps, floats and decimals (docs/key-format.md)."""
+"""Codecs of numbers: 64-bit and 32-bit integers, floats and decimals (docs/reference/key-format.md)."""
 
 import math
 import re
 import struct
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from graphql_api.codecs.scalar_codec import HEX_COMPLEMENT, Codec, StoredScalar, T, short_repr
+from graphql_api.codecs.scalar_codec import (
+    HEX_COMPLEMENT,
+    Codec,
+    GraphQLScalar,
+    Samples,
+    ScalarKind,
+    StoredScalar,
+    T,
+    short_repr,
+)
 from graphql_api.errors import InvalidValue
 
-_INTEGER_PATTERN = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_NUMBER_PATTERN = re.compile(r"-?(?P<digits>[0-9]+(?:\.[0-9]+)?)(?:[eE][+-]?[0-9]+)?")
+_NUMBER_PATTERN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 _INT_BIAS = 2**63
 _INT_WIDTH = 20
+_EXCEEDS_INTEGERS = 10**_INT_WIDTH
 
 _SIGN_BIT = 1 << 63
 _ALL_BITS = (1 << 64) - 1
@@ -27,31 +36,64 @@ _INT_BITS = (10 ** (_MAX_EXPONENT + 1)).bit_length()
 _NUMBER_RANGE = "0, or a magnitude from 1E-130 to 9.99E+125"
 
 
-class _Number(Codec[T]):
+_UNUSED = 1_999_999_999
+"""Fits into 32 bits. Ids that are counted upward hardly ever reach it."""
+
+
+class NumberCodec(Codec[T]):
     """A scalar that is stored as a number."""
 
-    def _stores_number(self) -> bool:
-        return True
+    stored_type = "number"
+    stored_label = "a stored number"
+    stores_in_order = True
+    step: ClassVar[Any] = 1
 
-    def _check_number(self, stored: object) -> int | Decimal:
+    def _store(self, value: T) -> StoredScalar:
+        return value  # type: ignore[return-value]
+
+    def load(self, stored: object) -> T:
         if isinstance(stored, bool) or not isinstance(stored, int | Decimal):
-            raise self._wrong_type(stored, "a stored number")
-        return stored
+            raise self._wrong_type(stored, self.stored_label)
+        return self._load(stored)
+
+    def _load(self, stored: int | Decimal) -> T:
+        return self.check(stored)
+
+    def _whole_number(self, stored: int | Decimal) -> int:
+        if isinstance(stored, int):
+            return stored
+        if stored.is_finite() and stored.adjusted() <= _INT_WIDTH and stored == stored.to_integral_value():
+            return int(stored)
+        raise self._invalid_number(stored)
+
+    def _invalid_number(self, stored: int | Decimal) -> InvalidValue:
+        return InvalidValue(f"The stored number {short_repr(stored)} is no {self.name}. Correct the record.")
+
+    def pack(self, value: T) -> str:
+        """Return all digits: parts of record keys are not limited to the range of stored numbers."""
+        return str(value)
 
 
-class _Integer(_Number[int]):
+class IntegerCodec(NumberCodec[int]):
     """Integers of a limited range: 20 digits, biased by 2^63."""
 
+    python_type = int
+    excluded_types = (bool,)
+    key_tag = "i"
+    example = "42"
+    samples = Samples(1, 1000, typical=1_234_567, unused=_UNUSED)
+    kind: ClassVar[ScalarKind] = "integer"
+    stores_canonical_form = True
+    text_pattern = re.compile(r"0|-?[1-9][0-9]{0,18}")
     minimum: ClassVar[int]
     maximum: ClassVar[int]
     allowed_range: ClassVar[str]
 
-    def _check(self, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._wrong_type(value, "an int")
-        if not self.minimum <= value <= self.maximum:
-            raise InvalidValue(f"{short_repr(value)} is beyond {self.name}. Give a value from {self.allowed_range}.")
-        return int(value)
+    def check(self, value: object) -> int:
+        number = super().check(value)
+        if not self.minimum <= number <= self.maximum:
+            raise InvalidValue(f"{short_repr(number)} is beyond {self.name}. Give a value from {self.allowed_range}.")
+        return int(number)
 
     def _encode(self, value: int) -> str:
         return f"{value + _INT_BIAS:0{_INT_WIDTH}d}"
@@ -59,86 +101,62 @@ class _Integer(_Number[int]):
     def _decode(self, text: str) -> int:
         return int(text) - _INT_BIAS
 
-    def _store(self, value: int) -> StoredScalar:
-        return value
+    def _load(self, stored: int | Decimal) -> int:
+        return self.check(self._whole_number(stored))
 
-    def _load(self, stored: object) -> int:
-        number = self._check_number(stored)
-        if isinstance(number, Decimal):
-            if not number.is_finite() or number.adjusted() > _INT_WIDTH or number != number.to_integral_value():
-                raise InvalidValue(f"The stored number {short_repr(number)} is no {self.name}. Correct the record.")
-            number = int(number)
-        return self._check(number)
-
-    def _format(self, value: int) -> str:
-        return str(value)
-
-    def _parse(self, text: str) -> int:
-        if not _INTEGER_PATTERN.fullmatch(text):
-            raise self._invalid_text(text, "42")
-        return self._check(int(text))
+    def _exact_number(self, number: float | Decimal) -> object:
+        # `5.0` and `5e0` become 5, `5.5` stays and is refused.
+        is_whole = -_EXCEEDS_INTEGERS < number < _EXCEEDS_INTEGERS and number == int(number)
+        return int(number) if is_whole else number
 
 
-class Int64(_Integer):
+class Int64(IntegerCodec):
     """`int`: a signed 64-bit integer."""
 
     name = "int64"
+    graphql = GraphQLScalar("BigInt", "A 64-bit integer, serialized as a string. Inputs accept a string or an integer.")
     minimum = -(2**63)
     maximum = 2**63 - 1
     allowed_range = "-2^63 to 2^63 - 1"
 
 
-class Int32(_Integer):
+class Int32(IntegerCodec):
     """`Int32`: a signed 32-bit integer, like a GraphQL Int."""
 
     name = "int32"
+    graphql = GraphQLScalar("Int", is_json_native=True)
     minimum = -(2**31)
     maximum = 2**31 - 1
     allowed_range = "-2^31 to 2^31 - 1"
 
 
-class Timestamp(_Integer):
-    """`Timestamp`: seconds since 1970, limited to the range that JSON numbers represent exactly."""
-
-    name = "timestamp"
-    minimum = -(2**53)
-    maximum = 2**53
-    allowed_range = "-2^53 to 2^53"
-
-
-class TimestampMs(_Integer):
-    """`TimestampMs`: milliseconds since 1970, limited to the range that JSON numbers represent exactly."""
-
-    name = "timestampMs"
-    minimum = -(2**53)
-    maximum = 2**53
-    allowed_range = "-2^53 to 2^53"
-
-
-class Float64(_Number[float]):
+class Float64(NumberCodec[float]):
     """`float`: 16 hex digits of its bits, flipped so that they sort; -0.0 becomes 0.0."""
 
     name = "float64"
+    python_type = float
+    graphql = GraphQLScalar("Float", is_json_native=True)
+    key_tag = None
+    example = "2.5 or 1e-9"
+    samples: Samples[float] = Samples(1, 1000, typical=1234.5678, unused=_UNUSED)
+    kind = "number"
     complement_table = HEX_COMPLEMENT
+    text_pattern = _NUMBER_PATTERN
 
-    def _check(self, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong_type(value, "a float")
-        if isinstance(value, int):
-            value = self._to_exact_float(value)
-        if not math.isfinite(value):
-            raise InvalidValue(f"{value} is no number that can be stored or ordered. Give a finite number, or null.")
-        if abs(value) >= 1e126 or 0 < abs(value) < 1e-130:
-            raise _out_of_range(value)
-        return float(value) + 0.0  # -0.0 + 0.0 is 0.0
-
-    def _to_exact_float(self, value: int) -> float:
-        # A rounded bound would include or exclude other records than the caller requested.
-        if value.bit_length() <= _INT_BITS and float(value) == value:
-            return float(value)
-        raise InvalidValue(
-            f"{short_repr(value)} is an int that no float represents exactly. Give a float, or declare Decimal."
-        )
+    def check(self, value: object) -> float:
+        if isinstance(value, int) and not isinstance(value, bool):
+            # A rounded bound would include or exclude other records than the caller requested.
+            if value.bit_length() > _INT_BITS or float(value) != value:
+                raise InvalidValue(
+                    f"{short_repr(value)} is an int that no float represents exactly. Give a float, or declare Decimal."
+                )
+            value = float(value)
+        number = super().check(value)
+        if not math.isfinite(number):
+            raise InvalidValue(f"{number} is no number that can be stored or ordered. Give a finite number, or null.")
+        if abs(number) >= 1e126 or 0 < abs(number) < 1e-130:
+            raise _out_of_range(number)
+        return float(number) + 0.0  # -0.0 + 0.0 is 0.0
 
     def _encode(self, value: float) -> str:
         bits: int = struct.unpack(">Q", struct.pack(">d", value))[0]
@@ -153,60 +171,60 @@ class Float64(_Number[float]):
     def _store(self, value: float) -> StoredScalar:
         return Decimal(repr(value))
 
-    def _load(self, stored: object) -> float:
-        # Not `_to_exact_float`: the stored decimal is the shortest text of a float, which need not equal it exactly.
-        return self._check(float(Decimal(self._check_number(stored))))
-
-    def _format(self, value: float) -> str:
-        return repr(value)
+    def _load(self, stored: int | Decimal) -> float:
+        # An int is converted too: the stored decimal is the shortest text of a float, which need not equal it exactly.
+        return self.check(float(Decimal(stored)))
 
     def _parse(self, text: str) -> float:
-        match = _NUMBER_PATTERN.fullmatch(text)
-        if not match:
-            raise self._invalid_text(text, "2.5 or 1e-9")
         value = float(text)
-        is_underflow = value == 0 and match["digits"].strip("0.")
+        is_underflow = value == 0 and text.lower().partition("e")[0].strip("-0.")
         if is_underflow:
             raise _out_of_range(text)
-        return self._check(value)
+        return value
 
 
-class DecimalNumber(_Number[Decimal]):
+class DecimalNumber(NumberCodec[Decimal]):
     """`Decimal`: sign, biased exponent and 38 digits; the complement for negative numbers."""
 
     name = "decimal"
+    python_type = Decimal
+    graphql = GraphQLScalar(
+        "Decimal",
+        "A decimal number of up to 38 digits, serialized as a string. Inputs accept a string or a number.",
+    )
+    key_tag = "n"
+    example = "2.50"
+    samples = Samples(Decimal(1), Decimal(1000), typical=Decimal("1234.56"), unused=Decimal(_UNUSED))
+    kind = "number"
+    stores_canonical_form = True
+    text_pattern = _NUMBER_PATTERN
 
-    def _check(self, value: object) -> Decimal:
-        if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            raise self._wrong_type(value, "a Decimal")
-        if isinstance(value, int):
+    def check(self, value: object) -> Decimal:
+        if isinstance(value, int) and not isinstance(value, bool):
             if value.bit_length() > _INT_BITS:
                 raise _out_of_range(value)
             value = Decimal(value)
-        if not value.is_finite():
-            raise InvalidValue(f"{value} is no number that can be stored or ordered. Give a finite Decimal, or null.")
-        if not value:
+        number = super().check(value)
+        if not number.is_finite():
+            raise InvalidValue(f"{number} is no number that can be stored or ordered. Give a finite Decimal, or null.")
+        if not number:
             return Decimal(0)
-        if not _MIN_EXPONENT <= value.adjusted() <= _MAX_EXPONENT:
-            raise _out_of_range(value)
-        return self._canonical(value)
-
-    def _canonical(self, value: Decimal) -> Decimal:
-        digits = "".join(map(str, value.as_tuple().digits)).strip("0")
+        if not _MIN_EXPONENT <= number.adjusted() <= _MAX_EXPONENT:
+            raise _out_of_range(number)
+        digits = _significant_digits(number)
         if len(digits) > _DECIMAL_DIGITS:
             raise InvalidValue(
-                f"{short_repr(value)} has {len(digits)} digits. Give a Decimal of at most {_DECIMAL_DIGITS}."
+                f"{short_repr(number)} has {len(digits)} digits. Give a Decimal of at most {_DECIMAL_DIGITS}."
             )
-        exponent = value.adjusted() - len(digits) + 1
-        if exponent > 0 and value.adjusted() < _DECIMAL_DIGITS:  # Keep 100 as 100, not as 1E+2.
+        exponent = number.adjusted() - len(digits) + 1
+        if exponent > 0 and number.adjusted() < _DECIMAL_DIGITS:  # Keep 100 as 100, not as 1E+2.
             digits, exponent = digits + "0" * exponent, 0
-        return Decimal((int(value.is_signed()), tuple(map(int, digits)), exponent))
+        return Decimal((int(number.is_signed()), tuple(map(int, digits)), exponent))
 
     def _encode(self, value: Decimal) -> str:
         if not value:
             return "1" + "0" * (3 + _DECIMAL_DIGITS)
-        digits = "".join(map(str, value.as_tuple().digits)).strip("0")
-        magnitude = f"{value.adjusted() + _EXPONENT_BIAS:03d}{digits:0<{_DECIMAL_DIGITS}}"
+        magnitude = f"{value.adjusted() + _EXPONENT_BIAS:03d}{_significant_digits(value):0<{_DECIMAL_DIGITS}}"
         return "0" + self.complement(magnitude) if value.is_signed() else "1" + magnitude
 
     def _decode(self, text: str) -> Decimal:
@@ -217,25 +235,23 @@ class DecimalNumber(_Number[Decimal]):
         if not digits:
             return Decimal(0)
         exponent = int(magnitude[:3]) - _EXPONENT_BIAS - len(digits) + 1
-        return self._check(Decimal((int(sign == "0"), tuple(map(int, digits)), exponent)))
+        return self.check(Decimal((int(sign == "0"), tuple(map(int, digits)), exponent)))
 
-    def _store(self, value: Decimal) -> StoredScalar:
-        return value
+    def _exact_number(self, number: float | Decimal) -> object:
+        return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
 
-    def _load(self, stored: object) -> Decimal:
-        return self._check(self._check_number(stored))
-
-    def _format(self, value: Decimal) -> str:
-        return str(value)
+    def pack(self, value: Decimal) -> str:
+        return str(value if value.is_finite() else self.check(value))
 
     def _parse(self, text: str) -> Decimal:
-        if not _NUMBER_PATTERN.fullmatch(text):
-            raise self._invalid_text(text, "2.50")
         try:
-            value = Decimal(text)
+            return Decimal(text)
         except ArithmeticError:
             raise _out_of_range(text) from None
-        return self._check(value)
+
+
+def _significant_digits(value: Decimal) -> str:
+    return "".join(map(str, value.as_tuple().digits)).strip("0")
 
 
 def _out_of_range(value: float | Decimal | str) -> InvalidValue:

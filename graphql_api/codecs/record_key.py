@@ -1,25 +1,21 @@
-"""Record keys: one short signed string that identifies a record, valid across restarts and releases.
+"""Record keys: short signed strings that identify records, across restarts and releases.
 
-A key holds the entity, the tenant, the id, the child ids and the shard generation of the record.
-With the generation, one read finds the record even after the shards have grown.
-Keys are signed, not encrypted: changed, truncated or foreign keys are refused, but the parts are readable.
-The format is documented in docs/record-keys.md.
+They are signed, not encrypted: changed or foreign keys are refused. The format is in docs/reference/record-keys.md.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import date
 from enum import Enum
 from hashlib import blake2b
 from hmac import compare_digest
+from io import BytesIO
 from secrets import token_bytes
-from typing import ClassVar
-from uuid import UUID
+from typing import Any, ClassVar
 
 from graphql_api.codecs.base64url import base64url_decode, base64url_encode
+from graphql_api.codecs.registry import CODEC_BY_TAG, CODEC_BY_TYPE
 from graphql_api.codecs.scalar_codec import short_repr
-from graphql_api.errors import InvalidRecordKey
+from graphql_api.errors import InvalidRecordKey, InvalidValue
 
 VERSION = 1
 MAX_CHILDREN = 3
@@ -27,9 +23,6 @@ MAX_KEY_CHARACTERS = 8192
 MIN_SECRET_BYTES = 32
 MAX_GENERATION = 254
 _MAC_BYTES = 8
-
-KeyValue = str | int | Decimal | UUID | date | datetime | timedelta | Enum
-"""Type of a part of a record key. Parts keep their type. Enums must be replaced by their ordinal before sealing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +37,9 @@ class RecordKey:
 
     origin: str
     """name of the entity, as in hash keys"""
-    ids: tuple[KeyValue, ...]
-    children: tuple[KeyValue, ...] = ()
+    ids: tuple[Any, ...]
+    """scalars, which keep their types; enums must be replaced by their ordinals before sealing"""
+    children: tuple[Any, ...] = ()
     tenant: str | None = None
     generation: int | None = None
     """the shard generation in which the record was created, if known"""
@@ -66,7 +60,7 @@ class RecordKey:
         return hash(self._identity())
 
     def __str__(self) -> str:
-        """Format the parts for people. Clients receive the sealed form instead."""
+        # For people: clients receive the sealed form instead.
         if not self:
             return "(empty)"
         parts = "; ".join(", ".join(map(_format_part, part)) for part in (self.ids, self.children) if part)
@@ -81,10 +75,10 @@ class RecordKey:
 RecordKey.EMPTY = RecordKey("", ())
 
 
-def _format_part(value: KeyValue) -> str:
-    if isinstance(value, Enum):
-        return str(value.value)
-    return value.isoformat() if isinstance(value, date) else str(value)
+def _format_part(value: Any) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 class RecordKeySeal:
@@ -102,7 +96,6 @@ class RecordKeySeal:
 
     @classmethod
     def new(cls) -> "RecordKeySeal":
-        """Create a seal with a new secret."""
         return cls(cls.new_secret())
 
     def seal(self, key: RecordKey) -> str:
@@ -122,7 +115,13 @@ class RecordKeySeal:
         payload = self._payload(text)
         if payload is None:
             raise _invalid_key(argument)
-        key = _unpack(payload, argument)
+        try:
+            key = _unpack(BytesIO(payload))
+        except (IndexError, KeyError, ValueError, ArithmeticError, InvalidValue) as problem:
+            # The signature is valid, so another release has written this form.
+            raise InvalidRecordKey(
+                f"{argument} was made by another release of this service: request the record again.", argument=argument
+            ) from problem
         if key.tenant != tenant:
             raise _invalid_key(argument)
         if origin is not None:
@@ -169,9 +168,14 @@ def _pack(key: RecordKey) -> bytes:
         _append_text(payload, key.tenant)
     payload += bytes((len(key.ids), len(key.children)))
     for value in (*key.ids, *key.children):
-        tag = _tag_of(value)
-        payload += tag.encode()
-        _append_text(payload, _WRITERS[tag](value))
+        codec = CODEC_BY_TYPE.get(type(value))  # A datetime is a date and a bool is an int: the exact type decides.
+        if codec is None or codec.key_tag is None:
+            raise ValueError(f"{short_repr(value)} can be no part of a record key.")
+        payload += codec.key_tag.encode()
+        try:
+            _append_text(payload, codec.pack(value))
+        except InvalidValue as problem:
+            raise ValueError(f"{short_repr(value)} can be no part of a record key. {problem.message}") from problem
     return bytes(payload)
 
 
@@ -182,89 +186,30 @@ def _append_text(payload: bytearray, text: str) -> None:
     payload += len(octets).to_bytes(2, "big") + octets
 
 
-def _to_utc(value: datetime) -> datetime:
-    try:
-        return value.astimezone(UTC)
-    except OverflowError:
-        raise ValueError(
-            f"{short_repr(value)} can be no part of a record key: it is outside of the years 1 to 9999 in UTC."
-        ) from None
-
-
-def _tag_of(value: object) -> str:
-    # A datetime is a date and a bool is an int, so the exact type decides.
-    tag = _TAGS.get(type(value))
-    is_ambiguous = isinstance(value, datetime) and value.utcoffset() is None
-    is_not_finite = isinstance(value, Decimal) and not value.is_finite()
-    if tag is None or is_ambiguous or is_not_finite:
-        raise ValueError(f"{short_repr(value)} can be no part of a record key.")
-    return tag
-
-
-_TAGS: Mapping[type, str] = {
-    str: "s", int: "i", Decimal: "n", UUID: "u", date: "d", datetime: "t", timedelta: "p"
-}  # fmt: skip
-
-_WRITERS: Mapping[str, Callable[..., str]] = {
-    "s": str,
-    "i": str,
-    "n": str,
-    "u": lambda value: str(value.hex),
-    "d": date.isoformat,
-    "t": lambda value: str(_to_utc(value).isoformat()),
-    "p": lambda value: str(value // timedelta(microseconds=1)),
-}
-
-_READERS: Mapping[str, Callable[[str], KeyValue]] = {
-    "s": str,
-    "i": int,
-    "n": Decimal,
-    "u": UUID,
-    "d": date.fromisoformat,
-    "t": datetime.fromisoformat,
-    "p": lambda text: timedelta(microseconds=int(text)),
-}
-
-
 # --- reading ---------------------------------------------------------------------------------------------------
 
 
-def _unpack(payload: bytes, argument: str) -> RecordKey:
-    """Decode what `_pack` wrote. The signature was valid, so any other form was written by another release."""
-    try:
-        return _PayloadReader(payload).read_key()
-    except (IndexError, KeyError, ValueError, ArithmeticError) as problem:
-        raise InvalidRecordKey(
-            f"{argument} was made by another release of this service: request the record again.", argument=argument
-        ) from problem
+def _unpack(stream: BytesIO) -> RecordKey:
+    version, generation = stream.read(2)
+    if version != VERSION:
+        raise ValueError("another version")
+    origin = _read_text(stream)
+    (has_tenant,) = stream.read(1)
+    tenant = _read_text(stream) if has_tenant else None
+    ids, children = stream.read(2)
+    values = [CODEC_BY_TAG[stream.read(1).decode()].unpack(_read_text(stream)) for _ in range(ids + children)]
+    if stream.read():
+        raise ValueError("trailing bytes")
+    return RecordKey(origin, tuple(values[:ids]), tuple(values[ids:]), tenant, generation - 1 if generation else None)
 
 
-class _PayloadReader:
-    def __init__(self, octets: bytes) -> None:
-        self._octets = octets
-        self._position = 0
+def _read_text(stream: BytesIO) -> str:
+    length = int.from_bytes(_read(stream, 2), "big")
+    return _read(stream, length).decode()
 
-    def read_key(self) -> RecordKey:
-        if self._octet() != VERSION:
-            raise ValueError("another version")
-        generation = self._octet()
-        origin = self._text()
-        tenant = self._text() if self._octet() else None
-        ids, children = self._octet(), self._octet()
-        values = [_READERS[chr(self._octet())](self._text()) for _ in range(ids + children)]
-        if self._position != len(self._octets):
-            raise ValueError("trailing bytes")
-        return RecordKey(
-            origin, tuple(values[:ids]), tuple(values[ids:]), tenant, generation - 1 if generation else None
-        )
 
-    def _octet(self) -> int:
-        self._position += 1
-        return self._octets[self._position - 1]
-
-    def _text(self) -> str:
-        length = self._octet() << 8 | self._octet()
-        self._position += length
-        if self._position > len(self._octets):
-            raise IndexError("truncated")
-        return self._octets[self._position - length : self._position].decode()
+def _read(stream: BytesIO, length: int) -> bytes:
+    octets = stream.read(length)
+    if len(octets) < length:
+        raise ValueError("truncated")
+    return octets

@@ -1,12 +1,11 @@
-"""The base of all errors, and helpers that add context to an error."""
+"""The base of all errors, helpers that add context to an error, and the JSON of errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, ClassVar, Self, TypeVar
 
-from graphql_api.errors.message_templates import Message
-from graphql_api.errors.name_references import PYTHON_RESOLVER, Localizable, NameResolver, WithoutSuggestions
+from graphql_api.errors.error_messages import PYTHON_RESOLVER, Localizable, Message, NameResolver
 
 
 class ShardQLError(Exception):
@@ -18,16 +17,26 @@ class ShardQLError(Exception):
 
     code: ClassVar[str]
     status: ClassVar[int] = 400
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     summary: ClassVar[str] = "The request failed."
-    """what clients read that must not see the message"""
+    """what clients read that must not see the message; by default the docstring, for classes of this package"""
 
-    _names: NameResolver = PYTHON_RESOLVER
+    _message: Message
+    _names = PYTHON_RESOLVER
+
+    def __init_subclass__(
+        cls, *, code: str | None = None, status: int | None = None, retryable: bool | None = None
+    ) -> None:
+        """Set the attributes that the subclass does not inherit."""
+        for name, value in {"code": code, "status": status, "retryable": retryable}.items():
+            if value is not None:
+                setattr(cls, name, value)
 
     def __init__(
         self, message: str, *, argument: str | Localizable | None = None, shard: str | None = None, **values: object
     ) -> None:
-        self._message = Message(message, **{name: _message_or_value(value) for name, value in values.items()})
+        problems = {name: value._message for name, value in values.items() if isinstance(value, ShardQLError)}  # noqa: SLF001 - of this class
+        self._message = Message(message, **{**values, **problems})
         self._argument = argument
         self.shard = shard
         super().__init__(self.message)
@@ -46,30 +55,32 @@ class ShardQLError(Exception):
     @property
     def extensions(self) -> dict[str, Any]:
         """Return the machine-readable part, which GraphQL shows under `extensions`."""
-        parts: dict[str, Any] = {"code": self.code}
-        if self.argument is not None:
-            parts["argument"] = self.argument
-        if self.shard is not None:
-            parts["shard"] = self.shard
-        if self.retryable:
-            parts["retryable"] = True
-        return parts
+        parts = {"argument": self.argument, "shard": self.shard, "retryable": self.retryable or None}
+        return {"code": self.code, **{name: value for name, value in parts.items() if value is not None}}
 
     def localized(self, names: NameResolver) -> Self:
         """Return a copy whose message, argument and fields have the names of another audience."""
-        localized = copy(self)
-        localized._names = names  # noqa: SLF001 - of this class
-        localized.args = (localized.message,)
-        return localized
+        return self._changed(_names=names)
 
     def without_suggestions(self) -> Self:
         """Return a copy for an audience that must not learn which names exist."""
-        return self.localized(WithoutSuggestions(self._names))
+        return self._changed(_message=self._message.without_suggestions())
+
+    def _changed(self, **attributes: object) -> Self:
+        duplicate = copy(self)
+        vars(duplicate).update(attributes)
+        duplicate.args = (duplicate.message,)
+        return duplicate
 
     def rephrase(self, template: str, /, **values: object) -> None:
         """Replace the message by a template in which `{problem}` is the present message."""
         self._message = Message(template, problem=self._message, **values)
         self.args = (self.message,)
+
+    def replace_message(self, message: str) -> None:
+        """Replace the message by a text for clients that must not see it."""
+        self._message = Message(message)
+        self.args = (message,)
 
     def __copy__(self) -> Self:
         # Exceptions are copied by calling their class with `args`, which fails for subclasses with other parameters.
@@ -100,5 +111,17 @@ def for_one_of_several(problem: E) -> E:
     return own
 
 
-def _message_or_value(value: object) -> object:
-    return value._message if isinstance(value, ShardQLError) else value  # noqa: SLF001 - of this module
+def error_body(
+    error: ShardQLError, *, position: Mapping[str, Any] | None = None, extensions: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the JSON of an error, for GraphQL and HTTP, in the names of its audience.
+
+    `position`: `locations` and `path` of a GraphQL error. `extensions`: entries that replace or extend those of the
+    error.
+    """
+    return {"message": error.message, **(position or {}), "extensions": {**error.extensions, **(extensions or {})}}
+
+
+def error_code(body: Mapping[str, Any]) -> str:
+    """Return the code in the JSON of an error."""
+    return str(body["extensions"]["code"])

@@ -20,12 +20,8 @@ class Violation:
         return f"{where}: {self.problem} {self.remedy}"
 
 
-class InvalidCatalog(ShardQLError):
-    """Raised when a catalog or its GraphQL schema is built, with every violation at once."""
-
-    code = "INVALID_CATALOG"
-    status = 500
-    summary = "The declared entities break one or more rules; the error lists all of them."
+class InvalidCatalog(ShardQLError, code="INVALID_CATALOG", status=500):
+    """The declared entities break one or more rules; the error lists all of them."""
 
     def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations)
@@ -34,26 +30,16 @@ class InvalidCatalog(ShardQLError):
         super().__init__(f"The catalog has {count} problem{'s' if count != 1 else ''}:\n{lines}")
 
 
-class UnknownEntity(ShardQLError):
-    """Raised by lookups of an entity by name or class."""
-
-    code = "UNKNOWN_ENTITY"
-    summary = "The catalog declares no such entity."
+class UnknownEntity(ShardQLError, code="UNKNOWN_ENTITY"):
+    """The catalog declares no such entity."""
 
 
-class UnknownIndex(ShardQLError):
-    """Raised by lookups of an index or union by its attribute."""
-
-    code = "UNKNOWN_INDEX"
-    summary = "The entity declares no such index."
+class UnknownIndex(ShardQLError, code="UNKNOWN_INDEX"):
+    """The entity declares no such index."""
 
 
-class InvalidSettings(ShardQLError):
-    """Raised before the server starts, with every invalid setting at once."""
-
-    code = "INVALID_SETTINGS"
-    status = 500
-    summary = "The server cannot start with a setting; the error lists all such settings."
+class InvalidSettings(ShardQLError, code="INVALID_SETTINGS", status=500):
+    """The server cannot start with a setting; the error lists all such settings."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)

@@ -6,70 +6,50 @@ from typing import Any
 from graphql_api.errors.base_error import ShardQLError
 
 
-class StoreError(ShardQLError):
+class StoreError(ShardQLError, status=500):
     """Base of the errors that a store raises. Clients see the message only where details are enabled."""
 
-    status = 500
     summary = "The store reported an error."
 
 
-class StoreUnavailable(StoreError):
+class StoreUnavailable(StoreError, code="STORE_UNAVAILABLE", status=503, retryable=True):
     """Raised for timeouts and broken connections. A write may or may not have been applied, unless `certain` is set."""
 
-    code = "STORE_UNAVAILABLE"
-    status = 503
-    retryable = True
     summary = "The store did not answer, or not in time."
 
     certain: bool = False
     """the request never reached the store, so nothing was applied"""
 
 
-class OutcomeUnknown(StoreUnavailable):
-    """Raised in place of `StoreUnavailable` for writes that are not idempotent and whose outcome is unknown."""
-
-    code = "OUTCOME_UNKNOWN"
-    status = 504
-    retryable = False
-    summary = "It is unknown whether a write that is not safe to retry was applied."
+class OutcomeUnknown(StoreUnavailable, code="OUTCOME_UNKNOWN", status=504, retryable=False):
+    """It is unknown whether a write that is not safe to retry was applied."""
 
 
-class Throttled(StoreError):
+class Throttled(StoreError, code="THROTTLED", status=503, retryable=True):
     """Raised when an engine limits the request rate. Nothing was applied."""
 
-    code = "THROTTLED"
-    status = 503
-    retryable = True
     summary = "The store limits the request rate."
 
 
-class StoreRefused(StoreError):
+class StoreRefused(StoreError, code="STORE_REFUSED"):
     """Raised for requests that break the rules of the storage port: a bug in the caller, never a transient fault."""
 
-    code = "STORE_REFUSED"
     summary = "The store refused a malformed request."
 
 
-class StoreDenied(StoreError):
-    """Raised when the credentials of this process are missing, expired or lack a permission."""
-
-    code = "STORE_DENIED"
-    summary = "The store denied access to this server: its credentials are missing, expired, or lack a permission."
+class StoreDenied(StoreError, code="STORE_DENIED"):
+    """The store denied access to this server: its credentials are missing, expired, or lack a permission."""
 
 
-class ItemTooLarge(StoreError):
+class ItemTooLarge(StoreError, code="ITEM_TOO_LARGE", status=400):
     """Raised before an item above the limit of DynamoDB is sent, on every engine."""
 
-    code = "ITEM_TOO_LARGE"
-    status = 400
     summary = "A record exceeds 400 KB."
 
 
-class ConditionFailed(StoreError):
+class ConditionFailed(StoreError, code="CONDITION_FAILED", status=409):
     """Raised by conditional writes and transactions. `old` is the item that is stored instead of the expected one."""
 
-    code = "CONDITION_FAILED"
-    status = 409
     summary = "The condition of a write failed: the stored record is not the expected one."
 
     def __init__(
@@ -88,24 +68,36 @@ class ConditionFailed(StoreError):
         """of a transaction: the stored item at each key whose condition failed, by the position of the write"""
 
 
-class Conflict(StoreError):
-    """Raised when every attempt of an optimistic write lost against other writers. Nothing was applied."""
-
-    code = "CONFLICT"
-    status = 409
-    retryable = True
-    summary = "Concurrent writes changed the same records at every attempt; nothing was written."
+class Conflict(StoreError, code="CONFLICT", status=409, retryable=True):
+    """Concurrent writes changed the same records at every attempt; nothing was written."""
 
 
-class WrongTable(StoreError):
-    """Raised when a catalog is opened over a table that it cannot use."""
-
-    code = "WRONG_TABLE"
-    summary = "The table does not exist, has another format, or has shard generations that this catalog lacks."
+class WrongTable(StoreError, code="WRONG_TABLE"):
+    """The table does not exist, belongs to other catalogs, or is incompatible with this catalog or release."""
 
 
-class GenerationTooEarly(StoreError):
-    """Raised when a catalog is opened whose new shard generation would move stored records to other shards."""
+class SchemaChanged(StoreError, code="SCHEMA_CHANGED", status=503):
+    """The table's record changed after this request was planned; nothing was written."""
 
-    code = "GENERATION_TOO_EARLY"
-    summary = "A new shard generation would begin before now, or before a stored record."
+
+class NotReady(ShardQLError, code="NOT_READY", status=503, retryable=True):
+    """An element of the table is not ready: an answer that uses it would be incomplete."""
+
+    summary = "The table is being migrated, and the request needs what is not ready yet."
+
+    def __init__(self, message: str, *, element: str, state: str, progress: str = "", **values: Any) -> None:
+        super().__init__(message, **values)
+        self.element = element
+        """kind and name: `index user.town`"""
+        self.state = state
+        self.progress = progress
+        """of the migration, such as `40 %`; empty if it is not known"""
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        progress = {"progress": self.progress} if self.progress else {}
+        return {**super().extensions, "element": self.element, "state": self.state, **progress}
+
+
+class CatalogBehind(ShardQLError, code="CATALOG_BEHIND", status=503, retryable=True):
+    """The catalog of this server lacks the function of a derived property that the table needs."""

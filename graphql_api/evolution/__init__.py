@@ -1,31 +1,53 @@
-"""How a stored table follows its catalog: the record that a table keeps about itself, and its differences."""
+"""How a table follows its catalogs: the table's own record of elements, leases, and migrations of live data."""
 
-from graphql_api.evolution.table_differences import (
-    CREATE_TABLE_REMEDY,
-    RENAME_INDEX_REMEDY,
-    conflicting_definitions,
-    describe_projection,
-    missing_definitions,
-)
-from graphql_api.evolution.table_record import (
-    TABLE_FORMAT,
-    TABLE_RECORD_KEY,
-    changed_index_entries,
-    describe_generations,
-    prepare_table,
-    recorded_space,
-)
-
-__all__ = [
-    "CREATE_TABLE_REMEDY",
-    "RENAME_INDEX_REMEDY",
-    "TABLE_FORMAT",
-    "TABLE_RECORD_KEY",
-    "changed_index_entries",
-    "conflicting_definitions",
-    "describe_generations",
-    "describe_projection",
-    "missing_definitions",
-    "prepare_table",
-    "recorded_space",
-]
+from graphql_api.evolution.catalog_merge import effective_catalog as effective_catalog
+from graphql_api.evolution.element_report import STATUSES as STATUSES
+from graphql_api.evolution.element_report import describe_element as describe_element
+from graphql_api.evolution.element_report import element_remedy as element_remedy
+from graphql_api.evolution.element_report import reported_state as reported_state
+from graphql_api.evolution.element_report import unfinished_elements as unfinished_elements
+from graphql_api.evolution.elements import Element as Element
+from graphql_api.evolution.elements import State as State
+from graphql_api.evolution.elements import declared_elements as declared_elements
+from graphql_api.evolution.migration import migrate_at_opening as migrate_at_opening
+from graphql_api.evolution.migration import run_migration as run_migration
+from graphql_api.evolution.migration import wait_times as wait_times
+from graphql_api.evolution.migration_plan import MigrationPlan as MigrationPlan
+from graphql_api.evolution.migration_plan import pending_elements as pending_elements
+from graphql_api.evolution.migration_plan import plan_migration as plan_migration
+from graphql_api.evolution.migration_settings import MigrationProgress as MigrationProgress
+from graphql_api.evolution.migration_settings import MigrationResult as MigrationResult
+from graphql_api.evolution.migration_settings import MigrationSettings as MigrationSettings
+from graphql_api.evolution.migration_settings import ProgressCallback as ProgressCallback
+from graphql_api.evolution.proposals import check_keys as check_keys
+from graphql_api.evolution.proposals import proposed as proposed
+from graphql_api.evolution.record_lookups import fetch_answerable as fetch_answerable
+from graphql_api.evolution.record_lookups import placed_generation as placed_generation
+from graphql_api.evolution.record_lookups import point_lookup as point_lookup
+from graphql_api.evolution.record_lookups import renewed_lookups as renewed_lookups
+from graphql_api.evolution.record_repair import Violation as Violation
+from graphql_api.evolution.table_adoption import ADOPT_TABLE_REMEDY as ADOPT_TABLE_REMEDY
+from graphql_api.evolution.table_adoption import foreign_table_problem as foreign_table_problem
+from graphql_api.evolution.table_adoption import refuse_foreign_table as refuse_foreign_table
+from graphql_api.evolution.table_differences import CREATE_TABLE_REMEDY as CREATE_TABLE_REMEDY
+from graphql_api.evolution.table_differences import RENAME_INDEX_REMEDY as RENAME_INDEX_REMEDY
+from graphql_api.evolution.table_differences import conflicting_definitions as conflicting_definitions
+from graphql_api.evolution.table_differences import describe_generations as describe_generations
+from graphql_api.evolution.table_differences import describe_projection as describe_projection
+from graphql_api.evolution.table_differences import missing_definitions as missing_definitions
+from graphql_api.evolution.table_opening import announce as announce
+from graphql_api.evolution.table_opening import is_compared as is_compared
+from graphql_api.evolution.table_opening import prepare_table as prepare_table
+from graphql_api.evolution.table_opening import read_served_record as read_served_record
+from graphql_api.evolution.table_record import DEFAULT_LEASE_SECONDS as DEFAULT_LEASE_SECONDS
+from graphql_api.evolution.table_record import EARLIER_FORMAT as EARLIER_FORMAT
+from graphql_api.evolution.table_record import EPOCH_KEY as EPOCH_KEY
+from graphql_api.evolution.table_record import TABLE_FORMAT as TABLE_FORMAT
+from graphql_api.evolution.table_record import TABLE_RECORD_KEY as TABLE_RECORD_KEY
+from graphql_api.evolution.table_record import RecordedElement as RecordedElement
+from graphql_api.evolution.table_record import TableRecord as TableRecord
+from graphql_api.evolution.table_record import read_record as read_record
+from graphql_api.evolution.table_record import save_record as save_record
+from graphql_api.evolution.table_schema import SchemaCopy as SchemaCopy
+from graphql_api.evolution.table_schema import TableSchema as TableSchema
+from graphql_api.evolution.table_schema import opened_schema as opened_schema

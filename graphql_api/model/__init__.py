@@ -1,167 +1,89 @@
 """Declare entities, validate them as a catalog, and provide their immutable specifications."""
 
-from graphql_api.model.access_declarations import (
-    Anyone,
-    Group,
-    Owner,
-    OwnerThrough,
-    Rule,
-    Rules,
-    SignedIn,
-    allow,
-    allows_anyone,
-    anyone,
-    depends_on_record,
-    group,
-    owner,
-    owner_through,
-    signed_in,
-)
-from graphql_api.model.annotations import item_codec, parse_annotation
-from graphql_api.model.catalog import Catalog
-from graphql_api.model.catalog_loader import load_catalog, load_catalog_or_graph
-from graphql_api.model.constraint_declarations import ForeignKey, UniqueTogether, counter, generated, new_id
-from graphql_api.model.entity import Entity
-from graphql_api.model.join_declarations import HasMany, Ref, RefMany
-from graphql_api.model.markers import (
-    Created,
-    Descending,
-    Id,
-    Immutable,
-    Index,
-    IndexRef,
-    Int32,
-    Shards,
-    SubId,
-    Timestamp,
-    TimestampMs,
-    Ttl,
-    Union,
-    Unique,
-    Updated,
-    Version,
-    canonical,
-    derived,
-    desc,
-    stored,
-    value_of,
-)
-from graphql_api.model.naming import NAME_PATTERN, camel_case, capitalized, entity_name, strip_id_suffix
-from graphql_api.model.nested_values import MAX_NESTING, plain_types, to_attribute_value
-from graphql_api.model.record_codec import (
-    decode_property,
-    decode_record,
-    encode_record,
-    is_expired,
-    partial_record,
-    visible_item,
-)
-from graphql_api.model.record_identity import (
-    check_generation,
-    check_key_entity,
-    entity_of_key,
-    from_sealed_form,
-    merge,
-    record_key,
-    to_sealed_form,
-)
-from graphql_api.model.spec_builders.entity_specs import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
-from graphql_api.model.specs import (
-    EntitySpec,
-    ForeignKeySpec,
-    IndexSpec,
-    JoinSpec,
-    PropertySpec,
-    SortProperty,
-    UnionSpec,
-    UniqueSpec,
-)
-from graphql_api.model.unrestricted_access import find_unrestricted_access, join_type_names
-from graphql_api.model.validation.table_validation import MAX_INDEXES
-
-__all__ = [
-    "HASH_ATTRIBUTE",
-    "MAX_INDEXES",
-    "MAX_NESTING",
-    "NAME_PATTERN",
-    "RANGE_ATTRIBUTE",
-    "Anyone",
-    "Catalog",
-    "Created",
-    "Descending",
-    "Entity",
-    "EntitySpec",
-    "ForeignKey",
-    "ForeignKeySpec",
-    "Group",
-    "HasMany",
-    "Id",
-    "Immutable",
-    "Index",
-    "IndexRef",
-    "IndexSpec",
-    "Int32",
-    "JoinSpec",
-    "Owner",
-    "OwnerThrough",
-    "PropertySpec",
-    "Ref",
-    "RefMany",
-    "Rule",
-    "Rules",
-    "Shards",
-    "SignedIn",
-    "SortProperty",
-    "SubId",
-    "Timestamp",
-    "TimestampMs",
-    "Ttl",
-    "Union",
-    "UnionSpec",
-    "Unique",
-    "UniqueSpec",
-    "UniqueTogether",
-    "Updated",
-    "Version",
-    "allow",
-    "allows_anyone",
-    "anyone",
-    "camel_case",
-    "canonical",
-    "capitalized",
-    "check_generation",
-    "check_key_entity",
-    "counter",
-    "decode_property",
-    "decode_record",
-    "depends_on_record",
-    "derived",
-    "desc",
-    "encode_record",
-    "entity_name",
-    "entity_of_key",
-    "find_unrestricted_access",
-    "from_sealed_form",
-    "generated",
-    "group",
-    "is_expired",
-    "item_codec",
-    "join_type_names",
-    "load_catalog",
-    "load_catalog_or_graph",
-    "merge",
-    "new_id",
-    "owner",
-    "owner_through",
-    "parse_annotation",
-    "partial_record",
-    "plain_types",
-    "record_key",
-    "signed_in",
-    "stored",
-    "strip_id_suffix",
-    "to_attribute_value",
-    "to_sealed_form",
-    "value_of",
-    "visible_item",
-]
+from graphql_api.model.access_declarations import Anyone as Anyone
+from graphql_api.model.access_declarations import Group as Group
+from graphql_api.model.access_declarations import Owner as Owner
+from graphql_api.model.access_declarations import OwnerThrough as OwnerThrough
+from graphql_api.model.access_declarations import Rule as Rule
+from graphql_api.model.access_declarations import Rules as Rules
+from graphql_api.model.access_declarations import SignedIn as SignedIn
+from graphql_api.model.access_declarations import allow as allow
+from graphql_api.model.access_declarations import allows_anyone as allows_anyone
+from graphql_api.model.access_declarations import anyone as anyone
+from graphql_api.model.access_declarations import depends_on_record as depends_on_record
+from graphql_api.model.access_declarations import group as group
+from graphql_api.model.access_declarations import owner as owner
+from graphql_api.model.access_declarations import owner_through as owner_through
+from graphql_api.model.access_declarations import signed_in as signed_in
+from graphql_api.model.catalog import Catalog as Catalog
+from graphql_api.model.catalog import load_catalog as load_catalog
+from graphql_api.model.catalog import load_catalog_or_graph as load_catalog_or_graph
+from graphql_api.model.entity import Entity as Entity
+from graphql_api.model.markers import Created as Created
+from graphql_api.model.markers import Descending as Descending
+from graphql_api.model.markers import Id as Id
+from graphql_api.model.markers import Immutable as Immutable
+from graphql_api.model.markers import Index as Index
+from graphql_api.model.markers import IndexRef as IndexRef
+from graphql_api.model.markers import Int32 as Int32
+from graphql_api.model.markers import Shards as Shards
+from graphql_api.model.markers import SubId as SubId
+from graphql_api.model.markers import Timestamp as Timestamp
+from graphql_api.model.markers import TimestampMs as TimestampMs
+from graphql_api.model.markers import Ttl as Ttl
+from graphql_api.model.markers import Union as Union
+from graphql_api.model.markers import Unique as Unique
+from graphql_api.model.markers import Updated as Updated
+from graphql_api.model.markers import Version as Version
+from graphql_api.model.markers import canonical as canonical
+from graphql_api.model.markers import derived as derived
+from graphql_api.model.markers import desc as desc
+from graphql_api.model.markers import stored as stored
+from graphql_api.model.markers import value_of as value_of
+from graphql_api.model.naming import HASH_ATTRIBUTE as HASH_ATTRIBUTE
+from graphql_api.model.naming import NAME_PATTERN as NAME_PATTERN
+from graphql_api.model.naming import RANGE_ATTRIBUTE as RANGE_ATTRIBUTE
+from graphql_api.model.naming import camel_case as camel_case
+from graphql_api.model.naming import capitalized as capitalized
+from graphql_api.model.naming import entity_name as entity_name
+from graphql_api.model.naming import strip_id_suffix as strip_id_suffix
+from graphql_api.model.property_specs import item_codec as item_codec
+from graphql_api.model.property_specs import parse_annotation as parse_annotation
+from graphql_api.model.readiness import BEHIND as BEHIND
+from graphql_api.model.readiness import unready_error as unready_error
+from graphql_api.model.record_codec import MAX_NESTING as MAX_NESTING
+from graphql_api.model.record_codec import decode_property as decode_property
+from graphql_api.model.record_codec import decode_record as decode_record
+from graphql_api.model.record_codec import encode_record as encode_record
+from graphql_api.model.record_codec import partial_record as partial_record
+from graphql_api.model.record_codec import plain_types as plain_types
+from graphql_api.model.record_codec import to_attribute_value as to_attribute_value
+from graphql_api.model.record_identity import check_generation as check_generation
+from graphql_api.model.record_identity import check_key_entity as check_key_entity
+from graphql_api.model.record_identity import entity_of_key as entity_of_key
+from graphql_api.model.record_identity import from_sealed_form as from_sealed_form
+from graphql_api.model.record_identity import merge as merge
+from graphql_api.model.record_identity import record_key as record_key
+from graphql_api.model.record_identity import tells_generation as tells_generation
+from graphql_api.model.record_identity import to_sealed_form as to_sealed_form
+from graphql_api.model.relation_declarations import ForeignKey as ForeignKey
+from graphql_api.model.relation_declarations import HasMany as HasMany
+from graphql_api.model.relation_declarations import Ref as Ref
+from graphql_api.model.relation_declarations import RefMany as RefMany
+from graphql_api.model.relation_declarations import UniqueTogether as UniqueTogether
+from graphql_api.model.relation_declarations import counter as counter
+from graphql_api.model.relation_declarations import generated as generated
+from graphql_api.model.specs import DerivedFunctions as DerivedFunctions
+from graphql_api.model.specs import ElementStatus as ElementStatus
+from graphql_api.model.specs import EntitySpec as EntitySpec
+from graphql_api.model.specs import ForeignKeySpec as ForeignKeySpec
+from graphql_api.model.specs import IndexSpec as IndexSpec
+from graphql_api.model.specs import JoinSpec as JoinSpec
+from graphql_api.model.specs import PropertySpec as PropertySpec
+from graphql_api.model.specs import RecordedElements as RecordedElements
+from graphql_api.model.specs import SortProperty as SortProperty
+from graphql_api.model.specs import UnionSpec as UnionSpec
+from graphql_api.model.specs import UniqueSpec as UniqueSpec
+from graphql_api.model.validation.access_validation import find_unrestricted_access as find_unrestricted_access
+from graphql_api.model.validation.access_validation import join_type_names as join_type_names
+from graphql_api.model.validation.table_validation import MAX_INDEXES as MAX_INDEXES

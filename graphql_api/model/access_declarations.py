@@ -1,7 +1,7 @@
 """Access rules of entities, indexes and properties. Access is granted if any rule of a list holds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -24,20 +24,20 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The principal whose subject is the value of this property of the record."""
+    """Allow the principal whose subject is the value of a property of the record: `allow=[owner("user_id")]`."""
 
     property: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerThrough:
-    """The principal that an ownership record of another entity names as owner.
+    """Allow the owner in a record of `entity`: `owner_through("Ownership", of="order_id", owner="user_id")`.
 
     The value of the property `of` is the id of the ownership record. If `owner` is its sub id, a record with that id
     and the caller's subject must exist. Otherwise the value of its property `owner` must be the caller's subject.
     """
 
-    entity: str
+    entity: str = field(kw_only=False)
     of: str
     owner: str
 
@@ -47,21 +47,13 @@ Rules = tuple[Rule, ...]
 
 anyone = Anyone()
 signed_in = SignedIn()
+owner = Owner
+owner_through = OwnerThrough
 
 
 def group(*names: str) -> Group:
     """Allow members of these groups: `allow=[group("Admin")]`."""
     return Group(names)
-
-
-def owner(property: str) -> Owner:
-    """Allow the principal that a property of the record names: `allow=[owner("user_id")]`."""
-    return Owner(property)
-
-
-def owner_through(entity: str, *, of: str, owner: str) -> OwnerThrough:
-    """Allow the owner in a record of `entity`: `owner_through("Ownership", of="order_id", owner="user_id")`."""
-    return OwnerThrough(entity, of, owner)
 
 
 RulesArgument = Rule | Sequence[Rule] | None

@@ -1,16 +1,27 @@
-"""A catalog: the entities of one table, validated together."""
+"""A catalog: the entities of one table, validated together. It is loaded by its address `module:attribute`."""
 
+import importlib
+import pkgutil
+import sys
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import overload
+from copy import copy
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
 
-from graphql_api.errors import InvalidCatalog, UnknownEntity, UnknownIndex, Violation, nearest
+from graphql_api.errors import (
+    InvalidCatalog,
+    InvalidValue,
+    ShardQLError,
+    UnknownEntity,
+    UnknownIndex,
+    Violation,
+    nearest,
+)
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import IndexRef
-from graphql_api.model.physical_table import table_definition
-from graphql_api.model.spec_builders.constraint_specs import with_constraints
-from graphql_api.model.spec_builders.entity_specs import build_entity_spec
-from graphql_api.model.spec_builders.join_specs import with_joins
+from graphql_api.model.spec_builder import build_specs
 from graphql_api.model.specs import EntitySpec, IndexSpec
 from graphql_api.model.validation.entity_validation import catalog_violations
 from graphql_api.storage import TableDefinition
@@ -23,18 +34,22 @@ class Catalog:
     """
 
     def __init__(self, *entities: type[Entity], namespace: str | None = None) -> None:
-        violations = [_not_an_entity(argument) for argument in entities if not _is_entity(argument)]
-        models = [argument for argument in entities if _is_entity(argument)]
-        by_class_name = {model.__name__: model for model in models}
-        unlinked_specs = [build_entity_spec(model, by_class_name, violations) for model in models]
-        specs = with_constraints(with_joins(unlinked_specs, violations), unlinked_specs, violations)
+        violations = [
+            Violation("Catalog", None, f"received {argument!r}, which is no entity.", "Pass subclasses of Entity.")
+            for argument in entities
+            if not _is_entity(argument)
+        ]
+        specs = build_specs([argument for argument in entities if _is_entity(argument)], violations)
         violations.extend(catalog_violations(specs, namespace))
         if violations:
             raise InvalidCatalog(violations)
         self.namespace = namespace
         self.entities: Mapping[str, EntitySpec] = MappingProxyType({spec.name: spec for spec in specs})
         """by their name in hash keys"""
-        self._table = table_definition(specs)
+        indexes = [index for spec in specs for index in spec.indexes.values() if index.physical is not None]
+        definitions = {index.physical: index.definition for index in indexes}
+        expiries = {spec.ttl.stored for spec in specs if spec.ttl is not None}
+        self._table = TableDefinition(tuple(definitions.values()), ttl_attribute=next(iter(expiries), None))
 
     def entity(self, wanted: type[Entity] | str) -> EntitySpec:
         """Return an entity by its class, its class name or its name in hash keys."""
@@ -46,23 +61,22 @@ class Catalog:
         hint = nearest(name, known) or f" It declares {', '.join(known)}."
         raise UnknownEntity(f"The catalog declares no entity {name!r}.{hint}", argument="entity")
 
-    @overload
-    def index(self, of: IndexRef) -> IndexSpec: ...
-
-    @overload
-    def index(self, of: EntitySpec | type[Entity] | str, attribute: str) -> IndexSpec: ...
-
     def index(self, of: IndexRef | EntitySpec | type[Entity] | str, attribute: str = "by_id") -> IndexSpec:
         """Return an index by a reference such as `User.by_first_name`, or by entity and attribute."""
         if isinstance(of, IndexRef):
-            attribute = of.attribute
-            of = of.entity
+            attribute, of = of.attribute, of.entity
         spec = of if isinstance(of, EntitySpec) else self.entity(of)
         index = spec.indexes.get(attribute)
         if index is None:
             hint = nearest(attribute, spec.indexes) or f" It declares {', '.join(spec.indexes)}."
             raise UnknownIndex(f"{spec.type_name} declares no index {attribute!r}.{hint}", argument="index")
         return index
+
+    def with_entities(self, entities: Mapping[str, EntitySpec]) -> "Catalog":
+        """Return a catalog with other specifications of the same entities."""
+        catalog = copy(self)
+        catalog.entities = MappingProxyType(dict(entities))
+        return catalog
 
     def table_definition(self) -> TableDefinition:
         """Return the definition of the table that these entities need."""
@@ -73,5 +87,63 @@ def _is_entity(argument: object) -> bool:
     return isinstance(argument, type) and issubclass(argument, Entity) and argument is not Entity
 
 
-def _not_an_entity(argument: object) -> Violation:
-    return Violation("Catalog", None, f"received {argument!r}, which is no entity.", "Pass subclasses of Entity.")
+# --- loading ---------------------------------------------------------------------------------------------------
+
+
+_invalid_address = partial(InvalidValue, argument="catalog")
+
+
+def load_catalog(address: str) -> Catalog:
+    """Load the catalog at `module:attribute`. If that is a `Graph`, return its catalog."""
+    declared = load_catalog_or_graph(address)
+    catalog: Catalog = declared if isinstance(declared, Catalog) else declared.catalog
+    return catalog
+
+
+def load_catalog_or_graph(address: str) -> Any:
+    """Load a `Catalog`, or an object with a `catalog`. The working directory is also searched for modules."""
+    module_name, colon, attribute = address.partition(":")
+    if not colon or not module_name or not attribute:
+        remedy = "write MODULE:ATTRIBUTE, for instance app:catalog."
+        raise _invalid_address(f"{address!r} is no address of a catalog: {remedy}")
+    if module_name.endswith(".py"):
+        module_path = ".".join(part for part in Path(module_name).with_suffix("").parts if part.isidentifier())
+        raise _invalid_address(f"{module_name!r} is a file. Write the name of its module: {module_path}:{attribute}.")
+    module = _import_module(module_name)
+    if not hasattr(module, attribute):
+        hint = nearest(attribute, vars(module)) or _catalogs_hint(module)
+        raise _invalid_address(f"Module {module_name!r} has no attribute {attribute!r}.{hint}")
+    declared = getattr(module, attribute)
+    if not isinstance(declared, Catalog) and not isinstance(getattr(declared, "catalog", None), Catalog):
+        kind = type(declared).__name__
+        raise _invalid_address(f"{address} is of type {kind}, not a Catalog.{_catalogs_hint(module)}")
+    return declared
+
+
+def _import_module(name: str) -> ModuleType:
+    if str(Path.cwd()) not in sys.path and "" not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ShardQLError:
+        raise  # The catalog has reported its own violations.
+    except Exception as failure:
+        missing = failure.name if isinstance(failure, ModuleNotFoundError) else None
+        if missing is not None and f"{name}.".startswith(f"{missing}."):
+            hint = nearest(missing, _sibling_modules(missing))
+            raise _invalid_address(f"There is no module {missing!r}.{hint}") from failure
+        first_line, *_ = str(failure).splitlines() or ["no message"]
+        reason = f"{type(failure).__name__}: {first_line}"
+        raise _invalid_address(f"Module {name!r} cannot be imported: {reason}") from failure
+
+
+def _sibling_modules(name: str) -> list[str]:
+    """Return the full names of all modules in the package of a missing module."""
+    package, _, _ = name.rpartition(".")
+    path = getattr(sys.modules[package], "__path__", ()) if package in sys.modules else None
+    return [f"{package}.{module.name}" if package else module.name for module in pkgutil.iter_modules(path)]
+
+
+def _catalogs_hint(module: ModuleType) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Catalog)]
+    return f" Its catalogs are {', '.join(names)}." if names else " It has no catalog."

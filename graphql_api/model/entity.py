@@ -1,47 +1,43 @@
 """`Entity`: the base class of declared entities, a pydantic model with indexes, shards and derived properties."""
 
 import graphlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
-from graphql_api.errors import InvalidCatalog, Violation, nearest
+from graphql_api.errors import InvalidCatalog, Violation
 from graphql_api.model.access_declarations import Rules, RulesArgument, normalize_rules
-from graphql_api.model.annotations import parse_annotation
-from graphql_api.model.constraint_declarations import Constraint, Counted, ForeignKey, Generated, UniqueTogether
-from graphql_api.model.join_declarations import Join
-from graphql_api.model.markers import Derived, Index, Primary, Searchable, Shards, Union
+from graphql_api.model.markers import Derived, Index, Searchable, Shards, Union
 from graphql_api.model.naming import entity_name
+from graphql_api.model.property_specs import parse_annotation
 from graphql_api.model.record_identity import RecordKeyAttribute
+from graphql_api.model.relation_declarations import Constraint, Counted, Generated, Join
+from graphql_api.model.specs import NO_OTHER_FUNCTIONS, DerivedFunctions
+from graphql_api.model.violations import Violations, nearest_or_all
 
 S = TypeVar("S", Index, Union, Join, Constraint)
+F = TypeVar("F", Derived, Counted, Generated)
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What an entity's class declares besides its properties."""
+    """What an entity's class declares besides its properties, as in `EntitySpec`. All but the name is inherited."""
 
-    name: str
-    shards: Shards
-    separator: str
-    indexes: Mapping[str, Index]
-    """by attribute, inherited ones first"""
-    unions: Mapping[str, Union]
-    """by attribute, inherited ones first"""
-    joins: Mapping[str, Join]
-    """by attribute, inherited ones first"""
-    derived: Mapping[str, Derived]
+    name: str = ""
+    shards: Shards = field(default_factory=lambda: Shards(1))
+    separator: str = "/"
+    allow: Rules | None = None
+    write: Rules | None = None
+    current: str | None = None
+    indexes: Mapping[str, Index] = field(default_factory=dict)
+    """by attribute, inherited ones first; so are unions, joins and constraints"""
+    unions: Mapping[str, Union] = field(default_factory=dict)
+    joins: Mapping[str, Join] = field(default_factory=dict)
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
+    derived: Mapping[str, Derived] = field(default_factory=dict)
     """by property, in order of computation: sources come before the properties that are derived from them"""
-    allow: Rules | None
-    """who may read its records; None: anyone"""
-    current: str | None
-    """the sub id of the current record, which holds the latest state of a history"""
-    write: Rules | None
-    """who may write its records; None: every caller who may read them"""
-    constraints: Mapping[str, Constraint]
-    """by attribute, inherited ones first"""
 
 
 class Entity(BaseModel):
@@ -54,8 +50,8 @@ class Entity(BaseModel):
         use_attribute_docstrings=True,
     )
 
-    __declaration__: ClassVar[Declaration]
-    by_id = Primary()
+    __declaration__: ClassVar[Declaration] = Declaration()
+    by_id = Searchable()
 
     if TYPE_CHECKING:  # Any, so that an entity may declare a property `key` of any type
 
@@ -78,35 +74,34 @@ class Entity(BaseModel):
     ) -> None:
         """Read the class keywords. All but `name` are inherited; `name` defaults to the class name in camelCase."""
         super().__init_subclass__(**config)
-        inherited: Declaration | None = getattr(cls, "__declaration__", None)
-        cls.__declaration__ = Declaration(
+        keywords: dict[str, Any] = {
+            "shards": shards,
+            "separator": separator,
+            "allow": normalize_rules(allow),
+            "write": normalize_rules(write),
+            "current": current,
+        }
+        cls.__declaration__ = replace(
+            cls.__declaration__,
             name=entity_name(cls.__name__) if name is None else name,
-            shards=shards or (inherited.shards if inherited else Shards(1)),
-            separator=separator if separator is not None else inherited.separator if inherited else "/",
             indexes=_declared(cls, Index),
             unions=_declared(cls, Union),
             joins=_declared(cls, Join),
-            derived={},
-            allow=normalize_rules(allow) if allow is not None else inherited.allow if inherited else None,
-            current=current if current is not None else inherited.current if inherited else None,
-            write=normalize_rules(write) if write is not None else inherited.write if inherited else None,
             constraints=_declared(cls, Constraint),
+            **{keyword: value for keyword, value in keywords.items() if value is not None},
         )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Raise `InvalidCatalog` with all references to properties and indexes that do not exist."""
-        violations = [
-            *_index_violations(cls),
-            *_union_violations(cls),
-            *_derived_violations(cls),
-            *_join_violations(cls),
-            *_constraint_violations(cls),
-        ]
+        violations = [Violation(cls.__name__, *violation) for violation in _reference_violations(cls)]
         if violations:
             raise InvalidCatalog(violations)
-        _select_factories(cls)
-        cls.__declaration__ = replace(cls.__declaration__, derived=_sources_first(_derived(cls)))
+        for name, factory in _factories(cls, Generated).items():
+            part = cls.model_fields[name]
+            # The catalog reports unsupported types.
+            factory.select_factory(parse_annotation(part.annotation, part.metadata).codec)
+        cls.__declaration__ = replace(cls.__declaration__, derived=_sources_first(_factories(cls, Derived)))
 
     @model_validator(mode="before")
     @classmethod
@@ -116,14 +111,14 @@ class Entity(BaseModel):
         return data
 
     @model_validator(mode="after")
-    def _compute_derived(self) -> Self:
-        self.compute_derived()
+    def _compute_derived(self, info: ValidationInfo) -> Self:
+        self.compute_derived(info.context if isinstance(info.context, DerivedFunctions) else NO_OTHER_FUNCTIONS)
         return self
 
-    def compute_derived(self) -> None:
+    def compute_derived(self, functions: DerivedFunctions = NO_OTHER_FUNCTIONS) -> None:
         """Recompute every derived property from the current values of its sources."""
         for name, rule in type(self).__declaration__.derived.items():
-            self.__dict__[name] = rule.compute(self)
+            self.__dict__[name] = rule.compute(self, functions.get(name))
 
 
 def _declared(model: type[Entity], kind: type[S]) -> dict[str, S]:
@@ -132,19 +127,10 @@ def _declared(model: type[Entity], kind: type[S]) -> dict[str, S]:
     return {name: value for name, value in attributes.items() if isinstance(value, kind)}
 
 
-def _derived(model: type[Entity]) -> dict[str, Derived]:
-    return {
-        name: field.default_factory
-        for name, field in model.model_fields.items()
-        if isinstance(field.default_factory, Derived)
-    }
-
-
-def _select_factories(model: type[Entity]) -> None:
-    """Generate values of each property's type, if supported. The catalog reports unsupported types."""
-    for field in model.model_fields.values():
-        if isinstance(field.default_factory, Generated):
-            field.default_factory.select_factory(parse_annotation(field.annotation, field.metadata).codec)
+def _factories(model: type[Entity], kind: type[F]) -> dict[str, F]:
+    """Return the default factories of a type by property."""
+    factories = {name: part.default_factory for name, part in model.model_fields.items()}
+    return {name: factory for name, factory in factories.items() if isinstance(factory, kind)}
 
 
 def _sources_first(rules: dict[str, Derived]) -> dict[str, Derived]:
@@ -156,96 +142,46 @@ def _sources_first(rules: dict[str, Derived]) -> dict[str, Derived]:
         return rules
 
 
-def _index_violations(model: type[Entity]) -> list[Violation]:
-    violations = []
-    for attribute, index in model.__declaration__.indexes.items():
-        uses = [("is hashed by", name) for name in index.hash] + [("is sorted by", name) for name, _ in index.sort]
-        if isinstance(index.projection, tuple):
-            uses += [("carries", name) for name in index.projection]
-        elif index.projection not in ("ALL", "KEYS_ONLY"):
-            violations.append(
-                Violation(
-                    model.__name__,
-                    attribute,
-                    f"has the projection {index.projection!r}.",
-                    'Set "ALL", "KEYS_ONLY" or a list of properties.',
-                )
-            )
-        violations += [
-            _unknown_property(model, attribute, use, name) for use, name in uses if name not in model.model_fields
-        ]
-    return violations
+def _reference_violations(model: type[Entity]) -> Violations:
+    """Check that all names of properties and of indexes in the class exist."""
+    declared = model.__declaration__
+    for attribute, index in declared.indexes.items():
+        carried = index.projection if isinstance(index.projection, tuple) else ()
+        if not carried and index.projection not in ("ALL", "KEYS_ONLY", ()):
+            remedy = 'Set "ALL", "KEYS_ONLY" or a list of properties.'
+            yield attribute, f"has the projection {index.projection!r}.", remedy
+        yield from _unknown_properties(model, attribute, "is hashed by", index.hash)
+        yield from _unknown_properties(model, attribute, "is sorted by", [name for name, _ in index.sort])
+        yield from _unknown_properties(model, attribute, "carries", carried)
+    for attribute, union in declared.unions.items():
+        for name in union.members:
+            if name not in declared.indexes:
+                yield attribute, *_invalid_member(model, name)
+    for name, rule in _factories(model, Derived).items():
+        yield from _unknown_properties(model, name, "is derived from", rule.sources)
+    for attribute, join in declared.joins.items():
+        yield from _unknown_properties(model, attribute, "is joined by", join.by or ())
+    for attribute, constraint in declared.constraints.items():
+        yield from _unknown_properties(model, attribute, constraint.use, constraint.properties)
+    for name, counted in _factories(model, Counted).items():
+        yield from _unknown_properties(model, name, "counts records grouped by", counted.group)
 
 
-def _union_violations(model: type[Entity]) -> list[Violation]:
-    indexes = model.__declaration__.indexes
-    return [
-        Violation(model.__name__, attribute, *_invalid_member(model, name))
-        for attribute, union in model.__declaration__.unions.items()
-        for name in union.members
-        if name not in indexes
-    ]
+def _unknown_properties(model: type[Entity], attribute: str, use: str, names: Iterable[str]) -> Violations:
+    for name in names:
+        if name not in model.model_fields:
+            remedy = nearest_or_all(name, model.model_fields, "properties")
+            yield attribute, f"{use} {name!r}, which is no property of {model.__name__}.", remedy
 
 
 def _invalid_member(model: type[Entity], name: str) -> tuple[str, str]:
     """Return why a union cannot have a member of this name, and the remedy."""
     declared = model.__declaration__
     if name == "by_id":
-        return (
-            "is a union of 'by_id', which is the table itself and not an index.",
-            "Search ids by by_id alone, or declare an index that is sorted by them.",
-        )
+        remedy = "Search ids by by_id alone, or declare an index that is sorted by them."
+        return "is a union of 'by_id', which is the table itself and not an index.", remedy
     if name in declared.unions:
-        return (
-            f"is a union of {name!r}, which is a union itself.",
-            f"Name its members instead: {', '.join(declared.unions[name].members)}.",
-        )
-    return (
-        f"is a union of {name!r}, which is no index of {model.__name__}.",
-        nearest(name, declared.indexes).strip() or f"Its indexes are {', '.join(declared.indexes)}.",
-    )
-
-
-def _derived_violations(model: type[Entity]) -> list[Violation]:
-    return [
-        _unknown_property(model, name, "is derived from", source)
-        for name, rule in _derived(model).items()
-        for source in rule.sources
-        if source not in model.model_fields
-    ]
-
-
-def _join_violations(model: type[Entity]) -> list[Violation]:
-    return [
-        _unknown_property(model, attribute, "is joined by", name)
-        for attribute, join in model.__declaration__.joins.items()
-        for name in join.by or ()
-        if name not in model.model_fields
-    ]
-
-
-def _constraint_violations(model: type[Entity]) -> list[Violation]:
-    uses: list[tuple[str, str, str]] = []
-    for attribute, constraint in model.__declaration__.constraints.items():
-        if isinstance(constraint, UniqueTogether):
-            uses += [(attribute, "is unique by", name) for name in constraint.properties]
-        elif isinstance(constraint, ForeignKey):
-            uses += [(attribute, "references a record by", name) for name in constraint.by]
-    for attribute, field in model.model_fields.items():
-        if isinstance(field.default_factory, Counted):
-            uses += [(attribute, "counts records grouped by", name) for name in field.default_factory.group]
-    return [
-        _unknown_property(model, attribute, use, name)
-        for attribute, use, name in uses
-        if name not in model.model_fields
-    ]
-
-
-def _unknown_property(model: type[Entity], attribute: str, use: str, name: str) -> Violation:
-    hint = nearest(name, model.model_fields).strip()
-    return Violation(
-        model.__name__,
-        attribute,
-        f"{use} {name!r}, which is no property of {model.__name__}.",
-        hint or f"Its properties are {', '.join(model.model_fields)}.",
-    )
+        remedy = f"Name its members instead: {', '.join(declared.unions[name].members)}."
+        return f"is a union of {name!r}, which is a union itself.", remedy
+    remedy = nearest_or_all(name, declared.indexes, "indexes")
+    return f"is a union of {name!r}, which is no index of {model.__name__}.", remedy

@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from graphql_api import codecs
 from graphql_api.model.access_declarations import RulesArgument, normalize_rules
+from graphql_api.sharding import Generation
 
 if TYPE_CHECKING:
     from graphql_api.model.entity import Entity
@@ -23,37 +24,36 @@ T = TypeVar("T")
 # --- properties ------------------------------------------------------------------------------------------------
 
 
+RoleName = Literal["id", "sub id", "created", "updated", "version", "ttl", "unique", "immutable"]
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """The role of a property in its entity, or a constraint on it."""
 
-    name: Literal["id", "sub id", "created", "updated", "version", "ttl", "unique", "immutable"]
+    name: RoleName
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The stored name of a property, if it differs from its Python name in camelCase."""
+    """Store a property under another name than in camelCase: `amount: Annotated[int, stored("amt")]`."""
 
     name: str
 
 
+stored = Stored
+
+
 @dataclass(frozen=True, slots=True)
 class StoredAs:
-    """The codec of a property, if several codecs support its Python type."""
+    """The codec of an integer, which also limits its values."""
 
-    codec: codecs.Codec[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Bounds of an integer, in addition to those in `Field`: pydantic keeps only the last of several `Field` bounds."""
-
-    low: int
-    high: int
+    codec: codecs.IntegerCodec
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Validate the property's own type first, then the bounds."""
-        return core_schema.chain_schema([handler(source), core_schema.int_schema(ge=self.low, le=self.high)])
+        """Validate the property's own type first, then the limits: pydantic keeps only the last of several bounds."""
+        limits = core_schema.int_schema(ge=self.codec.minimum, le=self.codec.maximum)
+        return core_schema.chain_schema([handler(source), limits])
 
 
 Id = Annotated[T, Role("id")]
@@ -80,19 +80,14 @@ Unique = Annotated[T, Role("unique")]
 Immutable = Annotated[T, Role("immutable")]
 """never changes after the record was created"""
 
-Timestamp = Annotated[int, StoredAs(codecs.Timestamp()), Within(-(2**53), 2**53)]
+Timestamp = Annotated[int, StoredAs(codecs.Timestamp())]
 """seconds since 1970-01-01 UTC"""
 
-TimestampMs = Annotated[int, StoredAs(codecs.TimestampMs()), Within(-(2**53), 2**53)]
+TimestampMs = Annotated[int, StoredAs(codecs.TimestampMs())]
 """milliseconds since 1970-01-01 UTC"""
 
-Int32 = Annotated[int, StoredAs(codecs.Int32()), Within(-(2**31), 2**31 - 1)]
+Int32 = Annotated[int, StoredAs(codecs.Int32())]
 """signed 32-bit integer, like GraphQL's `Int`"""
-
-
-def stored(name: str) -> Stored:
-    """Store a property under another name: `amount: Annotated[int, stored("amt")]`."""
-    return Stored(name)
 
 
 def value_of(record: Any, name: str) -> Any:
@@ -104,30 +99,36 @@ def value_of(record: Any, name: str) -> Any:
 # --- derived properties ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class Derived:
     """The rule of a derived property. As a default factory, provide null until the rule is applied."""
 
-    __slots__ = ("function", "sources")
-
-    def __init__(self, function: Callable[..., Any], sources: tuple[str, ...]) -> None:
-        self.function = function
-        self.sources = sources
+    function: Callable[..., Any]
+    sources: tuple[str, ...]
+    version: int = 1
+    previous: Callable[..., Any] | None = None
 
     def __call__(self) -> None:
         """Return the placeholder, null."""
 
-    def compute(self, record: Any) -> Any:
-        """Compute the value from the record's sources. It is null if one of the sources is null."""
+    def compute(self, record: Any, function: Callable[..., Any] | None = None) -> Any:
+        """Compute the value from the record's sources. It is null if one of the sources is null.
+
+        `function`: of the version that the table maintains, if that is another one.
+        """
         values = [value_of(record, source) for source in self.sources]
-        return None if any(value is None for value in values) else self.function(*values)
+        return None if any(value is None for value in values) else (function or self.function)(*values)
 
 
-def derived(function: Callable[..., Any], *sources: str) -> Any:
+def derived(
+    function: Callable[..., Any], *sources: str, version: int = 1, previous: Callable[..., Any] | None = None
+) -> Any:
     """Declare a property that `function` computes from other properties at every write. Provided values are ignored.
 
-    If there is one source, the function is also applied to search arguments.
+    If there is one source, the function is also applied to search arguments. A changed function needs the next
+    `version`, and the `previous` function, which applies until `shardql migrate` rewrites the stored records.
     """
-    return Field(default_factory=Derived(function, sources))
+    return Field(default_factory=Derived(function, sources, version, previous))
 
 
 def canonical(text: str) -> str:
@@ -173,10 +174,6 @@ class Searchable:
         return IndexRef(owner, self.attribute)
 
 
-class Primary(Searchable):
-    """The primary index of every entity: the table itself, by id."""
-
-
 class Index(Searchable):
     """An index of an entity, declared as a class attribute `by_…`.
 
@@ -204,12 +201,15 @@ class Index(Searchable):
         range_key: str | None = None,
         allow: RulesArgument = None,
     ) -> None:
-        self.hash: tuple[str, ...] = _as_tuple(hash, str)
-        self.sort = tuple(_sort_order(part) for part in _as_tuple(sort, (str, Descending)))
+        self.hash: tuple[str, ...] = _as_tuple(hash)
+        self.sort: tuple[tuple[str, bool], ...] = tuple(
+            (part.property, True) if isinstance(part, Descending) else (part, False) for part in _as_tuple(sort)
+        )
+        """names of properties, and whether they are in descending order"""
         self.name = name
         self.sharded = sharded
         self.raw = raw
-        self.projection: str | tuple[str, ...] = projection if isinstance(projection, str) else tuple(projection)
+        self.projection: Any = projection if isinstance(projection, str) else tuple(projection)
         self.slot = slot
         self.hash_key = hash_key
         self.range_key = range_key
@@ -228,29 +228,17 @@ class Union(Searchable):
         self.allow = normalize_rules(allow)
 
 
-def _as_tuple(argument: Any, single: type | tuple[type, ...]) -> tuple[Any, ...]:
+def _as_tuple(argument: Any) -> tuple[Any, ...]:
     """Convert an argument of one value, several values or None to a tuple."""
     if argument is None:
         return ()
-    return (argument,) if isinstance(argument, single) else tuple(argument)
-
-
-def _sort_order(part: str | Descending) -> tuple[str, bool]:
-    return (part.property, True) if isinstance(part, Descending) else (part, False)
+    return (argument,) if isinstance(argument, str | Descending) else tuple(argument)
 
 
 # --- shards ----------------------------------------------------------------------------------------------------
 
 Since = str | int | date
 """begin of a shard generation: a date or datetime (also as ISO text), or a value of the creation property"""
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A declared shard generation: its number of shards, and the first creation value of its records."""
-
-    size: int
-    since: Since | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +251,14 @@ class Shards:
     size: int
     width: int = 2
     function: str = "blake2b"
-    growth: tuple[Growth, ...] = ()
+    growth: tuple[Generation, ...] = ()
+    """further generations, whose `since` is as declared"""
 
     def then(self, size: int, *, since: Since) -> "Shards":
         """Add a generation: another number of shards for records created since a date."""
-        return replace(self, growth=(*self.growth, Growth(size, since)))
+        return replace(self, growth=(*self.growth, Generation(since, size)))
 
     @property
-    def generations(self) -> tuple[Growth, ...]:
+    def generations(self) -> tuple[Generation, ...]:
         """All generations; the first one has no `since`."""
-        return (Growth(self.size, None), *self.growth)
+        return (Generation(None, self.size), *self.growth)

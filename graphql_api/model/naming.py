@@ -5,7 +5,20 @@ import re
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 """valid names of entities and properties in records, keys and GraphQL"""
 
+MAX_NAME_LENGTH = 255
+"""of entities and attributes in the table"""
+
+HASH_ATTRIBUTE = "hashKey"
+RANGE_ATTRIBUTE = "rangeKey"
+TABLE_KEYS = (HASH_ATTRIBUTE, RANGE_ATTRIBUTE)
+"""the table's own key attributes"""
+
 _ACRONYM = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+")
+
+
+def is_attribute_name(name: str) -> bool:
+    """Return whether an entity or attribute of the table may have the name."""
+    return len(name) <= MAX_NAME_LENGTH and NAME_PATTERN.fullmatch(name) is not None
 
 
 def camel_case(name: str) -> str:

@@ -1,18 +1,30 @@
-"""Convert records to stored attributes and back. Keys are computed in `writes/item_keys.py`."""
+"""Convert records to stored attributes and back. Keys are computed in `writes/item_keys.py`.
+
+Values that are no scalars are stored as maps (models and maps), lists (sequences) and sets. A set that engines cannot
+store, because it is empty or has several item types, is stored as a list.
+"""
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
+from enum import Enum
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from graphql_api.errors import FieldPath, InvalidRecord, InvalidValue, PropertyName
+from graphql_api.codecs import codec_of_type
+from graphql_api.errors import FieldPath, InvalidRecord, InvalidValue, Localizable, PropertyName
 from graphql_api.model.entity import Entity
-from graphql_api.model.markers import value_of
-from graphql_api.model.nested_values import from_attribute_value, to_attribute_value
+from graphql_api.model.markers import Stored, value_of
+from graphql_api.model.naming import TABLE_KEYS, camel_case
+from graphql_api.model.property_specs import parse_annotation
 from graphql_api.model.specs import EntitySpec, PropertySpec
 from graphql_api.storage import AttributeValue, Item
+
+MAX_NESTING = 29
+"""nesting levels of lists and maps: engines allow 32, and a stored response has one level more than its record"""
 
 
 def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]:
@@ -23,7 +35,7 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
     _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is None])
     # Functions receive only values of the declared types, and an error in one does not fail the records of a batch.
     try:
-        record.compute_derived()
+        record.compute_derived(spec.derived_functions)
     except Exception as problem:
         raise InvalidRecord(
             f"{spec.type_name}: a derived property cannot be computed ({problem}). Use values that its function takes."
@@ -38,27 +50,16 @@ def _add_attributes(
     for part in parts:
         value = value_of(record, part.name)
         if value is not None:
-            attributes[part.stored] = _encode_property(spec, part, value)
+            try:
+                attributes[part.stored] = to_attribute_value(value) if part.codec is None else part.codec.store(value)
+            except InvalidValue as problem:
+                name, shown = PropertyName(part.name), PropertyName(part.name, spec.type_name)
+                raise InvalidValue("{name}: {problem}", name=shown, problem=problem, argument=name) from problem
         elif not part.nullable:
-            raise InvalidRecord(
-                "{property} is null: provide a value.",
-                property=PropertyName(part.name, spec.type_name),
-                argument=PropertyName(part.name),
-            )
+            name, shown = PropertyName(part.name), PropertyName(part.name, spec.type_name)
+            raise InvalidRecord("{name} is null: provide a value.", name=shown, argument=name)
         elif part.null_is_stored:
             attributes[part.stored] = None
-
-
-def _encode_property(spec: EntitySpec, part: PropertySpec, value: Any) -> AttributeValue:
-    try:
-        return to_attribute_value(value) if part.codec is None else part.codec.store(value)
-    except InvalidValue as problem:
-        raise InvalidValue(
-            "{property}: {problem}",
-            property=PropertyName(part.name, spec.type_name),
-            problem=problem,
-            argument=PropertyName(part.name),
-        ) from problem
 
 
 def decode_record(spec: EntitySpec, item: Item) -> Entity:
@@ -77,19 +78,12 @@ def decode_record(spec: EntitySpec, item: Item) -> Entity:
         elif part.nullable and (part.stored in item or not part.null_is_stored):
             values[part.name] = None
     try:
-        return spec.model.model_validate(values, by_name=True, by_alias=False)
+        return spec.model.model_validate(values, by_name=True, by_alias=False, context=spec.derived_functions)
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_input=False)[0]
-        path = FieldPath(spec.type_name, tuple(map(str, first["loc"])))
         remedy = " Declare a default for records that are older." if first["type"] == "missing" else ""
-        raise InvalidRecord(
-            "{record}: {path}: {reason}.{remedy}",
-            record=_item_label(spec, item),
-            path=path,
-            reason=first["msg"],
-            remedy=remedy,
-            argument=path,
-        ) from invalid
+        path = FieldPath(spec.type_name, tuple(map(str, first["loc"])))
+        raise _undecodable(spec, item, path, f"{first['msg']}.{remedy}") from invalid
 
 
 def _load_property(spec: EntitySpec, part: PropertySpec, stored: AttributeValue, item: Item) -> Any:
@@ -98,14 +92,13 @@ def _load_property(spec: EntitySpec, part: PropertySpec, stored: AttributeValue,
             return from_attribute_value(stored, [spec.model.model_fields[part.name].annotation])
         return part.codec.load(stored)
     except InvalidValue as problem:
-        name = PropertyName(part.name)
-        raise InvalidRecord(
-            "{record}: {property}: {problem}",
-            record=_item_label(spec, item),
-            property=name,
-            problem=problem,
-            argument=name,
-        ) from problem
+        raise _undecodable(spec, item, PropertyName(part.name), problem) from problem
+
+
+def _undecodable(spec: EntitySpec, item: Item, name: Localizable, problem: object) -> InvalidRecord:
+    keys = " / ".join(str(item[attribute]) for attribute in TABLE_KEYS if attribute in item)
+    record = f"The stored {spec.type_name}{' ' if keys else ''}{keys}"
+    return InvalidRecord("{record}: {name}: {problem}", record=record, name=name, problem=problem, argument=name)
 
 
 def partial_record(spec: EntitySpec, values: Mapping[str, Any]) -> Entity:
@@ -125,28 +118,127 @@ def decode_property(spec: EntitySpec, part: PropertySpec, stored: AttributeValue
     if stored is None:
         return None
     plain = from_attribute_value(stored, [spec.model.model_fields[part.name].annotation])
-    return _validator(spec.model, part.name).validate_python(plain, by_name=True, by_alias=False)
+    return property_adapter(spec.model, part.name).validate_python(plain, by_name=True, by_alias=False)
 
 
 @cache
-def _validator(model: type[Entity], name: str) -> TypeAdapter[Any]:
+def property_adapter(model: type[Entity], name: str) -> TypeAdapter[Any]:
+    """Return the validator of a property's type."""
     field = model.model_fields[name]
     annotation: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
     return TypeAdapter(annotation)
 
 
-def is_expired(spec: EntitySpec, item: Item, now: float) -> bool:
-    """Whether a stored item has expired. Engines remove expired items late, so no result may include them."""
-    expires = item.get(spec.ttl.stored) if spec.ttl is not None else None
-    return isinstance(expires, (int, Decimal)) and expires <= now
+# --- nested values ---------------------------------------------------------------------------------------------
 
 
-def visible_item(spec: EntitySpec, items: Iterable[Item | None], now: float) -> Item | None:
-    """Return the first item that exists and has not expired. `items` are those at all possible keys of a record."""
-    return next((item for item in items if item is not None and not is_expired(spec, item, now)), None)
+def to_attribute_value(value: Any, depth: int = 0) -> AttributeValue:
+    """Convert a value to its stored form."""
+    if depth > MAX_NESTING:
+        raise InvalidValue(f"Lists and maps are nested more than {MAX_NESTING} levels deep: flatten them.")
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, RootModel):
+        return to_attribute_value(value.root, depth)
+    if isinstance(value, BaseModel):
+        names = {stored: value_of(value, name) for stored, name in _field_names(type(value)).items()}
+        return {
+            key: to_attribute_value(item, depth + 1) for key, item in {**(value.model_extra or {}), **names}.items()
+        }
+    if isinstance(value, Mapping):
+        return {_encode_key(key): to_attribute_value(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, AbstractSet):
+        items = [to_attribute_value(item, depth + 1) for item in value]
+        kinds = {Decimal if type(item) is int else type(item) for item in items}
+        return frozenset(items) if len(kinds) == 1 and kinds <= {str, bytes, Decimal} else items
+    if isinstance(value, list | tuple):
+        return [to_attribute_value(item, depth + 1) for item in value]
+    return _encode_scalar(value, depth)
 
 
-def _item_label(spec: EntitySpec, item: Item) -> str:
-    """Describe a stored item for an error message."""
-    key = [str(item[name]) for name in ("hashKey", "rangeKey") if name in item]
-    return f"The stored {spec.type_name} {' / '.join(key)}" if key else f"The stored {spec.type_name}"
+def _encode_scalar(value: Any, depth: int) -> AttributeValue:
+    if isinstance(value, Enum):
+        return to_attribute_value(value.value, depth)
+    codec = next(filter(None, map(codec_of_type, type(value).__mro__)), None)
+    if codec is not None:
+        return codec.store_nested(value)
+    try:
+        plain = to_jsonable_python(value)  # An IP address, a URL or a time: pydantic can validate its JSON form.
+    except PydanticSerializationError:
+        raise InvalidValue(f"A {type(value).__name__} cannot be stored: convert it to text, numbers or maps.") from None
+    return to_attribute_value(plain, depth + 1)
+
+
+def _encode_key(key: Any) -> str:
+    plain = key.value if isinstance(key, Enum) else key
+    codec = codec_of_type(type(plain))
+    if codec is None:
+        raise InvalidValue(f"A map has a key of type {type(key).__name__}: use text, numbers, dates or other scalars.")
+    return codec.format(plain)
+
+
+def _field_names(model: type[BaseModel]) -> dict[str, str]:
+    """Return the Python names of a model's fields by their stored names."""
+    names = {}
+    for name, field in model.model_fields.items():
+        markers = parse_annotation(field.annotation, field.metadata).markers
+        names[next((marker.name for marker in markers if isinstance(marker, Stored)), camel_case(name))] = name
+    return names
+
+
+def from_attribute_value(stored: AttributeValue, annotations: Iterable[Any]) -> Any:
+    """Restore field names and number types: pydantic can validate the result as one of these annotations."""
+    kinds = [kind for annotation in annotations for kind in plain_types(annotation)]
+    if isinstance(stored, Mapping):
+        return _decode_map(stored, kinds)
+    if isinstance(stored, list | tuple | AbstractSet):
+        item_types = [item_type for kind in kinds for item_type in _item_types(kind)]
+        items = [from_attribute_value(item, item_types) for item in stored]
+        return set(items) if isinstance(stored, AbstractSet) else items
+    if isinstance(stored, Decimal) and Any in kinds:
+        return int(stored) if stored == stored.to_integral_value() else float(stored)
+    return stored
+
+
+def plain_types(annotation: Any) -> list[Any]:
+    """Return the plain types that an annotation allows. A root model is replaced by the types of its root."""
+    types: list[Any] = []
+    for kind in parse_annotation(annotation).types:
+        if isinstance(kind, type) and issubclass(kind, RootModel):
+            types += plain_types(kind.model_fields["root"].annotation)
+        else:
+            types.append(kind)
+    return types
+
+
+def _item_types(kind: Any) -> tuple[Any, ...]:
+    """Return the type arguments of a list, set or map, or `Any` if it has none."""
+    return tuple(part for part in get_args(kind) if part is not Ellipsis) or (Any,)
+
+
+def _decode_map(stored: Mapping[str, AttributeValue], kinds: list[Any]) -> dict[Any, Any]:
+    """Decode a map that may be any of the allowed models and mappings. Pydantic decides later which one it is."""
+    names: dict[str, str] = {}
+    field_annotations: dict[str, list[Any]] = {}
+    value_annotations: list[Any] = []
+    key_codecs = set()
+    for kind in kinds:
+        origin = get_origin(kind) or kind
+        if isinstance(origin, type) and issubclass(origin, BaseModel):
+            for key, name in _field_names(origin).items():
+                names.setdefault(key, name)
+                field_annotations.setdefault(key, []).append(origin.model_fields[name].annotation)
+        elif isinstance(origin, type) and issubclass(origin, Mapping) and len(get_args(kind)) == 2:
+            key, value = get_args(kind)
+            key_codecs.add(parse_annotation(key).codec)
+            value_annotations.append(value)
+        elif kind is Any or (isinstance(origin, type) and issubclass(origin, Mapping)):
+            value_annotations.append(Any)
+    codec = key_codecs.pop() if len(key_codecs) == 1 else None
+    decoded: dict[Any, Any] = {}
+    for key, item in stored.items():
+        if key in names:
+            decoded[names[key]] = from_attribute_value(item, field_annotations[key])
+        else:
+            decoded[codec.parse(key) if codec else key] = from_attribute_value(item, value_annotations)
+    return decoded

@@ -1,14 +1,13 @@
-"""Record keys of records, and their conversion to and from the sealed form (docs/record-keys.md)."""
+"""Record keys of records, and their conversion to and from the sealed form (docs/reference/record-keys.md)."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from graphql_api.codecs import MAX_GENERATION, Codec, EnumCodec, RecordKey, check_origin
+from graphql_api.codecs import MAX_GENERATION, RecordKey, check_origin
 from graphql_api.errors import InvalidRecordKey, InvalidValue, TokenAhead, about
-from graphql_api.model.annotations import parse_annotation
-from graphql_api.model.markers import Role, value_of
+from graphql_api.model.markers import value_of
+from graphql_api.model.property_specs import property_specs, with_role
 from graphql_api.model.shard_declarations import shard_space_of
 from graphql_api.model.specs import EntitySpec, PropertySpec
 from graphql_api.sharding import ShardSpace
@@ -28,18 +27,51 @@ class RecordKeyAttribute:
         return record_key(record)
 
 
-def record_key(record: "Entity") -> RecordKey:
-    """Return the key of a record, even if a property is called `key`. It has no tenant: records do not know theirs."""
-    key_fields = _key_fields(type(record))
-    created = vars(record).get(key_fields.created) if key_fields.created is not None else None
-    is_known = created is not None or len(key_fields.space.generations) == 1
-    generation = key_fields.space.generation_at(created) if is_known else MAX_GENERATION + 1
+def record_key(record: "Entity", spec: EntitySpec | None = None) -> RecordKey:
+    """Return the key of a record, even if a property is called `key`. It has no tenant: records do not know theirs.
+
+    `spec`: the entity as the table has it, which may have other shard generations than the catalog declares.
+    """
+    model = type(record)
+    ids, sub_ids, created, space = _key_properties(model)
+    if spec is not None:
+        created, space = spec.created, spec.space
+    creation_value = vars(record).get(created.name) if created is not None else None
+    is_known = creation_value is not None or len(space.generations) == 1
+    generation = space.generation_at(creation_value) if is_known else None
     return RecordKey(
-        key_fields.origin,
-        tuple(codec.load(codec.store(value_of(record, name))) for name, codec in key_fields.ids),
-        tuple(codec.load(codec.store(value_of(record, name))) for name, codec in key_fields.sub_ids),
-        generation=generation if generation <= MAX_GENERATION else None,
+        model.__declaration__.name,
+        tuple(_stored_form(part, value_of(record, part.name)) for part in ids),
+        tuple(_stored_form(part, value_of(record, part.name)) for part in sub_ids),
+        generation=generation if generation is not None and generation <= MAX_GENERATION else None,
     )
+
+
+def tells_generation(spec: EntitySpec, generation: int | None) -> bool:
+    """Return whether the generation in a key, which the catalog may have determined, is the one that holds the record.
+
+    It is not if the table has generations that the catalog lacks, or if no record is placed in the generation yet.
+    """
+    settled = len(spec.space.generations) - spec.space.pending
+    _, _, _, declared = _key_properties(spec.model)
+    is_placed = generation is not None and generation < settled
+    return is_placed and declared.generations[:settled] == spec.space.generations[:settled]
+
+
+@cache
+def _key_properties(
+    model: type["Entity"],
+) -> tuple[Sequence[PropertySpec], Sequence[PropertySpec], PropertySpec | None, ShardSpace]:
+    """Return what determines record keys: ids, sub ids, creation property and shard space."""
+    scalars = {name: part for name, part in property_specs(model).items() if part.codec is not None}
+    created = next(iter(with_role(scalars, "created")), None)
+    return with_role(scalars, "id"), with_role(scalars, "sub id"), created, shard_space_of(model)
+
+
+def _stored_form(part: PropertySpec, value: Any) -> Any:
+    """Encode and decode the value, as writing and reading the record does."""
+    codec = part.column.codec
+    return codec.load(codec.store(value))
 
 
 def merge(old: Iterable[E], new: Iterable[E], append: bool = False) -> list[E]:
@@ -50,36 +82,6 @@ def merge(old: Iterable[E], new: Iterable[E], append: bool = False) -> list[E]:
     for key, _ in old_by_key:
         replacements.pop(key, None)
     return [*merged, *(replacements.values() if append else ())]
-
-
-@dataclass(frozen=True, slots=True)
-class _KeyFields:
-    """The properties of a class that make up its record keys."""
-
-    origin: str
-    ids: tuple[tuple[str, Codec[Any]], ...]
-    sub_ids: tuple[tuple[str, Codec[Any]], ...]
-    created: str | None
-    space: ShardSpace
-
-
-@cache
-def _key_fields(model: type["Entity"]) -> _KeyFields:
-    model.model_rebuild(raise_errors=False)
-    annotations = {
-        name: parse_annotation(field.annotation, field.metadata) for name, field in model.model_fields.items()
-    }
-
-    def with_role(role: Role) -> tuple[tuple[str, Codec[Any]], ...]:
-        return tuple(
-            (name, annotation.codec)
-            for name, annotation in annotations.items()
-            if role in annotation.markers and annotation.codec is not None
-        )
-
-    created = next((name for name, _ in with_role(Role("created"))), None)
-    ids, sub_ids = with_role(Role("id")), with_role(Role("sub id"))
-    return _KeyFields(model.__declaration__.name, ids, sub_ids, created, shard_space_of(model))
 
 
 # --- sealed form -----------------------------------------------------------------------------------------------
@@ -97,11 +99,8 @@ def check_key_entity(entity: EntitySpec, key: RecordKey) -> None:
     """Raise `InvalidRecordKey` if a key cannot identify a record of the entity."""
     check_origin(key, entity.name, "id")
     if (len(key.ids), len(key.children)) != (len(entity.ids), len(entity.sub_ids)):
-        raise InvalidRecordKey(
-            f"{key} is no key of a {entity.type_name}: it needs {_count_text(len(entity.ids), 'id')} and "
-            f"{_count_text(len(entity.sub_ids), 'child id')}.",
-            argument="id",
-        )
+        needed = f"{_count_text(len(entity.ids), 'id')} and {_count_text(len(entity.sub_ids), 'child id')}"
+        raise InvalidRecordKey(f"{key} is no key of a {entity.type_name}: it needs {needed}.", argument="id")
 
 
 def to_sealed_form(entity: EntitySpec, key: RecordKey, tenant: str | None) -> RecordKey:
@@ -115,37 +114,26 @@ def to_sealed_form(entity: EntitySpec, key: RecordKey, tenant: str | None) -> Re
 def from_sealed_form(entity: EntitySpec, key: RecordKey, argument: str) -> RecordKey:
     """Convert a sealed key to values of the entity's properties, without the tenant."""
     try:
-        ids = tuple(_from_sealed_value(part, value) for part, value in zip(entity.ids, key.ids, strict=True))
-        children = tuple(
-            _from_sealed_value(part, value) for part, value in zip(entity.sub_ids, key.children, strict=True)
+        ids, children = (
+            tuple(part.column.codec.from_key_part(value) for part, value in zip(parts, values, strict=True))
+            for parts, values in ((entity.ids, key.ids), (entity.sub_ids, key.children))
         )
     except (InvalidValue, ValueError) as problem:
-        raise InvalidRecordKey(
-            f"{argument} was made when {entity.type_name} was declared with another id: request the record again.",
-            argument=argument,
-        ) from problem
+        reason = f"was made when {entity.type_name} was declared with another id"
+        raise InvalidRecordKey(f"{argument} {reason}: request the record again.", argument=argument) from problem
     return RecordKey(key.origin, ids, children, generation=key.generation)
 
 
 def check_generation(entity: EntitySpec, key: RecordKey) -> None:
     """Raise `TokenAhead` for a key of a shard generation that this server does not know yet."""
     if key.generation is not None and key.generation >= len(entity.space.generations):
-        raise TokenAhead(
-            f"The record key comes from a server that knows more shard generations of {entity.type_name} than this "
-            "one: try again.",
-            argument="id",
-        )
+        reason = f"knows more shard generations of {entity.type_name} than this one"
+        raise TokenAhead(f"The record key comes from a server that {reason}: try again.", argument="id")
 
 
 def _to_sealed_value(part: PropertySpec, value: Any) -> Any:
-    codec = part.column.codec
     with about(part.name):
-        return int(codec.encode(value)) if isinstance(codec, EnumCodec) else codec.load(codec.store(value))
-
-
-def _from_sealed_value(part: PropertySpec, value: Any) -> Any:
-    codec = part.column.codec
-    return codec.decode(f"{value:03d}") if isinstance(codec, EnumCodec) else codec.check(value)
+        return part.column.codec.to_key_part(value)
 
 
 def _count_text(count: int, noun: str) -> str:

@@ -1,19 +1,28 @@
 """Specifications: the resolved, immutable form of a catalog. Other packages read these instead of the classes."""
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from graphql_api.codecs import Codec, Column
+from graphql_api.codecs import Codec, Column, ScalarKind
 from graphql_api.model.access_declarations import Rules
-from graphql_api.model.join_declarations import JoinKind
+from graphql_api.model.markers import RoleName
+from graphql_api.model.relation_declarations import JoinKind
 from graphql_api.sharding import ShardSpace
-from graphql_api.storage import Projection
+from graphql_api.storage import IndexDefinition, Item, Projection, RangeType
 
 if TYPE_CHECKING:
     from graphql_api.model.entity import Entity
+
+
+class DerivedFunctions(dict[str, Callable[..., Any]]):
+    """Functions of derived properties, by Python name, whose version differs from that of the class."""
+
+
+NO_OTHER_FUNCTIONS = DerivedFunctions()
 
 
 @dataclass(frozen=True)
@@ -21,9 +30,8 @@ class PropertySpec:
     """A property of an entity."""
 
     name: str
-    """the Python name"""
     stored: str
-    """the attribute in stored records"""
+    """the attribute in stored records; all other names are Python names"""
     codec: Codec[Any] | None
     """how the value is stored and ordered; None for lists, maps, models, bytes and sets, which cannot be in keys"""
     nullable: bool
@@ -31,21 +39,42 @@ class PropertySpec:
     function: Callable[..., Any] | None = None
     """computes a derived property from its sources"""
     sources: tuple[str, ...] = ()
-    """Python names of the properties that a derived property is computed from"""
+    """the properties that a derived property is computed from"""
     null_is_stored: bool = False
     """null is stored explicitly, because a missing attribute means a default other than null"""
     allow: Rules | None = None
     """who may read it; None: every caller who may read the record"""
-    immutable: bool = False
-    """never changes after the record was created"""
+    roles: frozenset[RoleName] = frozenset()
     counter_group: tuple[str, ...] | None = None
-    """Python names of the properties whose values form the group of a counter; None: it is no counter"""
+    """the properties whose values form the group of a counter; None: it is no counter"""
+    default: Any = None
+    """the constant value of a scalar that a stored record lacks; None: null, or computed for each record"""
+    version: int = 1
+    """of the function of a derived property"""
+    previous: Callable[..., Any] | None = None
+    """the function of the version before, which applies until the table is rebuilt"""
 
     @cached_property
     def column(self) -> Column:
         """The property as a column of a key, in ascending order."""
         assert self.codec is not None, "validation allows only properties with a codec in keys"
         return Column(self.stored, self.codec)
+
+    @property
+    def kind(self) -> ScalarKind | None:
+        """The kind of its values, or None if they are no scalars."""
+        return None if self.codec is None else self.codec.kind
+
+    @property
+    def raw_key_type(self) -> Literal["S", "N"] | None:
+        """The key type of the stored attribute: "S" for text, "N" for numbers, None if it cannot be a key."""
+        stored_type = None if self.codec is None else self.codec.stored_type
+        return "S" if stored_type == "text" else "N" if stored_type == "number" else None
+
+    @property
+    def immutable(self) -> bool:
+        """Whether it never changes after the record was created."""
+        return "immutable" in self.roles
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -93,22 +122,29 @@ class IndexSpec:
     """the entity whose name begins the hash key: the index's own entity, or the parent whose shards it shares"""
     space: ShardSpace
     """the shard space of the hash entity, or one shard if the index is not sharded"""
-    sharded_like_parent: bool
+    is_sharded: bool = True
+    """whether its entries are spread over the shards of the hash entity"""
+    sharded_like_parent: bool = False
     """whether the shard depends on the hash properties, which hold the parent's id, and not on the record's own id"""
-    hash: tuple[PropertySpec, ...]
+    hash: tuple[PropertySpec, ...] = ()
     """properties in the hash key: required by every search"""
-    id_prefix: tuple[PropertySpec, ...]
+    id_prefix: tuple[PropertySpec, ...] = ()
     """the ids that begin the range value of `by_id` if records have sub ids: required by every search"""
-    sort: tuple[SortProperty, ...]
+    sort: tuple[SortProperty, ...] = ()
     """the declared sort order; conditions apply to these properties"""
-    tie_breaker: tuple[PropertySpec, ...]
+    tie_breaker: tuple[PropertySpec, ...] = ()
     """the remaining properties of the primary key, which make the range value unique"""
-    raw: bool
+    raw: bool = False
     """whether the range key is a stored attribute; several records may then have the same key"""
     projection: Projection = "ALL"
     """a tuple contains stored names"""
     allow: Rules | None = None
     """who may search it; None: the rules of the entity apply"""
+
+    @property
+    def required(self) -> tuple[PropertySpec, ...]:
+        """The properties of which every search must provide a value."""
+        return (*self.hash, *self.id_prefix)
 
     @cached_property
     def range_properties(self) -> tuple[PropertySpec, ...]:
@@ -117,9 +153,21 @@ class IndexSpec:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the range value. Raw indexes do not use them."""
+        """The columns of the range value; on a raw index the only one, which is stored without encoding."""
+        if self.raw:
+            return tuple(part.column for part in self.sort[:1])
         parts: tuple[PropertySpec | SortProperty, ...] = (*self.id_prefix, *self.sort, *self.tie_breaker)
         return tuple(part.column for part in parts)
+
+    @property
+    def definition(self) -> IndexDefinition:
+        """The definition of the physical index that this one needs. Indexes with the same physical name share it."""
+        raw_type = self.sort[0].property.raw_key_type if self.raw and self.sort else None
+        keys = (self.hash_attribute, self.range_attribute)
+        projection = self.projection
+        if isinstance(projection, tuple):
+            projection = tuple(name for name in projection if name not in keys)  # Every index entry has the keys.
+        return IndexDefinition(self.physical or "", *keys, raw_type or "S", projection or "KEYS_ONLY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +175,10 @@ class UnionSpec:
     """Several indexes of an entity that are searched in order, without duplicate records."""
 
     attribute: str
-    """Python name: `by_name`"""
     name: str
-    """GraphQL name: `name`"""
+    """GraphQL name: `name` for the attribute `by_name`"""
     members: tuple[IndexSpec, ...]
     allow: Rules | None = None
-    """who may search it; None: the rules of the entity apply"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +186,11 @@ class JoinSpec:
     """A join: related records of another entity."""
 
     name: str
-    """Python name"""
     kind: JoinKind
     target: str
     """name of the other entity in hash keys"""
     via: str | None
-    """Python name of the other entity's index or union; None: its primary key"""
+    """attribute of the other entity's index or union; None: its primary key"""
     by: tuple[PropertySpec, ...]
     """own properties, whose values are the key or the search arguments of the other entity"""
     target_properties: tuple[str, ...]
@@ -160,8 +205,9 @@ class UniqueSpec:
     name: str
     """name in stored items: the property's stored name, or the attribute in camelCase"""
     attribute: str
-    """Python name"""
     parts: tuple[PropertySpec, ...]
+    is_ready: bool = True
+    """false: stored records may still violate it, and keep their values"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +220,55 @@ class ForeignKeySpec:
     """the other entity, without its joins and foreign keys"""
     by: tuple[PropertySpec, ...]
     """own properties, whose values are the parent's id"""
+    is_ready: bool = True
+    """false: stored records may still violate it, and keep their values"""
 
 
 @dataclass(frozen=True, slots=True)
+class ElementStatus:
+    """An element of the table that is not ready: what uses it is refused."""
+
+    element: str
+    """kind and name: `index user.town`"""
+    state: str
+    """`absent` if the table does not know it, `replaced` if the table has another element of this name, `behind` if the
+    catalog of this server cannot compute it"""
+    progress: str = ""
+    """of its migration, such as `40 %`"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedElements:
+    """What a table's own record adds to a declared entity: elements of other catalogs, and states.
+
+    An entity without it is maintained as declared.
+    """
+
+    indexes: tuple[IndexSpec, ...]
+    """all indexes whose entries each write stores, `by_id` first"""
+    not_ready: Mapping[str, ElementStatus] = field(default_factory=dict)
+    """by the attribute of an index, the stored name of a property, and `current`"""
+    inherited: tuple[tuple[str, PropertySpec], ...] = ()
+    """server-set properties that only other catalogs declare, with their role: `version`, `updated`"""
+    has_unknown_properties: bool = False
+    """records may have properties that only other catalogs declare, which a put must keep"""
+    behind: ElementStatus | None = None
+    """a derived property that this server cannot compute: the entity cannot be written"""
+    generated_attributes: frozenset[str] = frozenset()
+    """keys of all recorded indexes, and derived properties, whatever their state: writes never keep stored ones"""
+    raw_keys: Mapping[str, RangeType] = field(default_factory=dict)
+    """attributes that raw indexes of the table use as keys, also those of other entities, with their types"""
+    new_generations: tuple[tuple[Any, ElementStatus], ...] = ()
+    """first creation value of each shard generation that is being built, also those of parents: see `writes`"""
+    maintains_current: bool = False
+    """writes keep current records"""
+    hides_current: bool = False
+    """searches leave current records out: they are incomplete, or only other catalogs declare them"""
+    new_properties: Mapping[str, ElementStatus] = field(default_factory=dict)
+    """by stored name: properties that servers with an older copy of the record would not keep"""
+
+
+@dataclass(frozen=True)
 class EntitySpec:
     """An entity of the catalog."""
 
@@ -195,15 +287,13 @@ class EntitySpec:
     """the creation property, which determines the shard generation"""
     space: ShardSpace
     indexes: Mapping[str, IndexSpec]
-    """by Python name; `by_id` first"""
+    """by attribute, as unions and joins are; `by_id` first"""
     separator: str = "/"
     """between the parts of a composite id in text form"""
     unions: Mapping[str, UnionSpec] = field(default_factory=dict)
-    """by Python name"""
     ttl: PropertySpec | None = None
     """the expiry time, from which on an engine may remove a record"""
     joins: Mapping[str, JoinSpec] = field(default_factory=dict)
-    """by Python name"""
     allow: Rules | None = None
     """who may read its records; None: anyone"""
     current: str | None = None
@@ -218,6 +308,8 @@ class EntitySpec:
     foreign_keys: tuple[ForeignKeySpec, ...] = ()
     children: "tuple[EntitySpec, ...]" = ()
     """the entities with foreign keys to this one, without their own children"""
+    recorded: RecordedElements | None = None
+    """what the table's own record adds to the declaration; None: nothing"""
 
     @property
     def primary_key(self) -> tuple[PropertySpec, ...]:
@@ -225,16 +317,84 @@ class EntitySpec:
         return self.ids + self.sub_ids
 
     @property
+    def written_indexes(self) -> tuple[IndexSpec, ...]:
+        """The indexes whose entries each write stores."""
+        return tuple(self.indexes.values()) if self.recorded is None else self.recorded.indexes
+
+    @property
+    def written_current(self) -> str | None:
+        """The sub id of the current records that writes keep, or None if they keep none."""
+        return self.current if self.recorded is None or self.recorded.maintains_current else None
+
+    @property
+    def puts_need_stored_record(self) -> bool:
+        """Whether a put depends on the stored record: it keeps unknown properties, or may not be a creation."""
+        recorded = self.recorded
+        return recorded is not None and bool(recorded.has_unknown_properties or recorded.new_generations)
+
+    @property
+    def hides_current(self) -> bool:
+        """Whether searches leave current records out: they are incomplete, or only other catalogs declare them."""
+        return self.recorded is not None and self.recorded.hides_current
+
+    @property
+    def declared_current(self) -> str | None:
+        """The sub id of the current records that this catalog declares, whatever their state."""
+        return None if self.hides_current and self.status_of("current") is None else self.current
+
+    @cached_property
+    def derived_functions(self) -> DerivedFunctions:
+        """The functions of derived properties whose version differs from that of the class."""
+        declared = self.model.__declaration__.derived
+        functions = ((part.name, part.function) for part in self.properties.values() if part.function is not None)
+        other = {name: function for name, function in functions if function is not declared[name].function}
+        return DerivedFunctions(other) if other else NO_OTHER_FUNCTIONS
+
+    @cached_property
+    def known_attributes(self) -> frozenset[str]:
+        """The attributes of stored records that writes compute. They keep all others, which other catalogs declare."""
+        generated = {index.hash_attribute for index in self.indexes.values()}
+        generated |= {index.range_attribute for index in self.indexes.values() if not index.raw}
+        recorded = frozenset[str]() if self.recorded is None else self.recorded.generated_attributes
+        return recorded | generated | {part.stored for part in self.properties.values()}
+
+    def status_of(self, name: str) -> ElementStatus | None:
+        """Return the status of an element that is not ready: see `RecordedElements.not_ready`."""
+        return None if self.recorded is None else self.recorded.not_ready.get(name)
+
+    @property
+    def searches(self) -> tuple[IndexSpec | UnionSpec, ...]:
+        """The indexes and unions."""
+        return (*self.indexes.values(), *self.unions.values())
+
+    @property
     def write_rules(self) -> Rules | None:
         """The rules that apply to writes; None: anyone may write."""
         return self.allow if self.write is None else self.write
 
     @property
+    def visibility_properties(self) -> tuple[PropertySpec, ...]:
+        """The properties that decide whether a record is visible. Reads must load them."""
+        return () if self.ttl is None else (self.ttl,)
+
+    def is_visible(self, item: Item, now: float) -> bool:
+        """Whether a stored record has not expired. An invisible record counts as absent for every read and write.
+
+        Engines remove expired items late. Attributes that `item` lacks hide nothing.
+        """
+        expires = None if self.ttl is None else item.get(self.ttl.stored)
+        return not (isinstance(expires, (int, Decimal)) and expires <= now)
+
+    def visible_item(self, items: Iterable[Item | None], now: float) -> Item | None:
+        """Return the first item that exists and is visible. `items` are those at all possible keys of a record."""
+        return next((item for item in items if item is not None and self.is_visible(item, now)), None)
+
+    @cached_property
     def counters(self) -> tuple[PropertySpec, ...]:
         """The counter properties."""
         return tuple(part for part in self.properties.values() if part.counter_group is not None)
 
-    @property
+    @cached_property
     def is_constrained(self) -> bool:
         """Whether writes must check the stored record or other records."""
         checks_stored_record = self.version is not None or any(part.immutable for part in self.properties.values())

@@ -5,67 +5,26 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from graphql_api.ops.checked_loader import conflict_free_writer, create_only_writer
-    from graphql_api.ops.cloudformation import cloudformation_template, to_yaml
-    from graphql_api.ops.design_advice import find_advice
-    from graphql_api.ops.index_capacity import mean_size
-    from graphql_api.ops.loader import (
-        DEFAULT_BATCH_SIZE,
-        LoadProgress,
-        PutMany,
-        load_lines,
-        put_with_retries,
-        read_records,
-    )
-    from graphql_api.ops.record_capacity import EntityCapacity, entity_capacity, stored_items
-    from graphql_api.ops.table_inspection import TableState, differences, index_states, read_state
-    from graphql_api.ops.typical_records import typical_record
+    from graphql_api.ops.checked_loader import conflict_free_writer as conflict_free_writer
+    from graphql_api.ops.checked_loader import create_only_writer as create_only_writer
+    from graphql_api.ops.cloudformation import cloudformation_template as cloudformation_template
+    from graphql_api.ops.cloudformation import to_yaml as to_yaml
+    from graphql_api.ops.design_advice import find_advice as find_advice
+    from graphql_api.ops.item_capacity import mean_size as mean_size
+    from graphql_api.ops.loader import DEFAULT_BATCH_SIZE as DEFAULT_BATCH_SIZE
+    from graphql_api.ops.loader import LoadProgress as LoadProgress
+    from graphql_api.ops.loader import load_lines as load_lines
+    from graphql_api.ops.loader import put_with_retries as put_with_retries
+    from graphql_api.ops.loader import read_records as read_records
+    from graphql_api.ops.loader import validation_messages as validation_messages
+    from graphql_api.ops.record_capacity import EntityCapacity as EntityCapacity
+    from graphql_api.ops.record_capacity import entity_capacity as entity_capacity
+    from graphql_api.ops.record_capacity import stored_items as stored_items
+    from graphql_api.ops.record_capacity import typical_record as typical_record
+    from graphql_api.ops.table_inspection import Difference as Difference
+    from graphql_api.ops.table_inspection import TableState as TableState
+    from graphql_api.ops.table_inspection import differences as differences
+    from graphql_api.ops.table_inspection import index_states as index_states
+    from graphql_api.ops.table_inspection import read_state as read_state
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "DEFAULT_BATCH_SIZE": "loader",
-            "EntityCapacity": "record_capacity",
-            "LoadProgress": "loader",
-            "PutMany": "loader",
-            "TableState": "table_inspection",
-            "find_advice": "design_advice",
-            "to_yaml": "cloudformation",
-            "create_only_writer": "checked_loader",
-            "cloudformation_template": "cloudformation",
-            "differences": "table_inspection",
-            "entity_capacity": "record_capacity",
-            "conflict_free_writer": "checked_loader",
-            "index_states": "table_inspection",
-            "load_lines": "loader",
-            "mean_size": "index_capacity",
-            "put_with_retries": "loader",
-            "read_records": "loader",
-            "read_state": "table_inspection",
-            "stored_items": "record_capacity",
-            "typical_record": "typical_records",
-        },
-    )
-
-__all__ = [
-    "DEFAULT_BATCH_SIZE",
-    "EntityCapacity",
-    "LoadProgress",
-    "PutMany",
-    "TableState",
-    "cloudformation_template",
-    "conflict_free_writer",
-    "create_only_writer",
-    "differences",
-    "entity_capacity",
-    "find_advice",
-    "index_states",
-    "load_lines",
-    "mean_size",
-    "put_with_retries",
-    "read_records",
-    "read_state",
-    "stored_items",
-    "to_yaml",
-    "typical_record",
-]
+    __getattr__ = lazy_exports(__name__, __file__)

@@ -21,12 +21,7 @@ def conflict_free_writer(put_many: PutMany, entity: EntitySpec) -> PutMany:
     """Return a writer like `put_many` that writes records that may conflict one after another."""
     if not (entity.unique or entity.foreign_keys):
         return put_many
-
-    async def put_in_groups(records: Sequence[Entity]) -> list[ShardQLError | None]:
-        groups = conflict_free_groups(entity, records, whole_histories=entity.current is not None)
-        return await _write_groups(groups, lambda group: put_many([records[index] for index in group]))
-
-    return put_in_groups
+    return _write_in_groups(put_many, entity, whole_histories=entity.current is not None)
 
 
 def create_only_writer(apply_each: ApplyEach, entity: EntitySpec) -> PutMany:
@@ -37,44 +32,40 @@ def create_only_writer(apply_each: ApplyEach, entity: EntitySpec) -> PutMany:
 
     async def put_many(records: Sequence[Entity]) -> list[ShardQLError | None]:
         rows = [_Row(entity, record) for record in records]
+        # Write the greatest numbers first, so that most commands need not raise a counter.
+        ordered_rows = sorted(rows, key=_Row.counter_values, reverse=True)
+        results = await apply_each([row.command() for row in ordered_rows])
+        for row, result in zip(ordered_rows, results, strict=True):
+            row.problem = result if isinstance(result, ShardQLError) and not row.is_stored_already else None
+        return [row.problem for row in rows]
 
-        async def put_group(group: Sequence[int]) -> list[ShardQLError | None]:
-            # Write the greatest numbers first, so that most commands need not raise a counter.
-            ordered_rows = sorted((rows[index] for index in group), key=_Row.counter_values, reverse=True)
-            results = await apply_each([row.command() for row in ordered_rows])
-            for row, result in zip(ordered_rows, results, strict=True):
-                row.problem = result if isinstance(result, ShardQLError) and not row.is_stored_already else None
-            return [rows[index].problem for index in group]
-
-        return await _write_groups(conflict_free_groups(entity, records), put_group)
-
-    return put_many
+    return _write_in_groups(put_many, entity, whole_histories=False)
 
 
-async def _write_groups(
-    groups: Sequence[Sequence[int]], put_group: Callable[[Sequence[int]], Awaitable[Sequence[ShardQLError | None]]]
-) -> list[ShardQLError | None]:
-    """Write the groups in order and return the error or None of each record.
+def _write_in_groups(put_many: PutMany, entity: EntitySpec, *, whole_histories: bool) -> PutMany:
+    """Return a writer that writes conflict-free groups in order.
 
     After a retryable error, all later groups get the same error. Otherwise a later line could take a unique value of an
     earlier line, or be refused because the record of an earlier line is missing.
     """
-    results: list[ShardQLError | None] = [None] * sum(map(len, groups))
-    retryable_error: ShardQLError | None = None
-    for group in groups:
-        problems = [retryable_error] * len(group) if retryable_error else await put_group(group)
-        for index, problem in zip(group, problems, strict=True):
-            results[index] = problem
-        retryable_error = retryable_error or next(
-            (error for index in group if (error := results[index]) is not None and error.retryable), None
-        )
-    return results
+
+    async def put_in_groups(records: Sequence[Entity]) -> list[ShardQLError | None]:
+        results: list[ShardQLError | None] = [None] * len(records)
+        retryable_error: ShardQLError | None = None
+        for group in conflict_free_groups(entity, records, whole_histories=whole_histories):
+            in_group = [records[index] for index in group]
+            problems = [retryable_error] * len(group) if retryable_error else await put_many(in_group)
+            for index, problem in zip(group, problems, strict=True):
+                results[index] = problem
+                if problem is not None and problem.retryable:
+                    retryable_error = retryable_error or problem
+        return results
+
+    return put_in_groups
 
 
 @dataclass(slots=True)
 class _Row:
-    """A record and the result of its write."""
-
     entity: EntitySpec
     record: Entity
     is_stored_already: bool = False
@@ -128,7 +119,9 @@ def conflict_free_groups(
     """the last group that claims the key, and the owner in it"""
     last_referenced: dict[Hashable, int] = {}
     for index, record in enumerate(records):
-        claimed, referenced = [*_claimed_keys(entity, record)], [*_referenced_keys(entity, record)]
+        claimed = [*_claimed_keys(entity, record)]
+        own_keys = (one for one in entity.foreign_keys if one.parent.name == entity.name)
+        referenced = [("id", _values(foreign_key.by, record)) for foreign_key in own_keys]
         owner = claimed[0] if whole_histories else index
         conflicts = [last_claimed[key] for key in (*claimed, *referenced) if key in last_claimed]
         candidates = [earlier if claimant == owner else earlier + 1 for earlier, claimant in conflicts]
@@ -150,13 +143,6 @@ def _claimed_keys(entity: EntitySpec, record: Entity) -> Iterator[Hashable]:
         values = _values(unique.parts, record)
         if None not in values:
             yield unique.name, values
-
-
-def _referenced_keys(entity: EntitySpec, record: Entity) -> Iterator[Hashable]:
-    """Yield the ids of records of the same entity that it references."""
-    for foreign_key in entity.foreign_keys:
-        if foreign_key.parent.name == entity.name:
-            yield "id", _values(foreign_key.by, record)
 
 
 def _values(parts: Iterable[PropertySpec], record: Entity) -> tuple[Hashable, ...]:

@@ -1,4 +1,4 @@
-"""CloudFormation template of the table of a catalog and its access policies (docs/dynamodb.md)."""
+"""CloudFormation template of the table of a catalog and its access policies (docs/how-to/dynamodb.md)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,14 +6,17 @@ from typing import Any
 
 import orjson
 
-from graphql_api.storage import IndexDefinition, TableDefinition, attribute_types
+from graphql_api.storage import TableDefinition
+from graphql_api.storage.engines import create_table_arguments
 
 READ_ACTIONS = ("DescribeTable", "DescribeTimeToLive", "Query", "BatchGetItem")
 """actions for searches and reads by key"""
 WRITE_ACTIONS = ("BatchWriteItem", "PutItem", "DeleteItem", "ConditionCheckItem")
 """additional actions for writes; a transaction requires the actions of its parts"""
-GROWTH_ACTIONS = ("Scan",)
-"""actions that opening a table needs once for an added shard generation; searches never scan"""
+SCAN_ACTIONS = ("Scan",)
+"""actions with which opening a table without a record checks that it is empty; searches never scan"""
+MIGRATION_ACTIONS = ("UpdateTable", "UpdateTimeToLive")
+"""additional actions for `shardql migrate`, which also scans"""
 INDEX_ACTIONS = ("Query",)
 """actions on indexes"""
 
@@ -21,11 +24,13 @@ Part = Mapping[str, Any]
 
 
 def cloudformation_template(definition: TableDefinition, table: str | None = None) -> dict[str, Any]:
-    """Return a template with the table, and policies and roles for servers and read-only servers.
+    """Return a template with the table, and policies and roles for servers, read-only servers and migrations.
 
     Without a table name, CloudFormation generates one.
     """
     name = {} if table is None else {"TableName": table}
+    ttl = definition.ttl_attribute
+    expiry = {} if ttl is None else {"TimeToLiveSpecification": {"AttributeName": ttl, "Enabled": True}}
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": "A ShardQL table, and roles with the minimal permissions of servers.",
@@ -35,24 +40,39 @@ def cloudformation_template(definition: TableDefinition, table: str | None = Non
                 "Description": "The service that runs the servers and may assume their roles.",
                 "Default": "ecs-tasks.amazonaws.com",
                 "AllowedPattern": r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?",
-            },
+            }
         },
         "Resources": {
             "Table": {
                 "Type": "AWS::DynamoDB::Table",
                 "DeletionPolicy": "Retain",
                 "UpdateReplacePolicy": "Retain",
-                "Properties": {**name, **create_table_arguments(definition), **_safeguards(definition)},
+                "Properties": {
+                    **name,
+                    **create_table_arguments(definition),
+                    # CreateTable does not accept the following.
+                    "DeletionProtectionEnabled": True,
+                    "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+                    **expiry,
+                },
             },
             "ServerPolicy": _policy(
-                "Reads and writes records, and checks the start time of added shard generations.",
+                "Reads and writes records, and checks that a new table is empty.",
                 ("SearchAndRead", READ_ACTIONS, INDEX_ACTIONS),
                 ("Write", WRITE_ACTIONS, ()),
-                ("CheckGrowth", GROWTH_ACTIONS, ()),
+                ("Scan", SCAN_ACTIONS, ()),
             ),
             "ReaderPolicy": _policy("Reads records only.", ("SearchAndRead", READ_ACTIONS, INDEX_ACTIONS)),
+            "MigratorPolicy": _policy(
+                "Rewrites records, and changes indexes and expiry of the table.",
+                ("SearchAndRead", READ_ACTIONS, INDEX_ACTIONS),
+                ("Write", WRITE_ACTIONS, ()),
+                ("Scan", SCAN_ACTIONS, ()),
+                ("Migrate", MIGRATION_ACTIONS, ()),
+            ),
             "ServerRole": _role("ServerPolicy"),
             "ReaderRole": _role("ReaderPolicy"),
+            "MigratorRole": _role("MigratorPolicy"),
         },
         "Outputs": {
             "StoreUrl": {
@@ -62,61 +82,23 @@ def cloudformation_template(definition: TableDefinition, table: str | None = Non
             "TableArn": _arn("The table.", "Table"),
             "ServerRoleArn": _arn("The role of servers.", "ServerRole"),
             "ReaderRoleArn": _arn("The role of read-only servers.", "ReaderRole"),
+            "MigratorRoleArn": _arn("The role of migrations.", "MigratorRole"),
         },
-    }
-
-
-def create_table_arguments(definition: TableDefinition) -> dict[str, Any]:
-    """Return the arguments of CreateTable without the name, which CloudFormation accepts too."""
-    types = attribute_types(definition, definition.indexes)
-    indexes = [_index(index) for index in definition.indexes]
-    return {
-        "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()],
-        "KeySchema": _keys(definition.hash_attribute, definition.range_attribute),
-        **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
-    }
-
-
-def _index(index: IndexDefinition) -> Part:
-    carried = index.projection
-    projection = (
-        {"ProjectionType": "INCLUDE", "NonKeyAttributes": [*carried]}
-        if isinstance(carried, tuple)
-        else {"ProjectionType": carried}
-    )
-    return {
-        "IndexName": index.name,
-        "KeySchema": _keys(index.hash_attribute, index.range_attribute),
-        "Projection": projection,
-    }
-
-
-def _keys(hash_attribute: str, range_attribute: str) -> Sequence[Part]:
-    return [
-        {"AttributeName": hash_attribute, "KeyType": "HASH"},
-        {"AttributeName": range_attribute, "KeyType": "RANGE"},
-    ]
-
-
-def _safeguards(definition: TableDefinition) -> Part:
-    """Return properties that CreateTable does not accept: backups, deletion protection and expiry."""
-    ttl = definition.ttl_attribute
-    return {
-        "DeletionProtectionEnabled": True,
-        "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-        **({} if ttl is None else {"TimeToLiveSpecification": {"AttributeName": ttl, "Enabled": True}}),
     }
 
 
 # --- policies --------------------------------------------------------------------------------------------------
 
-PolicyGrant = tuple[str, Sequence[str], Sequence[str]]
-"""a name, the allowed actions on the table, and those on its indexes"""
 
-
-def _policy(description: str, *grants: PolicyGrant) -> Part:
-    statements = [statement for grant in grants for statement in _statements(*grant)]
+def _policy(description: str, *grants: tuple[str, Sequence[str], Sequence[str]]) -> Part:
+    """Return a policy. A grant is a name, the allowed actions on the table, and those on its indexes."""
+    table, indexes = {"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/*"}
+    statements = [
+        {"Sid": name, "Effect": "Allow", "Action": [f"dynamodb:{one}" for one in actions], "Resource": resource}
+        for grant, on_table, on_indexes in grants
+        for name, actions, resource in ((grant, on_table, table), (f"{grant}Indexes", on_indexes, indexes))
+        if actions
+    ]
     return {
         "Type": "AWS::IAM::ManagedPolicy",
         "Properties": {
@@ -126,18 +108,6 @@ def _policy(description: str, *grants: PolicyGrant) -> Part:
     }
 
 
-def _statements(name: str, on_table: Sequence[str], on_indexes: Sequence[str]) -> Iterator[Part]:
-    table, indexes = {"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/*"}
-    for suffix, actions, resource in (("", on_table, table), ("Indexes", on_indexes, indexes)):
-        if actions:
-            yield {
-                "Sid": f"{name}{suffix}",
-                "Effect": "Allow",
-                "Action": [f"dynamodb:{action}" for action in actions],
-                "Resource": resource,
-            }
-
-
 def _role(policy: str) -> Part:
     return {
         "Type": "AWS::IAM::Role",
@@ -145,11 +115,7 @@ def _role(policy: str) -> Part:
             "AssumeRolePolicyDocument": {
                 "Version": "2012-10-17",
                 "Statement": [
-                    {
-                        "Effect": "Allow",
-                        "Principal": {"Service": {"Ref": "TrustedService"}},
-                        "Action": "sts:AssumeRole",
-                    }
+                    {"Effect": "Allow", "Principal": {"Service": {"Ref": "TrustedService"}}, "Action": "sts:AssumeRole"}
                 ],
             },
             "ManagedPolicyArns": [{"Ref": policy}],

@@ -3,19 +3,20 @@
 Some problems are visible in records only.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import pairwise
 from math import prod
 from typing import Any
 
-from graphql_api import codecs
 from graphql_api.errors import ShardQLError
-from graphql_api.model import Catalog, Entity, EntitySpec, IndexSpec, PropertySpec
-from graphql_api.ops.index_capacity import IndexCapacity
-from graphql_api.ops.record_capacity import EntityCapacity, entity_capacity
-from graphql_api.ops.text_ordering import find_ordering_problem
-from graphql_api.ops.typical_records import typical_record
+from graphql_api.model import Catalog, Entity, EntitySpec, IndexSpec
+from graphql_api.ops.item_capacity import IndexCapacity
+from graphql_api.ops.record_capacity import EntityCapacity, entity_capacity, typical_record
 from graphql_api.query import DEFAULT_LIMIT, RowView
 from graphql_api.storage import READ_UNIT_BYTES, read_units
 
@@ -24,9 +25,6 @@ MIN_HASH_KEYS = 10
 
 MIN_RECORDS = 50
 """minimum number of records for which few distinct values are significant"""
-
-MAX_INDEXES = 10
-"""maximum number of indexes of an entity without advice about their write costs"""
 
 PARTITION_WRITES = 1_000
 """write units per second that one hash key supports"""
@@ -37,7 +35,7 @@ class Advice:
     """One finding: where it is, what it costs, and what to do about it."""
 
     entity: str
-    attribute: str | None
+    attribute: str
     problem: str
     cost: str
     remedy: str
@@ -45,30 +43,23 @@ class Advice:
     """a likely future problem; otherwise a cost that may be acceptable"""
 
     def __str__(self) -> str:
-        where = f"{self.entity}.{self.attribute}" if self.attribute else self.entity
-        return f"{where}: {self.problem} {self.cost}"
+        return f"{self.entity}.{self.attribute}: {self.problem} {self.cost}"
 
 
 def find_advice(catalog: Catalog, records: Mapping[str, Sequence[Entity]]) -> Iterator[Advice]:
     """Return advice about a catalog and sample records, which are mapped by the entity names in hash keys."""
     for spec in catalog.entities.values():
-        advisor = _EntityAdvisor(
-            spec, records.get(spec.name, ()), _sample_capacity(catalog, spec, records.get(spec.name, ()))
-        )
+        samples = records.get(spec.name, ())
+        try:
+            capacity = entity_capacity(catalog, spec, samples or [typical_record(spec)], "")
+        except ShardQLError:  # No typical record can be made, or keys cannot be derived.
+            capacity = None
+        advisor = _EntityAdvisor(spec, samples, capacity)
         for index in spec.indexes.values():
             if index.physical is not None:
                 yield from advisor.find_hot_index(index)
                 yield from advisor.find_incomplete_projection(index)
-        yield from advisor.find_many_indexes()
         yield from advisor.find_ordering_problems()
-
-
-def _sample_capacity(catalog: Catalog, spec: EntitySpec, records: Sequence[Entity]) -> EntityCapacity | None:
-    """Return the capacity of the records, or None if no typical record can be made or keys cannot be derived."""
-    try:
-        return entity_capacity(catalog, spec, records or [typical_record(spec)], "")
-    except ShardQLError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,38 +71,37 @@ class _EntityAdvisor:
     def find_hot_index(self, index: IndexSpec) -> Iterator[Advice]:
         """Find an index with too few hash keys: all entries of one hash key share the throughput of one partition."""
         shards = 1 if index.sharded_like_parent else max(generation.size for generation in index.space.generations)
-        choices = [_count_choices(part) for part in index.hash]
-        counted = [count for count in choices if count is not None]
-        if index.hash and len(counted) == len(choices):
-            count, distribution = prod(counted), f"of {prod(counted)} values"
-        elif index.hash:
-            entries, count = self._hash_values(index)
-            distribution = f"which {'has one value' if count == 1 else f'have {count} values'} in {entries:,} records"
-            if entries < MIN_RECORDS:
-                return
-        elif index.space != self.spec.space:
-            count, distribution = 1, ""
-        else:
+        choices = [part.column.codec.cardinality for part in index.hash]
+        count, design = 1, "is not sharded"
+        if index.hash:
+            if None not in choices:
+                count = prod(filter(None, choices))
+                distribution = f"of {count} values"
+            else:
+                entries, count = self._count_hash_values(index)
+                values = "has one value" if count == 1 else f"have {count} values"
+                distribution = f"which {values} in {entries:,} records"
+                if entries < MIN_RECORDS:
+                    return
+            names = " and ".join(part.name for part in index.hash)
+            over = "one shard" if shards == 1 else f"{shards} shards"
+            design = f"is hashed by {names}, {distribution}, over {over}"
+        elif index.space == self.spec.space:
             return
-        if count * shards >= MIN_HASH_KEYS:
+        hash_keys = count * shards
+        if hash_keys >= MIN_HASH_KEYS:
             return
-        keys = f"{count * shards} hash key{'s' if count * shards > 1 else ''}"
-        over = "one shard" if shards == 1 else f"{shards} shards"
-        by = (
-            f"hashed by {' and '.join(part.name for part in index.hash)}, {distribution}, over {over}"
-            if index.hash
-            else ""
-        )
-        writes = count * shards * PARTITION_WRITES / self._index_value(index, lambda filled: filled.write_units, 1)
+        capacity = self._index_capacity(index)
+        writes = hash_keys * PARTITION_WRITES / (capacity.write_units if capacity else 1)
         yield Advice(
             self.spec.type_name,
             index.attribute,
-            f"is {by or 'not sharded'}: all its entries share {keys}.",
+            f"{design}: all its entries share {hash_keys} hash key{'s' if hash_keys > 1 else ''}.",
             f"Together they support at most about {writes:,.0f} writes per second.",
             "Add shards, or hash by another property too." if index.hash else "Use the shards of its entity.",
         )
 
-    def _hash_values(self, index: IndexSpec) -> tuple[int, int]:
+    def _count_hash_values(self, index: IndexSpec) -> tuple[int, int]:
         """Return the number of records in an index, and the number of their distinct hash values."""
         needed = [part.name for part in (*index.hash, *(sort.property for sort in index.sort[:1]))]
         found = Counter(
@@ -123,18 +113,18 @@ class _EntityAdvisor:
 
     def find_incomplete_projection(self, index: IndexSpec) -> Iterator[Advice]:
         """Find an index that does not cover the record: missing properties are read record by record."""
-        known: dict[str, Any] = dict.fromkeys(part.name for part in (*index.hash, *index.id_prefix))
-        view = RowView(self.spec, index, known)
+        view = RowView(self.spec, index, dict.fromkeys(part.name for part in index.required))
         missing = [name for name in self.spec.properties if not view.provides(name)]
         if not missing or self.capacity is None:
             return
+        listed = f"{', '.join(missing[:3])} and {len(missing) - 3} more" if len(missing) > 4 else ", ".join(missing)
         record_units = read_units(round(self.capacity.bytes))
-        entry_bytes = self._index_value(index, lambda filled: filled.bytes, 0)
-        rows = read_units(round(entry_bytes * (DEFAULT_LIMIT + 1)))
+        entries = self._index_capacity(index)
+        rows = read_units(round((entries.bytes if entries else 0) * (DEFAULT_LIMIT + 1)))
         yield Advice(
             self.spec.type_name,
             index.attribute,
-            f"does not project {_listed(missing)}: selecting or filtering by one of them reads each record by key.",
+            f"does not project {listed}: selecting or filtering by one of them reads each record by key.",
             f"A page of {DEFAULT_LIMIT} then takes about {_number((DEFAULT_LIMIT + 1) * record_units + rows)} "
             f"read units, not {_number(rows)}; with a filter, {_number(record_units)} more for each record that "
             "is examined.",
@@ -142,64 +132,114 @@ class _EntityAdvisor:
             is_warning=False,
         )
 
-    def find_many_indexes(self) -> Iterator[Advice]:
-        """Find an entity with many indexes: every write of a record also writes its entries."""
-        filled = [index for index in self.spec.indexes.values() if index.physical is not None]
-        if len(filled) > MAX_INDEXES and self.capacity is not None:
-            units = self.capacity.write_units
-            yield Advice(
-                self.spec.type_name,
-                None,
-                f"has {len(filled)} indexes, and every write of a record writes to all of them.",
-                f"Creating a record takes about {_number(units.create)} write units, updating it "
-                f"{_number(units.update)} to {_number(units.move)}.",
-                "Remove unused indexes, or reduce their attributes with projection=.",
-            )
-
     def find_ordering_problems(self) -> Iterator[Advice]:
-        """Find text properties with numbers, dates or versions, which are sorted as text."""
+        """Find text properties with numbers or dates, which are sorted as text."""
         spec = self.spec
         ordered = {part.name: (index, part) for index in spec.indexes.values() for part in index.range_properties}
         sorts = {part.name for part in spec.sub_ids}
         sorts |= {sort.property.name for index in spec.indexes.values() if index.physical for sort in index.sort}
+        sorts -= {part.name for part in spec.ids}
         for name, (index, part) in ordered.items():
-            if not isinstance(part.codec, codecs.Text):
+            if part.codec is None or part.codec.kind != "text":
                 continue
             values = {getattr(record, name) for record in self.records} - {None}
             if part in spec.sub_ids:
                 values.discard(spec.current)
-            found = find_ordering_problem(values, sorts=name in sorts - {part.name for part in spec.ids})
+            found = find_ordering_problem(values, sorts=name in sorts)
             if found is not None:
+                problem, remedy = found
+                sized = self._index_capacity(index) or self.capacity
+                units = _number(read_units(round((sized.bytes if sized else READ_UNIT_BYTES) * 1_000)))
                 yield Advice(
                     spec.type_name,
                     name,
-                    f"is a text and contains {found.description}.",
-                    f"A range by value must read the whole index: {self._full_read_cost(index)}.",
-                    found.remedy,
+                    f"is a text and contains {problem}.",
+                    f"A range by value must read the whole index: about {units} read units for each 1,000 records.",
+                    remedy,
                 )
 
-    def _full_read_cost(self, index: IndexSpec) -> str:
-        size = self._index_value(
-            index, lambda filled: filled.bytes, self.capacity.bytes if self.capacity else READ_UNIT_BYTES
-        )
-        return f"about {_number(read_units(round(size * 1_000)))} read units for each 1,000 records"
-
-    def _index_value(self, index: IndexSpec, get: Callable[[IndexCapacity], float], otherwise: float) -> float:
-        """Return a value of the capacity of an index, or `otherwise` if the index is empty."""
-        filled = self.capacity.indexes if self.capacity is not None else ()
-        return next((get(one) for one in filled if one.name == index.physical), otherwise)
-
-
-def _count_choices(part: PropertySpec) -> int | None:
-    """Return the number of possible values of an enum or boolean property, otherwise None."""
-    if isinstance(part.codec, codecs.EnumCodec):
-        return len(part.codec.enum_class)
-    return 2 if isinstance(part.codec, codecs.Boolean) else None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:3])} and {len(names) - 3} more" if len(names) > 4 else ", ".join(names)
+    def _index_capacity(self, index: IndexSpec) -> IndexCapacity | None:
+        """Return the capacity of an index, or None if the index is empty."""
+        capacities = self.capacity.indexes if self.capacity is not None else ()
+        return next((one for one in capacities if one.name == index.physical), None)
 
 
 def _number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
+
+
+# --- texts that represent numbers, dates or times, and sort differently as texts --------------------------------
+
+MAX_NUMBER_LENGTH = 10
+"""digits; longer texts are identifiers such as phone numbers, which need no numeric order"""
+
+_DECIMAL = re.compile(rf"\d{{1,{MAX_NUMBER_LENGTH}}}(\.\d{{1,{MAX_NUMBER_LENGTH}}})?", re.ASCII)
+_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?P<joint>[T ])\d{2}:\d{2}(?P<seconds>:\d{2})?(?P<fraction>[.,]\d+)?"
+    r"(?P<zone>Z|[+-]\d{2}:?\d{2})?",
+    re.ASCII,
+)
+
+
+def find_ordering_problem(texts: Collection[str], *, sorts: bool) -> tuple[str, str] | None:
+    """Return the ordering problem of texts that are all of one kind, with an example, and its remedy.
+
+    With `sorts`, the texts are sort values. Otherwise they are ids, which may look like decimals without meaning.
+    """
+    for kind, parse, remedy in _KINDS + (_SORT_KINDS if sorts else ()):
+        values = {text: parse(text) for text in texts}
+        if None not in values.values():
+            for first, second in pairwise(sorted(values)):
+                if values[first] > values[second]:
+                    return f"{kind}: {first!r} comes before {second!r}", remedy
+    examples = {_timestamp_format(text): text for text in sorted(texts, reverse=True)} if sorts else {}
+    if len(examples) > 1 and None not in examples:
+        first, second = sorted(examples.values())[:2]
+        return f"{_TIMESTAMPS}: {first!r} and {second!r}", _USE_DATETIME
+    return None
+
+
+def _parse_number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_NUMBER_LENGTH else None
+
+
+def _parse_decimal(text: str) -> Decimal | None:
+    return Decimal(text) if _DECIMAL.fullmatch(text) else None
+
+
+def _parse_date(text: str, month_group: int, day_group: int) -> tuple[int, int, int] | None:
+    found = _DATE.fullmatch(text)
+    if found is None or not 1 <= int(found[month_group]) <= 12 or not 1 <= int(found[day_group]) <= 31:
+        return None
+    return int(found[4]), int(found[month_group]), int(found[day_group])
+
+
+def _parse_timestamp(text: str) -> datetime | None:
+    try:
+        timestamp = datetime.fromisoformat(text) if _TIMESTAMP.fullmatch(text) else None
+    except ValueError:
+        return None
+    return timestamp.replace(tzinfo=UTC) if timestamp is not None and timestamp.tzinfo is None else timestamp
+
+
+def _timestamp_format(text: str) -> tuple[str | int, ...] | None:
+    """Return what distinguishes the format of a timestamp from other formats, or None for other texts."""
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None or _parse_timestamp(text) is None:
+        return None
+    return found["joint"], found["seconds"] is None, len(found["fraction"] or ""), found["zone"] or ""
+
+
+_TIMESTAMPS = "timestamps in several formats"
+_USE_DATE = "Declare it as date, or write the year first: 2026-01-31."
+_USE_DATETIME = "Declare it as datetime, or use UTC with the same digits everywhere: 2026-01-31T10:30:00Z."
+_KINDS: tuple[tuple[str, Callable[[str], Any], str], ...] = (
+    ("numbers", _parse_number, "Declare it as int, or pad the numbers with zeros to one width."),
+    ("dates that begin with the day", lambda text: _parse_date(text, 3, 1), _USE_DATE),
+    ("dates that begin with the month", lambda text: _parse_date(text, 1, 3), _USE_DATE),
+)
+_SORT_KINDS: tuple[tuple[str, Callable[[str], Any], str], ...] = (
+    ("decimal numbers", _parse_decimal, "Declare it as Decimal."),
+    (_TIMESTAMPS, _parse_timestamp, _USE_DATETIME),
+)

@@ -5,10 +5,11 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,7 +33,7 @@ RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 MAX_EXPONENT = 400
 """exponent of a number; larger ones cannot be stored, and their conversion to int would take forever"""
 _HEAD_BYTES = 4096
-NO_IDS: Mapping[str, Any] = {}
+_NO_IDS: Mapping[str, Any] = {}
 
 PutMany = Callable[[Sequence[Entity]], Awaitable[Sequence[ShardQLError | None]]]
 """writes records independently and returns the error or None of each"""
@@ -89,24 +90,22 @@ async def load_lines(
     progress_path, rejects_path = _progress_path(path), path.with_name(f"{path.name}.rejected")
     with path.open("rb") as lines, rejects_path.open("ab") as rejects:
         _lock_for_loading(rejects, path)
-        saved = _read_progress(progress_path) if resume else None
-        progress = _open_progress(lines, rejects, saved, f"{entity.name} {into}")
+        progress = _open_progress(lines, rejects, progress_path if resume else None, f"{entity.name} {into}")
         show(progress)
         pending_write: _PendingWrite | None = None
         try:
             # The next batch is read while the store writes the previous one.
-            for next_batch in _read_batches(entity, lines, progress, batch, new=new):
+            for next_batch in chain(_read_batches(entity, lines, progress, batch, new=new), [None]):
                 if pending_write is not None:
                     progress = await _finish_batch(pending_write, progress, rejects, path)
                     show(progress)
+                if next_batch is None:
+                    break
                 if next_batch.generated_ids:
                     progress = replace(progress, made={**progress.made, **next_batch.generated_ids})
                     _save_progress(progress, progress_path)
                 pending_write = asyncio.create_task(put_with_retries(put_many, next_batch.records)), next_batch
                 await asyncio.sleep(0)
-            if pending_write is not None:
-                progress = await _finish_batch(pending_write, progress, rejects, path)
-                show(progress)
         finally:
             if pending_write is not None and not pending_write[0].done():
                 pending_write[0].cancel()
@@ -130,18 +129,20 @@ def _lock_for_loading(rejects: BinaryIO, path: Path) -> None:
             fcntl.flock(rejects, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as problem:
             raise InvalidValue(
-                f"{path} is being loaded by another process. Wait for it, or load a copy of the file.",
-                argument="file",
+                f"{path} is being loaded by another process. Wait for it, or load a copy of the file.", argument="file"
             ) from problem
         except OSError:  # The file system does not support locks.
             return
 
 
-def _open_progress(lines: BinaryIO, rejects: BinaryIO, saved: LoadProgress | None, target: str) -> LoadProgress:
+def _open_progress(lines: BinaryIO, rejects: BinaryIO, saved_in: Path | None, target: str) -> LoadProgress:
     """Seek to the position where an earlier load of the same file stopped, or to its beginning."""
     head = blake2b(lines.read(_HEAD_BYTES), digest_size=16, key=blake2b(target.encode()).digest()).hexdigest()
-    is_same_load = saved is not None and saved.head == head and saved.tail == _digest_before(lines, saved.offset)
-    progress = saved if saved is not None and is_same_load else LoadProgress(head, _digest_before(lines, 0))
+    progress = LoadProgress(head, _digest_before(lines, 0))
+    with suppress(FileNotFoundError, ValueError, TypeError):
+        saved = LoadProgress(**json.loads(saved_in.read_bytes())) if saved_in is not None else progress
+        if saved.head == head and saved.tail == _digest_before(lines, saved.offset):
+            progress = saved
     lines.seek(progress.offset)
     # Lines after the position will be rejected again.
     if rejects.seek(0, os.SEEK_END) > progress.rejects_bytes:
@@ -158,13 +159,6 @@ def _digest_before(lines: BinaryIO, offset: int) -> str:
     return blake2b(text, digest_size=16).hexdigest() if start + len(text) == offset else ""
 
 
-def _read_progress(progress_path: Path) -> LoadProgress | None:
-    try:
-        return LoadProgress(**json.loads(progress_path.read_bytes()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
-
-
 def _read_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
     """Yield each line and its size. A line that is too long is truncated."""
     while text := file.readline(MAX_LINE_LENGTH + 1):
@@ -179,16 +173,16 @@ def _read_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 def _read_batches(
     entity: EntitySpec, lines: BinaryIO, progress: LoadProgress, size: int, *, new: bool
 ) -> Iterator[_Batch]:
-    names = {part.stored: part.name for part in entity.properties.values()}
+    parser = _LineParser(entity, new=new)
     line, offset = progress.lines, progress.offset
     batch, batch_bytes = _Batch(offset, line), 0
     for text, length in _read_lines(lines):
         line, offset, batch_bytes = line + 1, offset + length, batch_bytes + len(text)
         if text.strip():
             try:
-                generated_ids = progress.made.get(str(line), NO_IDS)
-                record = _parse_record(entity, names, text, generated_ids, new=new)
-                generated_ids = generated_ids or _find_generated_ids(entity, record)
+                generated_ids = progress.made.get(str(line), _NO_IDS)
+                record = parser.parse(text, generated_ids)
+                generated_ids = generated_ids or parser.find_generated_ids(record)
                 if generated_ids:
                     batch.generated_ids[str(line)] = generated_ids
                 batch.records.append(record)
@@ -203,72 +197,64 @@ def _read_batches(
 
 def read_records(entity: EntitySpec, path: Path, limit: int) -> Iterator[Entity]:
     """Yield the first records of a file of JSON lines. An invalid line is an error."""
-    names = {part.stored: part.name for part in entity.properties.values()}
+    parser = _LineParser(entity)
     with path.open("rb") as lines:
         non_empty = ((number, text) for number, (text, _) in enumerate(_read_lines(lines), 1) if text.strip())
         for number, text in islice(non_empty, limit):
             with about(f"{path}, line {number}"):
-                yield _parse_record(entity, names, text)
+                yield parser.parse(text)
 
 
-def _parse_record(
-    entity: EntitySpec,
-    names: dict[str, str],
-    text: bytes,
-    generated_ids: Mapping[str, Any] = NO_IDS,
-    *,
-    new: bool = False,
-) -> Entity:
-    """Return the record of a line.
+class _LineParser:
+    """Parser of the lines of an entity. With `new`, records without a creation time get the current time."""
 
-    Only properties in the line, and ids that an earlier attempt generated, count as set.
-    """
-    if len(text) > MAX_LINE_LENGTH:
-        raise InvalidRecord(f"The line has more than {MAX_LINE_LENGTH:,} bytes. A record has at most 400 KB.")
-    try:
-        # Decimal preserves all digits; pydantic converts it to the type of the property.
-        provided = json.loads(text.decode("utf-8-sig"), parse_float=_parse_number, parse_constant=_reject_constant)
-    except (ValueError, RecursionError) as problem:
-        raise InvalidRecord(f"The line is not valid JSON: {problem}") from problem
-    if not isinstance(provided, dict):
-        raise InvalidRecord(f"A record must be a JSON object, not {type(provided).__name__}.")
-    values: dict[str, Any] = {}
-    for stored, value in {**generated_ids, **provided}.items():
-        if stored not in names:
-            raise UnknownArgument(f"{entity.type_name} has no property {stored!r}.{nearest(stored, names)}")
-        values[names[stored]] = value
-    server_values = _server_set_values(entity, new=new)
-    try:
-        record = entity.model.model_validate(server_values | values)
-    except ValidationError as problem:
-        stored_names = {name: stored for stored, name in names.items()}
-        raise InvalidRecord("; ".join(_validation_messages(problem, stored_names))) from problem
-    record.model_fields_set.difference_update(server_values.keys() - values.keys())
-    return record
+    def __init__(self, entity: EntitySpec, *, new: bool = False) -> None:
+        self.entity = entity
+        self.new = new
+        self.names = {part.stored: part.name for part in entity.properties.values()}
 
+    def parse(self, text: bytes, generated_ids: Mapping[str, Any] = _NO_IDS) -> Entity:
+        """Return the record of a line. Only its properties, and ids generated by an earlier attempt, count as set."""
+        if len(text) > MAX_LINE_LENGTH:
+            raise InvalidRecord(f"The line has more than {MAX_LINE_LENGTH:,} bytes. A record has at most 400 KB.")
+        try:
+            # Decimal preserves all digits; pydantic converts it to the type of the property.
+            provided = json.loads(text.decode("utf-8-sig"), parse_float=_parse_number, parse_constant=_reject_constant)
+        except (ValueError, RecursionError) as problem:
+            raise InvalidRecord(f"The line is not valid JSON: {problem}") from problem
+        if not isinstance(provided, dict):
+            raise InvalidRecord(f"A record must be a JSON object, not {type(provided).__name__}.")
+        values: dict[str, Any] = {}
+        for stored, value in {**generated_ids, **provided}.items():
+            if stored not in self.names:
+                hint = nearest(stored, self.names)
+                raise UnknownArgument(f"{self.entity.type_name} has no property {stored!r}.{hint}")
+            values[self.names[stored]] = value
+        # Servers set these on creation; a line may lack them.
+        now = system_clock()
+        times = (self.entity.created if self.new else None, self.entity.updated)
+        server_values: dict[str, Any] = {part.name: current_time_value(part, now) for part in times if part is not None}
+        if self.entity.version is not None:
+            server_values[self.entity.version.name] = FIRST_VERSION
+        try:
+            record = self.entity.model.model_validate(server_values | values)
+        except ValidationError as problem:
+            stored_names = {name: stored for stored, name in self.names.items()}
+            raise InvalidRecord("; ".join(validation_messages(problem, stored_names))) from problem
+        record.model_fields_set.difference_update(server_values.keys() - values.keys())
+        return record
 
-def _server_set_values(entity: EntitySpec, *, new: bool) -> dict[str, Any]:
-    """Return the values that servers set on creation, for lines without them."""
-    values: dict[str, Any] = {}
-    if new and entity.created is not None:
-        values[entity.created.name] = current_time_value(entity.created, system_clock())
-    if entity.version is not None:
-        values[entity.version.name] = FIRST_VERSION
-    if entity.updated is not None:
-        values[entity.updated.name] = current_time_value(entity.updated, system_clock())
-    return values
-
-
-def _find_generated_ids(entity: EntitySpec, record: Entity) -> Mapping[str, Any]:
-    """Return the generated ids that the line lacks, by stored name."""
-    missing = {part.name: part.stored for part in entity.primary_key if part.name not in record.model_fields_set}
-    if not missing:
-        return NO_IDS
-    return {missing[name]: value for name, value in record.model_dump(mode="json", include=set(missing)).items()}
+    def find_generated_ids(self, record: Entity) -> Mapping[str, Any]:
+        """Return the generated ids that the line lacks, by stored name."""
+        missing = {
+            part.name: part.stored for part in self.entity.primary_key if part.name not in record.model_fields_set
+        }
+        values = record.model_dump(mode="json", include=set(missing)) if missing else _NO_IDS
+        return {missing[name]: value for name, value in values.items()}
 
 
-def _validation_messages(problem: ValidationError, stored_names: dict[str, str]) -> Iterator[str]:
-    """Yield the validation errors of a record, with the names in its line."""
+def validation_messages(problem: ValidationError, stored_names: Mapping[str, str] = _NO_IDS) -> Iterator[str]:
+    """Yield the validation errors of a record, under stored names if these are given."""
     for error in problem.errors(include_url=False, include_input=False, include_context=False):
         first, *rest = map(str, error["loc"]) if error["loc"] else ("record",)
         yield f"{'.'.join([stored_names.get(first, first), *rest])}: {error['msg']}"
@@ -293,34 +279,26 @@ def _reject_constant(text: str) -> None:
 
 async def put_with_retries(put_many: PutMany, records: Sequence[Entity]) -> list[ShardQLError | None]:
     """Write a batch. Retry records with retryable errors, with increasing pauses."""
-    results = await _attempt(put_many, records) if records else []
-    for seconds in RETRY_SECONDS:
-        retries = [index for index, problem in enumerate(results) if problem is not None and problem.retryable]
-        if not retries:
+    results: list[ShardQLError | None] = [None] * len(records)
+    pending = [*range(len(records))]
+    for seconds in (0.0, *RETRY_SECONDS):
+        if not pending:
             break
         await asyncio.sleep(seconds)
-        for index, problem in zip(
-            retries, await _attempt(put_many, [records[index] for index in retries]), strict=True
-        ):
+        try:
+            problems = await put_many([records[index] for index in pending])
+        except ShardQLError as error:  # A retryable error of the whole batch counts as the error of each record.
+            if not error.retryable:
+                raise
+            problems = [error] * len(pending)
+        for index, problem in zip(pending, problems, strict=True):
             results[index] = problem
+        pending = [index for index in pending if (problem := results[index]) is not None and problem.retryable]
     return results
 
 
-async def _attempt(put_many: PutMany, records: Sequence[Entity]) -> list[ShardQLError | None]:
-    """Write a batch once. A retryable error of the whole batch counts as the error of each record."""
-    try:
-        return [*await put_many(records)]
-    except ShardQLError as problem:
-        if not problem.retryable:
-            raise
-        return [problem] * len(records)
-
-
 async def _finish_batch(
-    pending_write: _PendingWrite,
-    progress: LoadProgress,
-    rejects: BinaryIO,
-    path: Path,
+    pending_write: _PendingWrite, progress: LoadProgress, rejects: BinaryIO, path: Path
 ) -> LoadProgress:
     """Wait for a batch, save its rejects, and then save the progress."""
     task, batch = pending_write

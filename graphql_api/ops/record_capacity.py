@@ -1,4 +1,4 @@
-"""Capacity of the records of a catalog: bytes, shards, write units and storage (docs/capacity.md).
+"""Capacity of the records of a catalog: bytes, shards, write units and storage (docs/reference/capacity.md).
 
 All values are computed by the rules of DynamoDB from sample records in stored form, including generated attributes and
 attribute names.
@@ -6,23 +6,25 @@ attribute names.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from graphql_api.errors import InvalidValue
-from graphql_api.model import Catalog, Entity, EntitySpec
-from graphql_api.ops.constraint_capacity import (
+from pydantic import BaseModel, RootModel
+
+from graphql_api.codecs import Text
+from graphql_api.errors import InvalidRecord, InvalidValue
+from graphql_api.model import Catalog, Entity, EntitySpec, parse_annotation
+from graphql_api.ops.item_capacity import (
     SAMPLE_WRITE_ID,
+    STORAGE_OVERHEAD_BYTES,
     ConstraintItemCapacity,
+    IndexCapacity,
     SampleSet,
     TransactionUnits,
-    constraint_item_capacities,
-)
-from graphql_api.ops.index_capacity import (
-    STORAGE_OVERHEAD_BYTES,
-    IndexCapacity,
     WriteUnits,
+    constraint_item_capacities,
     index_capacities,
     mean_size,
     record_write_units,
@@ -35,6 +37,11 @@ PARTITION_BYTES = 10 * 10**9
 """maximum size of all records with one hash key"""
 DESIGN_STEP = 500
 """design sizes are multiples of this"""
+TYPICAL_BYTES = bytes(100)
+TYPICAL_ELEMENTS = 3
+"""elements of a list"""
+MAX_NESTING = 3
+"""nesting of models in a typical record"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +67,8 @@ class Storage:
     """bytes of one record with its index entries and its share of constraint items"""
     total_bytes: int | None
     """bytes of all records with these"""
-
-    @property
-    def multiplier(self) -> float:
-        """Return the ratio of all stored bytes to the bytes in the table."""
-        return self.all_bytes / self.table_bytes
+    multiplier: float
+    """ratio of all stored bytes to the bytes in the table"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ def entity_capacity(
     all_stored = stored_bytes(mean, indexes.values()) + sum(
         (one.share or 0) * one.stored_bytes for one in constraint_items
     )
+    table_bytes, total_bytes = mean + STORAGE_OVERHEAD_BYTES, None if records is None else ceil(records * all_stored)
     # Current records have the hash keys of their entries, and fill the same indexes.
     records_per_entry = 1 + sum(one.share or 0 for one in constraint_items if one.kind == "current record")
     stored_records = None if records is None else ceil(records * records_per_entry)
@@ -145,9 +150,7 @@ def entity_capacity(
         beside=constraint_items,
         transaction=transaction,
         is_put_plainly=entity.current is None and not entity.is_constrained,
-        storage=Storage(
-            mean + STORAGE_OVERHEAD_BYTES, all_stored, None if records is None else ceil(records * all_stored)
-        ),
+        storage=Storage(table_bytes, all_stored, total_bytes, all_stored / table_bytes),
         findings=() if stored_records is None else tuple(_findings(entity, stored_records, design, mean, indexes)),
     )
 
@@ -203,24 +206,68 @@ def _findings(
     entity: EntitySpec, records: int, design: int, mean: float, indexes: Mapping[str, IndexCapacity]
 ) -> Iterator[str]:
     """Yield the entities and indexes with too few declared shards."""
-    shards, needed = entity.space.generations[-1].size, shards_for(records, design)
-    if shards < needed:
-        yield (
-            f"{entity.type_name} has {_shards(shards)} and needs {needed:,} for {records:,} records of {design:,} "
-            "bytes. Declare more shards, or add a generation with then(…)."
-        )
+    remedy = "Declare more shards, or add a generation with then(…)."
+    plans = [(entity.type_name, entity.space, "records", records, design, remedy)]
     for index in entity.indexes.values():
         filled = indexes.get(index.physical or "")
-        if filled is None or index.hash or index.space == entity.space:
-            continue  # The shards of the entity are sufficient for any projection of its records.
-        entries, size = ceil(records * filled.share), ceil(filled.bytes * design / mean)
-        shards, needed = index.space.generations[-1].size, shards_for(entries, size)
+        if filled is not None and not index.hash and index.space != entity.space:
+            # Otherwise the shards of the entity are sufficient for any projection of its records.
+            name, count, size = f"{entity.type_name}.{index.attribute}", records * filled.share, filled.bytes * design
+            remedy = "Use the shards of its entity, or hash properties."
+            plans.append((name, index.space, "entries", ceil(count), ceil(size / mean), remedy))
+    for name, space, items, count, size, remedy in plans:
+        shards, needed = space.generations[-1].size, shards_for(count, size)
         if shards < needed:
-            yield (
-                f"{entity.type_name}.{index.attribute} has {_shards(shards)} and needs {needed:,} for {entries:,} "
-                f"entries of {size:,} bytes. Use the shards of its entity, or hash properties."
-            )
+            declared = "one shard" if shards == 1 else f"{shards:,} shards"
+            yield f"{name} has {declared} and needs {needed:,} for {count:,} {items} of {size:,} bytes. {remedy}"
 
 
-def _shards(count: int) -> str:
-    return "one shard" if count == 1 else f"{count:,} shards"
+# --- typical records, for entities without sample records -------------------------------------------------------
+
+
+def typical_record(entity: EntitySpec) -> Entity:
+    """Return a record with a typical value for every property, including nullable ones."""
+    fields = entity.model.model_fields
+    values = {
+        part.name: typical_value(fields[part.name].annotation, fields[part.name].metadata)
+        for part in entity.properties.values()
+        if part.function is None
+    }
+    record = entity.model.model_construct(**values)
+    try:
+        record.compute_derived()
+    except Exception as problem:  # the functions belong to the author of the catalog
+        raise InvalidRecord(
+            f"A typical {entity.type_name} cannot be created, because a derived property cannot be computed "
+            f"({type(problem).__name__}: {problem}). Provide sample records."
+        ) from problem
+    return record
+
+
+def typical_value(annotation: Any, marks: Any = (), depth: int = 0) -> Any:
+    """Return a typical value of a type."""
+    read = parse_annotation(annotation, marks)
+    if read.codec is not None:
+        return read.codec.samples.typical
+    kind = read.types[0] if read.types else None
+    origin = get_origin(kind) or kind
+    if not isinstance(origin, type):
+        return Text.samples.typical
+    arguments = [part for part in get_args(kind) if part is not Ellipsis] or [str, str]
+    if issubclass(origin, RootModel):
+        return typical_value(origin.model_fields["root"].annotation, depth=depth)
+    if issubclass(origin, BaseModel):
+        if depth == MAX_NESTING:
+            return None
+        fields = origin.model_fields.items()
+        values = {name: typical_value(field.annotation, field.metadata, depth + 1) for name, field in fields}
+        return origin.model_construct(**values)
+    if issubclass(origin, bytes):
+        return TYPICAL_BYTES
+    if issubclass(origin, Mapping):
+        return {typical_value(arguments[0], depth=depth): typical_value(arguments[-1], depth=depth)}
+    if issubclass(origin, AbstractSet):
+        return frozenset({typical_value(arguments[0], depth=depth)})
+    if issubclass(origin, list | tuple):
+        return [typical_value(arguments[0], depth=depth)] * TYPICAL_ELEMENTS
+    return Text.samples.typical

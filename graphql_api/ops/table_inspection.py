@@ -1,17 +1,27 @@
 """Inspection of a table: its state, and its differences from what a catalog needs. Read-only."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from graphql_api.errors import WrongTable
 from graphql_api.evolution import (
+    ADOPT_TABLE_REMEDY,
+    CREATE_TABLE_REMEDY,
+    EARLIER_FORMAT,
+    RENAME_INDEX_REMEDY,
     TABLE_FORMAT,
     TABLE_RECORD_KEY,
-    changed_index_entries,
+    TableRecord,
     conflicting_definitions,
-    describe_generations,
+    declared_elements,
+    describe_element,
+    element_remedy,
+    foreign_table_problem,
     missing_definitions,
-    recorded_space,
+    proposed,
+    reported_state,
+    unfinished_elements,
 )
 from graphql_api.model import Catalog
 from graphql_api.storage import IndexDefinition, Store, TableDefinition
@@ -23,82 +33,144 @@ IndexStatus = Literal["fits", "missing", "differs", "not needed"]
 class TableState:
     """The state of a table."""
 
-    definition: TableDefinition | None
+    definition: TableDefinition | None = None
     """None: the table does not exist"""
-    format: Any
+    format: Any = None
     """None: the table has no table record yet"""
-    spaces: Mapping[str, Any]
-    """the recorded shard generations of each entity, by its name in hash keys"""
-    indexes: Mapping[str, Any]
-    """the recorded composition of index entries, by entity"""
+    record: TableRecord | None = None
+    """None: the table has no table record of the present format"""
+
+    @property
+    def index_names(self) -> Sequence[str]:
+        """Return the names of the indexes of the table."""
+        return [index.name for index in self.definition.indexes] if self.definition is not None else []
+
+    @property
+    def spaces(self) -> Mapping[str, Any]:
+        """Return the recorded shard generations of each entity, with their states, by its name in hash keys."""
+        return {} if self.record is None else {name: _space(self.record, name) for name in self.record.entities}
 
 
-@dataclass(frozen=True, slots=True)
-class IndexState:
-    """An index of the table, of the catalog, or of both, with its status."""
-
-    definition: IndexDefinition
-    status: IndexStatus
+def _space(record: TableRecord, entity: str) -> dict[str, Any]:
+    data = record.entities[entity]
+    later = [recorded for recorded in record.of_entity(entity) if recorded.element.kind == "generation"]
+    later.sort(key=lambda recorded: int(recorded.element.name))
+    generations = [
+        {
+            "size": int(recorded.element.definition["size"]),
+            "since": recorded.element.definition["since"],
+            "state": reported_state(recorded),
+        }
+        for recorded in later
+    ]
+    return {
+        "width": int(data["width"]),
+        "function": data["function"],
+        "generations": [{"size": int(data["size"])}, *generations],
+    }
 
 
 async def read_state(store: Store) -> TableState:
     """Read the definition of a table and its table record."""
     definition = await store.describe()
     if definition is None:
-        return TableState(None, None, {}, {})
-    (meta,) = await store.get_many([TABLE_RECORD_KEY], consistent=True)
-    recorded = {} if meta is None else meta
-    spaces, indexes = recorded.get("spaces", {}), recorded.get("indexes", {})
-    return TableState(definition, recorded.get("format"), spaces, indexes)
+        return TableState()
+    (item,) = await store.get_many([TABLE_RECORD_KEY], consistent=True)
+    found = None if item is None else item.get("format")
+    record = TableRecord.from_item(item) if item is not None and found == TABLE_FORMAT else None
+    return TableState(definition, found, record)
 
 
-def index_states(table: TableDefinition | None, needed: TableDefinition) -> list[IndexState]:
-    """Return the state of all indexes of the catalog, then of the unused indexes of the table."""
+def index_states(table: TableDefinition | None, needed: TableDefinition) -> list[tuple[IndexDefinition, IndexStatus]]:
+    """Return all indexes of the catalog with their status, then the unused indexes of the table."""
     present = {index.name: index for index in table.indexes} if table is not None else {}
-    states = []
+    states: list[tuple[IndexDefinition, IndexStatus]] = []
     for index in needed.indexes:
         existing = present.pop(index.name, None)
         if existing is None:
-            states.append(IndexState(index, "missing"))
+            states.append((index, "missing"))
         else:
             both = (TableDefinition((existing,)), TableDefinition((index,)))
-            states.append(IndexState(existing, "differs" if any(conflicting_definitions(*both)) else "fits"))
-    return [*states, *(IndexState(index, "not needed") for index in present.values())]
+            states.append((index, "differs" if any(conflicting_definitions(*both)) else "fits"))
+    return [*states, *((index, "not needed") for index in present.values())]
 
 
-def differences(state: TableState, catalog: Catalog, *, removes_expired: bool) -> Iterator[str]:
-    """Yield all differences between a table and a catalog. Expiry counts if the engine deletes expired records."""
+# --- differences -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference between a table and a catalog, and what to do about it."""
+
+    message: str
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.remedy is None else f"{self.message} {self.remedy}"
+
+
+def differences(state: TableState, catalog: Catalog, *, removes_expired: bool) -> Iterator[Difference]:
+    """Yield all differences between a table and a catalog. Expiry counts if the engine deletes expired records.
+
+    An element that is not ready or unchecked is a difference too, also if only other catalogs declare it.
+    """
     needed = catalog.table_definition()
-    yield from missing_definitions(state.definition, needed)
-    yield from conflicting_definitions(state.definition, needed)
     if state.definition is None:
+        yield from (Difference(message, CREATE_TABLE_REMEDY) for message in missing_definitions(None, needed))
         return
+    unbuilt = _unbuilt_indexes(state, catalog)
+    built = TableDefinition(tuple(index for index in needed.indexes if index.name not in unbuilt))
+    yield from (Difference(message, CREATE_TABLE_REMEDY) for message in missing_definitions(state.definition, built))
+    yield from (
+        Difference(message, RENAME_INDEX_REMEDY) for message in conflicting_definitions(state.definition, needed)
+    )
     actual, wanted = state.definition.ttl_attribute, needed.ttl_attribute
     if removes_expired and actual != wanted:
-        yield f"The table expires records by {actual or 'nothing'}, and the catalog needs {wanted or 'nothing'}."
+        yield Difference(
+            f"The table expires records by {actual or 'nothing'}, and the catalog needs {wanted or 'nothing'}."
+        )
     if state.format is None:
-        yield "The table does not record its format and shard generations yet. The first server records them."
-    elif state.format != TABLE_FORMAT:
-        yield f"The table has format {state.format}, and this release supports format {TABLE_FORMAT}."
+        yield Difference("The table has no record of its entities and elements yet. The first server writes it.")
+    elif state.format == EARLIER_FORMAT:
+        yield Difference(
+            f"The table has format {EARLIER_FORMAT}, which an earlier release wrote, and is not taken over yet.",
+            "Stop all servers of that release, then start a server of this one, or run: "
+            "shardql table create MODULE:CATALOG --store URL",
+        )
+    elif state.record is None:
+        yield Difference(f"The table has format {state.format}, and this release supports format {TABLE_FORMAT}.")
     else:
-        yield from _space_differences(state.spaces, catalog)
-        yield from changed_index_entries(state.indexes, catalog)
+        yield from _element_differences(state.record, catalog)
 
 
-def _space_differences(applied: Mapping[str, Any], catalog: Catalog) -> Iterator[str]:
-    for entity in catalog.entities.values():
-        stored, declared = applied.get(entity.name), recorded_space(entity)
-        if stored is None:
-            generations = describe_generations(declared["generations"])
-            yield f"{entity.type_name} is not recorded in the table yet: {generations}."
-        elif (stored["width"], stored["function"]) != (declared["width"], declared["function"]):
-            yield (
-                f"{entity.type_name} was stored with shards of width {stored['width']} by {stored['function']}, and "
-                f"the catalog declares width {declared['width']} by {declared['function']}."
-            )
-        elif [*stored["generations"]] != declared["generations"]:
-            recorded_generations = describe_generations(stored["generations"])
-            yield (
-                f"{entity.type_name} has the shard generations {recorded_generations} in the table, and "
-                f"{describe_generations(declared['generations'])} in the catalog."
-            )
+def _unbuilt_indexes(state: TableState, catalog: Catalog) -> set[str]:
+    """Return the physical indexes of the catalog that only a migration may create."""
+    if state.record is None or state.definition is None:
+        return set()
+    ready = {
+        one.element.name
+        for one in state.record.elements.values()
+        if one.element.kind == "index" and one.state == "ready"
+    }
+    known = state.record.entities
+    return {
+        element.name
+        for element in declared_elements(catalog).values()
+        if element.kind == "index" and element.entity in known and element.name not in ready
+    }
+
+
+def _element_differences(record: TableRecord, catalog: Catalog) -> Iterator[Difference]:
+    """Yield elements that are not ready, unchecked or unknown to the table, and definitions that conflict."""
+    foreign = foreign_table_problem(record.entities, catalog)
+    if foreign is not None:
+        yield Difference(foreign, ADOPT_TABLE_REMEDY)
+        return
+    unfinished = unfinished_elements(record, catalog)
+    for status in unfinished:
+        yield Difference(describe_element(status), element_remedy(status))
+    try:
+        proposed(record, catalog)
+    except WrongTable as error:
+        if not any(status.state == "replaced" for status in unfinished):
+            yield Difference(error.message)

@@ -4,7 +4,7 @@ import gzip
 import json
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, lru_cache
 from hashlib import sha256
 from html import escape
@@ -54,7 +54,15 @@ _MEDIA_TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charse
 
 def graphiql_page(title: str, tabs: Sequence[Tab]) -> Callable[[Request], Response]:
     """Return the handler that serves the page to a browser."""
-    data = _page_data(title, tabs)
+    tab_data = [asdict(tab) for tab in tabs]
+    page_data = {
+        "title": title,
+        "tabs": tab_data,
+        "tabsId": sha256(json.dumps(tab_data).encode()).hexdigest()[:16],
+        "headers": json.dumps(DEFAULT_HEADERS, indent=2),
+        "newTab": NEW_TAB_TEXT,
+    }
+    data = json.dumps(page_data, ensure_ascii=False)
 
     def page(request: Request) -> Response:
         # Links are relative, so they work with the path prefix of a proxy and in a mounted application.
@@ -71,67 +79,50 @@ def graphiql_routes(path: str) -> list[BaseRoute]:
 # --- the page --------------------------------------------------------------------------------------------------
 
 
-def _page_data(title: str, tabs: Sequence[Tab]) -> str:
-    tab_data = [asdict(tab) for tab in tabs]
-    data = {
-        "title": title,
-        "tabs": tab_data,
-        "tabsId": sha256(json.dumps(tab_data).encode()).hexdigest()[:16],
-        "headers": json.dumps(DEFAULT_HEADERS, indent=2),
-        "newTab": NEW_TAB_TEXT,
-    }
-    return json.dumps(data, ensure_ascii=False)
-
-
 @lru_cache(maxsize=16)
 def _page(last_segment: str, title: str, data: str) -> str:
     """Render the page. `last_segment`: the last segment of its path, which relative links must repeat."""
     folder = f"{last_segment}/assets" if last_segment else "assets"
     template = string.Template((_PAGES / "graphiql.html").read_text(encoding="utf-8"))
-    links = (_link(f"{folder}/{name}") for name in _assets())
-    return template.substitute(title=escape(title), page=escape(data), links="\n".join(f"    {link}" for link in links))
-
-
-def _link(url: str) -> str:
-    address = escape(url)
-    if url.endswith(".js"):
-        return f'<script src="{address}" defer></script>'
-    return f'<link rel="{"icon" if url.endswith(".svg") else "stylesheet"}" href="{address}">'
+    tags = {
+        "js": '    <script src="{}" defer></script>',
+        "css": '    <link rel="stylesheet" href="{}">',
+        "svg": '    <link rel="icon" href="{}">',
+    }
+    links = [tags[name.rpartition(".")[2]].format(escape(f"{folder}/{name}")) for name in _assets()]
+    return template.substitute(title=escape(title), page=escape(data), links="\n".join(links))
 
 
 # --- assets ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Asset:
-    content: bytes
-    gzipped: bytes
-    media_type: str
-
-
 @cache
-def _assets() -> dict[str, _Asset]:
+def _assets() -> dict[str, bytes]:
     """Return the assets by URL name: the file name, with a part of the content hash before the extension."""
     assets = {}
     for file in ASSET_FILES:
         content = (_PAGES / file).read_bytes()
         stem, _, extension = file.rpartition("/")[2].rpartition(".")
-        name = f"{stem}-{sha256(content).hexdigest()[:12]}.{extension}"
-        assets[name] = _Asset(content, gzip.compress(content, mtime=0), _MEDIA_TYPES[extension])
+        assets[f"{stem}-{sha256(content).hexdigest()[:12]}.{extension}"] = content
     return assets
 
 
+@cache
+def _gzipped(name: str) -> bytes:
+    return gzip.compress(_assets()[name], mtime=0)
+
+
 def _send_asset(request: Request) -> Response:
-    # Not a coroutine, so that it runs in a thread: the first call reads and compresses all files.
-    asset = _assets().get(request.path_params["name"])
-    if asset is None:
+    # Not a coroutine, so that it runs in a thread: the first calls read and compress the files.
+    name = request.path_params["name"]
+    if name not in _assets():
         raise HTTPException(404)
     headers = {
-        "content-type": asset.media_type,
+        "content-type": _MEDIA_TYPES[name.rpartition(".")[2]],
         "cache-control": "public, max-age=31536000, immutable",
         "x-content-type-options": "nosniff",
         "vary": "Accept-Encoding",
     }
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return Response(asset.content, headers=headers)
-    return Response(asset.gzipped, headers={**headers, "content-encoding": "gzip"})
+        return Response(_assets()[name], headers=headers)
+    return Response(_gzipped(name), headers={**headers, "content-encoding": "gzip"})

@@ -1,70 +1,42 @@
 """Planning a search: request, filters, plan, page token. Pure: no I/O, no clock, no settings."""
 
-from graphql_api.query.filter_parser import element_codec, filter_property_name, parse_filter
-from graphql_api.query.filters import Filter, conjuncts
-from graphql_api.query.index_row import RowView
-from graphql_api.query.naming_scheme import (
-    OPTION_ARGUMENTS,
-    PAGE_ARGUMENTS,
-    PAGING_ARGUMENTS,
-    PYTHON_NAMES,
-    NamingScheme,
-)
-from graphql_api.query.page_token import Cursor, pack
-from graphql_api.query.planner import plan_search
-from graphql_api.query.primary_key_values import parse_complete_key, parse_primary_key, parse_written_key
-from graphql_api.query.property_values import property_reader
-from graphql_api.query.range_conditions import parse_conditions
-from graphql_api.query.range_pushdown import narrow_range_by_filter
-from graphql_api.query.read_sizing import MAX_FETCH_BATCH, FetchSizing, next_limit
-from graphql_api.query.search_plan import IndexScan, SearchPlan
-from graphql_api.query.search_request import (
-    COUNT_BUDGET,
-    DEFAULT_LIMIT,
-    MAX_COUNTED,
-    MAX_LIMIT,
-    MAX_SORTED,
-    SearchRequest,
-)
-from graphql_api.query.search_values import StoredValue, search_value
-from graphql_api.query.shard_progress import ShardProgress
-from graphql_api.query.token_seal import MIN_SECRET_BYTES, TokenSeal
-
-__all__ = [
-    "COUNT_BUDGET",
-    "DEFAULT_LIMIT",
-    "MAX_COUNTED",
-    "MAX_FETCH_BATCH",
-    "MAX_LIMIT",
-    "MAX_SORTED",
-    "MIN_SECRET_BYTES",
-    "OPTION_ARGUMENTS",
-    "PAGE_ARGUMENTS",
-    "PAGING_ARGUMENTS",
-    "PYTHON_NAMES",
-    "Cursor",
-    "FetchSizing",
-    "Filter",
-    "IndexScan",
-    "NamingScheme",
-    "RowView",
-    "SearchPlan",
-    "SearchRequest",
-    "ShardProgress",
-    "StoredValue",
-    "TokenSeal",
-    "conjuncts",
-    "element_codec",
-    "filter_property_name",
-    "narrow_range_by_filter",
-    "next_limit",
-    "pack",
-    "parse_complete_key",
-    "parse_conditions",
-    "parse_filter",
-    "parse_primary_key",
-    "parse_written_key",
-    "plan_search",
-    "property_reader",
-    "search_value",
-]
+from graphql_api.query.argument_values import StoredValue as StoredValue
+from graphql_api.query.argument_values import parse_complete_key as parse_complete_key
+from graphql_api.query.argument_values import parse_primary_key as parse_primary_key
+from graphql_api.query.argument_values import parse_written_key as parse_written_key
+from graphql_api.query.argument_values import search_value as search_value
+from graphql_api.query.filter_operators import Operand as Operand
+from graphql_api.query.filter_operators import ValueKind as ValueKind
+from graphql_api.query.filter_operators import kind_of as kind_of
+from graphql_api.query.filter_operators import operators_of as operators_of
+from graphql_api.query.filter_parser import element_codec as element_codec
+from graphql_api.query.filter_parser import filter_property_name as filter_property_name
+from graphql_api.query.filter_parser import parse_filter as parse_filter
+from graphql_api.query.filters import Filter as Filter
+from graphql_api.query.filters import conjuncts as conjuncts
+from graphql_api.query.page_token import Cursor as Cursor
+from graphql_api.query.page_token import pack as pack
+from graphql_api.query.planner import plan_search as plan_search
+from graphql_api.query.predicate_pushdown import narrow_range_by_filter as narrow_range_by_filter
+from graphql_api.query.property_values import RowView as RowView
+from graphql_api.query.property_values import property_reader as property_reader
+from graphql_api.query.range_conditions import parse_conditions as parse_conditions
+from graphql_api.query.read_sizing import MAX_FETCH_BATCH as MAX_FETCH_BATCH
+from graphql_api.query.read_sizing import FetchSizing as FetchSizing
+from graphql_api.query.read_sizing import next_limit as next_limit
+from graphql_api.query.search_plan import IndexScan as IndexScan
+from graphql_api.query.search_plan import SearchPlan as SearchPlan
+from graphql_api.query.search_request import COUNT_BUDGET as COUNT_BUDGET
+from graphql_api.query.search_request import DEFAULT_LIMIT as DEFAULT_LIMIT
+from graphql_api.query.search_request import MAX_COUNTED as MAX_COUNTED
+from graphql_api.query.search_request import MAX_LIMIT as MAX_LIMIT
+from graphql_api.query.search_request import MAX_SORTED as MAX_SORTED
+from graphql_api.query.search_request import OPTION_ARGUMENTS as OPTION_ARGUMENTS
+from graphql_api.query.search_request import PAGE_ARGUMENTS as PAGE_ARGUMENTS
+from graphql_api.query.search_request import PAGING_ARGUMENTS as PAGING_ARGUMENTS
+from graphql_api.query.search_request import PYTHON_NAMES as PYTHON_NAMES
+from graphql_api.query.search_request import NamingScheme as NamingScheme
+from graphql_api.query.search_request import SearchRequest as SearchRequest
+from graphql_api.query.shard_progress import ShardProgress as ShardProgress
+from graphql_api.query.token_seal import MIN_SECRET_BYTES as MIN_SECRET_BYTES
+from graphql_api.query.token_seal import TokenSeal as TokenSeal

@@ -1,14 +1,15 @@
-"""Parse the `filter` argument of a search into a checked filter."""
+"""Parse the argument `filter` of a search into a checked filter."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from graphql_api.codecs import Codec, Text, short_repr
+from graphql_api.codecs import Codec, short_repr
 from graphql_api.errors import ConflictingArguments, FilterTooLarge, InvalidValue, UnknownArgument, about, nearest
 from graphql_api.model import EntitySpec, PropertySpec, item_codec, to_attribute_value
-from graphql_api.query.filters import OPERATORS, And, Comparison, Filter, Not, Or, conjuncts
-from graphql_api.query.naming_scheme import PYTHON_NAMES, NamingScheme
-from graphql_api.query.search_values import search_value
+from graphql_api.query.argument_values import search_value
+from graphql_api.query.filter_operators import PLAIN, Operand, ValueKind, kind_of, operators_of
+from graphql_api.query.filters import Combination, Comparison, Filter, Not, conjuncts
+from graphql_api.query.search_request import PYTHON_NAMES, NamingScheme
 
 MAX_COMPARISONS = 100
 """comparisons in one filter"""
@@ -47,13 +48,14 @@ def filter_property_name(naming: NamingScheme, python_name: str) -> str:
 
 def element_codec(entity: EntitySpec, part: PropertySpec) -> Codec[Any] | None:
     """Return the codec of the elements of a list or set, if all of them are plain values of one type."""
-    return item_codec(entity.model.model_fields[part.name].annotation)
+    return None if part.codec is not None else item_codec(entity.model.model_fields[part.name].annotation)
 
 
 class _FilterParser:
     def __init__(self, entity: EntitySpec, naming: NamingScheme) -> None:
         self.comparisons = 0
         self._parts = {filter_property_name(naming, part.name): part for part in entity.properties.values()}
+        self._operators = {naming.common_argument(name): name for name in operators_of()}
         self._entity = entity
 
     def parse(self, source: Any, depth: int) -> Filter:
@@ -62,7 +64,7 @@ class _FilterParser:
         if not isinstance(source, Mapping):
             raise InvalidValue(f"A filter maps property names to comparisons, it is not {short_repr(source)}.")
         parts = tuple(self._entries(source, depth))
-        return parts[0] if len(parts) == 1 else And(conjuncts(And(parts)))
+        return parts[0] if len(parts) == 1 else Combination("and", conjuncts(Combination("and", parts)))
 
     def _entries(self, source: Mapping[str, Any], depth: int) -> Iterator[Filter]:
         for name, operand in source.items():
@@ -72,7 +74,7 @@ class _FilterParser:
                 if isinstance(operand, Mapping | str) or not isinstance(operand, Sequence):
                     raise InvalidValue(f"{name} takes a list of filters.")
                 parts = tuple(self.parse(part, depth + 1) for part in operand)
-                yield And(parts) if name == "and" else Or(parts)
+                yield Combination("and" if name == "and" else "or", parts)
             elif name in self._parts:
                 yield from self._comparisons(name, self._parts[name], operand)
             else:
@@ -88,50 +90,65 @@ class _FilterParser:
             except InvalidValue as problem:
                 raise InvalidValue(f"{name}.{operator}: {problem.message}") from problem
 
-    def _comparison(self, part: PropertySpec, operator: str, value: Any) -> Comparison:
-        if operator not in OPERATORS:
+    def _comparison(self, part: PropertySpec, name: str, value: Any) -> Comparison:
+        if name not in self._operators:
             raise InvalidValue(
-                f"Unknown operator.{nearest(operator, OPERATORS)} The operators are {', '.join(OPERATORS)}."
+                f"Unknown operator.{nearest(name, self._operators)} The operators are {', '.join(self._operators)}."
             )
         if value is None:
             raise InvalidValue("A comparison with null matches nothing: use exists: false to find missing values.")
-        if operator == "exists":
-            if not isinstance(value, bool):
-                raise InvalidValue(f"exists is true or false, not {short_repr(value)}.")
-            return Comparison(part, operator, (value,))
-        if operator == "contains" and part.codec is None:
-            codec = element_codec(self._entity, part)
-            if codec is None:
-                raise InvalidValue("contains applies only to texts, and to lists and sets of plain values.")
-            return Comparison(part, operator, (to_attribute_value(codec.check(value)),))
-        if part.codec is None:
-            raise InvalidValue("Only exists applies to this property, and contains if it is a list or set.")
-        if operator in ("prefix", "contains") and not isinstance(part.codec, Text):
-            raise InvalidValue(f"{operator} applies only to texts, and this property is {part.codec.name}.")
-        return Comparison(part, operator, _check_values(self._entity, part, operator, value))
+        element = element_codec(self._entity, part)
+        operator = operators_of(kind_of(part.codec, element)).get(self._operators[name])
+        if operator is None:
+            raise InvalidValue(self._refusal(name, part))
+        values = _operand_values(name, operator.operand, value)
+        if operator.operand is not Operand.BOOLEAN:
+            values = tuple(self._value(part, element, each) for each in values)
+        return Comparison(part, operator, values)
+
+    def _value(self, part: PropertySpec, element: Codec[Any] | None, value: Any) -> Any:
+        """Return a value to compare with; values of derived properties are derived as on write."""
+        if element is not None:
+            return to_attribute_value(element.check(value))
+        return search_value(self._entity, part, value)
+
+    def _refusal(self, name: str, part: PropertySpec) -> str:
+        """Return why an operator does not apply to a property, for an error message."""
+        kinds = [kind for kind in ValueKind if self._operators[name] in operators_of(kind)]
+        if part.codec is not None:
+            plain = [kind for kind in kinds if kind in PLAIN]
+            return f"{name} applies only to {' and '.join(plain or kinds)}, and this property is {part.codec.name}."
+        if ValueKind.LIST in kinds:
+            return f"{name} applies only to {', and to '.join(kinds)}."
+        nested, lists = (
+            [known for known, operator in self._operators.items() if operator in operators_of(kind)]
+            for kind in (ValueKind.NESTED, ValueKind.LIST)
+        )
+        more = " and ".join(known for known in lists if known not in nested)
+        return f"Only {' and '.join(nested)} applies to this property, and {more} if it is a list or set."
 
 
-def _check_values(entity: EntitySpec, part: PropertySpec, operator: str, value: Any) -> tuple[Any, ...]:
-    """Return the values to compare with; values of derived properties are derived as on write."""
-    values: Sequence[Any] = (value,)
-    if operator == "in":
-        if isinstance(value, str | Mapping) or not isinstance(value, Sequence | frozenset | set):
-            raise InvalidValue(f"in takes a list of values, not {short_repr(value)}.")
-        if len(value) > MAX_VALUES:
-            raise FilterTooLarge(f"in has {len(value)} values, and at most {MAX_VALUES} are allowed: use fewer.")
-        values = tuple(value)
-    elif operator == "between":
-        values = _bounds(value)
-    return tuple(search_value(entity, part, each) for each in values)
+def _operand_values(name: str, operand: Operand, value: Any) -> tuple[Any, ...]:
+    """Return the values of an operand, whose shape is checked."""
+    if operand is Operand.BOOLEAN and not isinstance(value, bool):
+        raise InvalidValue(f"{name} is true or false, not {short_repr(value)}.")
+    if operand is Operand.RANGE:
+        return _bounds(name, value)
+    if operand is not Operand.VALUES:
+        return (value,)
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence | frozenset | set):
+        raise InvalidValue(f"{name} takes a list of values, not {short_repr(value)}.")
+    if len(value) > MAX_VALUES:
+        raise FilterTooLarge(f"{name} has {len(value)} values, and at most {MAX_VALUES} are allowed: use fewer.")
+    return tuple(value)
 
 
-def _bounds(value: Any) -> tuple[Any, Any]:
+def _bounds(name: str, value: Any) -> tuple[Any, ...]:
+    bounds: Sequence[Any] = ()
     if isinstance(value, Mapping):
-        bounds = [value.get("from", value.get("from_")), value.get("to")]
+        bounds = (value.get("from", value.get("from_")), value.get("to"))
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        bounds = [*value]
-    else:
-        bounds = []
+        bounds = value
     if len(bounds) != 2 or None in bounds:
-        raise ConflictingArguments("between takes two values, from and to.")
-    return bounds[0], bounds[1]
+        raise ConflictingArguments(f"{name} takes two values, from and to.")
+    return tuple(bounds)

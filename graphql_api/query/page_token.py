@@ -1,8 +1,10 @@
-"""Encode and decode the payload of a page token: one cursor, however many shards there are (docs/tokens.md)."""
+"""Encode and decode the payload of a page token: one cursor for any number of shards (docs/reference/tokens.md)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
+from itertools import accumulate, pairwise
 
 from graphql_api.codecs import RangeValue
 from graphql_api.errors import InvalidToken
@@ -81,11 +83,9 @@ def short_description(description: str, max_bytes: int = _MAX_DESCRIPTION_BYTES)
 
 def pack(token: PageToken) -> bytes:
     """Encode a token as the payload to seal."""
-    first_byte = PAYLOAD_FORMAT
-    first_byte |= _HINT_FLAG if token.selectivity_hint else 0
-    first_byte |= _LAGGING_FLAG if token.lagging else 0
+    hint_flag, lagging_flag = _HINT_FLAG * bool(token.selectivity_hint), _LAGGING_FLAG * bool(token.lagging)
     description = token.description.encode()
-    out = bytearray((first_byte,))
+    out = bytearray((PAYLOAD_FORMAT | hint_flag | lagging_flag,))
     out += token.issued_hour.to_bytes(3, "big")
     _append_number(out, token.generations)
     out += token.index_digest + token.search_digest
@@ -97,10 +97,8 @@ def pack(token: PageToken) -> bytes:
     for group in token.lagging:
         _append_cursor(out, group.cursor, is_last=False)
         _append_number(out, len(group.ordinals))
-        previous = 0
-        for ordinal in sorted(group.ordinals):
+        for previous, ordinal in pairwise((0, *sorted(group.ordinals))):
             _append_number(out, ordinal - previous)
-            previous = ordinal
     return bytes(out)
 
 
@@ -156,7 +154,7 @@ class _PayloadReader:
         first_byte = self._byte()
         if first_byte & ~(_HINT_FLAG | _LAGGING_FLAG) != PAYLOAD_FORMAT:
             raise ValueError("unknown payload format")
-        return PageToken(
+        token = PageToken(
             issued_hour=int.from_bytes(self._bytes(3), "big"),
             generations=self._number(),
             index_digest=self._bytes(_DIGEST_BYTES),
@@ -164,23 +162,16 @@ class _PayloadReader:
             description=self._bytes(self._byte()).decode(),
             selectivity_hint=self._byte() if first_byte & _HINT_FLAG else 0,
             cursor=self._cursor(is_last=not first_byte & _LAGGING_FLAG),
-            lagging=self._lagging() if first_byte & _LAGGING_FLAG else self._end(),
+            lagging=tuple(self._lagging()) if first_byte & _LAGGING_FLAG else (),
         )
-
-    def _lagging(self) -> tuple[LaggingShards, ...]:
-        groups = []
-        while self._offset < len(self._payload):
-            cursor, ordinals, previous = self._cursor(is_last=False), list[int](), 0
-            for _ in range(self._number()):
-                previous += self._number()
-                ordinals.append(previous)
-            groups.append(LaggingShards(cursor, tuple(ordinals)))
-        return tuple(groups)
-
-    def _end(self) -> tuple[LaggingShards, ...]:
         if self._offset != len(self._payload):
             raise ValueError("bytes after the end")
-        return ()
+        return token
+
+    def _lagging(self) -> Iterator[LaggingShards]:
+        while self._offset < len(self._payload):
+            cursor = self._cursor(is_last=False)
+            yield LaggingShards(cursor, tuple(accumulate(self._number() for _ in range(self._number()))))
 
     def _cursor(self, *, is_last: bool) -> Cursor:
         index, kind = divmod(self._number(), 4)

@@ -1,4 +1,4 @@
-"""Estimate how many records to read from each shard: few, yet probably enough for the page (docs/search.md)."""
+"""Estimate how many records to read from each shard: few, yet probably enough (docs/explanation/search.md)."""
 
 from dataclasses import dataclass
 from functools import lru_cache

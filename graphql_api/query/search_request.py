@@ -1,12 +1,12 @@
-"""Describe a search as requested, and parse its paging arguments."""
+"""Describe a search as requested: its arguments, their names for each audience, and its page."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphql_api.codecs import short_repr
 from graphql_api.errors import ConflictingArguments, InvalidLimit, InvalidValue
-from graphql_api.query.naming_scheme import PYTHON_NAMES, NamingScheme
+from graphql_api.model import EntitySpec, IndexSpec, UnionSpec
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
@@ -20,6 +20,53 @@ MAX_SORTED = 1_000
 MAX_COUNTED = 10_000
 COUNT_BUDGET = 20_000
 """records that the engine may examine for one count"""
+
+
+PAGE_ARGUMENTS = ("reverse", "limit", "next_token", "first", "after", "last", "before")
+"""arguments that select a page of the result"""
+
+PAGING_ARGUMENTS = frozenset({*PAGE_ARGUMENTS, "on_shard_failure"})
+"""paging arguments of every search"""
+
+CONDITION_ARGUMENTS = ("eq", "prefix", "from_", "to")
+"""conditions on the first sort property"""
+
+OPTION_ARGUMENTS = frozenset({"filter", "history", "order_by", "select", "read_budget"})
+"""further options of a search from Python"""
+
+RESERVED_ARGUMENTS = PAGING_ARGUMENTS | OPTION_ARGUMENTS | {*CONDITION_ARGUMENTS, "from"}
+"""Names that common arguments use or reserve: the argument of a property with such a name ends in an underscore."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamingScheme:
+    """The names that one audience uses for properties, arguments and searches."""
+
+    property_name: Callable[[str], str]
+    """name of a property, from its Python name"""
+    common_argument: Callable[[str], str]
+    """name of an argument that every search accepts, from its Python name"""
+    search_name: Callable[[EntitySpec, IndexSpec | UnionSpec], str]
+    """name of the search of an index or union"""
+    reserved: frozenset[str] = frozenset()
+    """names that no property argument can have, because the audience uses them otherwise"""
+
+    def property_argument(self, python_name: str) -> str:
+        """Return the search argument for conditions on a property."""
+        name = self.key_argument(python_name)
+        return f"{name}_" if name in map(self.common_argument, RESERVED_ARGUMENTS) else name
+
+    def key_argument(self, python_name: str) -> str:
+        """Return the argument for one part of a primary key."""
+        name = self.property_name(python_name)
+        return f"{name}_" if name in self.reserved else name
+
+
+PYTHON_NAMES = NamingScheme(
+    property_name=lambda name: name,
+    common_argument=lambda name: name,
+    search_name=lambda entity, index: f"{entity.type_name}.{index.attribute}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +100,6 @@ class SearchRequest:
     select: Collection[str] | None = None
     """Python names of the needed properties; None: all"""
     read_budget: int = READ_BUDGET
-    """records that the engine may examine before the page ends early"""
     count_only: bool = False
     """only the number of records is needed"""
     consistent: bool = False
@@ -80,60 +126,38 @@ class Paging:
 def parse_paging(request: SearchRequest) -> Paging:
     """Merge the two styles of paging arguments into one order, direction, limit and token."""
     name_of = request.naming.common_argument
-    provided = [
-        name
-        for name in ("limit", "next_token", "first", "after", "last", "before")
-        if getattr(request, name) is not None
-    ]
-    for one, others in (
-        ("limit", ("first", "last", "after", "before")),
-        ("next_token", ("first", "last", "after", "before")),
-        ("first", ("last", "before")),
-        ("after", ("last", "before")),
-    ):
-        for other in others:
-            if one in provided and other in provided:
-                raise ConflictingArguments(
-                    f"{name_of(one)} and {name_of(other)} exclude each other. Page forward with limit and "
-                    f"{name_of('next_token')} or with first and after, backward with last and before.",
-                    argument=name_of(one),
-                )
-    backward = "last" in provided or "before" in provided
-    size_name = next((name for name in ("limit", "first", "last") if name in provided), "limit")
-    token_name = next((name for name in ("next_token", "after", "before") if name in provided), "next_token")
-    return Paging(
-        limit=_check_limit(size_name, getattr(request, size_name)),
-        reverse=_check_reverse(request.reverse),
-        backward=backward,
-        token=getattr(request, token_name),
-        argument=name_of(token_name),
-    )
-
-
-def check_read_budget(request: SearchRequest) -> int:
-    """Return the number of records that the engine may examine before the page ends early."""
-    budget: Any = request.read_budget
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        argument = request.naming.common_argument("read_budget")
-        raise InvalidLimit(
-            f"{argument} must be a whole number of at least 1, not {short_repr(budget)}.", argument=argument
+    styles = (("limit", "next_token"), ("first", "after"), ("last", "before"))
+    provided = [[name for name in style if getattr(request, name) is not None] for style in styles]
+    used = [names for names in provided if names]
+    if len(used) > 1:
+        one = used[0][0]
+        others = [name for names in used[1:] for name in names]
+        other = min(others, key=("first", "last", "after", "before").index)
+        raise ConflictingArguments(
+            f"{name_of(one)} and {name_of(other)} exclude each other. Page forward with limit and "
+            f"{name_of('next_token')} or with first and after, backward with last and before.",
+            argument=name_of(one),
         )
-    return budget
-
-
-def _check_limit(argument: str, limit: object) -> int:
-    if limit is None:
-        return DEFAULT_LIMIT
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidLimit(
-            f"{argument} must be a whole number from 1 to {MAX_LIMIT}, not {short_repr(limit)}.", argument=argument
-        )
-    return limit
-
-
-def _check_reverse(reverse: object) -> bool:
-    if reverse is None:
-        return False
-    if not isinstance(reverse, bool):
+    size_name, start_name = styles[provided.index(used[0])] if used else styles[0]
+    size = getattr(request, size_name)
+    limit = DEFAULT_LIMIT if size is None else _check_count(size_name, size, MAX_LIMIT)
+    reverse: object = request.reverse
+    if reverse is not None and not isinstance(reverse, bool):
         raise InvalidValue(f"reverse must be True or False, not {short_repr(reverse)}.", argument="reverse")
-    return reverse
+    token, argument = getattr(request, start_name), name_of(start_name)
+    return Paging(limit, bool(reverse), backward=start_name == "before", token=token, argument=argument)
+
+
+def check_options(request: SearchRequest) -> None:
+    """Check the policy for failing shards and the read budget."""
+    if request.on_shard_failure not in ("FAIL", "PARTIAL"):
+        argument = request.naming.common_argument("on_shard_failure")
+        raise InvalidValue(f"{argument} is FAIL or PARTIAL, not {request.on_shard_failure!r}.", argument=argument)
+    _check_count(request.naming.common_argument("read_budget"), request.read_budget)
+
+
+def _check_count(argument: str, count: Any, most: int | None = None) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= (most or count):
+        bounds = "of at least 1" if most is None else f"from 1 to {most}"
+        raise InvalidLimit(f"{argument} must be a whole number {bounds}, not {short_repr(count)}.", argument=argument)
+    return count

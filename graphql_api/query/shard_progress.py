@@ -44,11 +44,6 @@ class Traversal:
     start: ShardProgress
 
     @property
-    def first_cursor(self) -> Cursor:
-        """Return the cursor at which a traversal without a token starts."""
-        return Cursor(self.index_count if self.backward else 0)
-
-    @property
     def last_cursor(self) -> Cursor:
         """Return the cursor of a shard that has no more records."""
         return Cursor(0 if self.backward else self.index_count)
@@ -72,10 +67,7 @@ class Traversal:
     def is_before(self, one: Cursor, other: Cursor) -> bool:
         """Check whether the traversal reaches one cursor before another."""
         if self.backward:
-            return self._is_before_forward(other, one)
-        return self._is_before_forward(one, other)
-
-    def _is_before_forward(self, one: Cursor, other: Cursor) -> bool:
+            one, other = other, one
         if one.index != other.index:
             return one.index < other.index
         if one.value is None or other.value is None:
@@ -99,16 +91,11 @@ class Traversal:
         failures = set(failed)
         if not failures and not self.start.lagging:
             return ShardProgress(self.later(last, self.start.cursor))  # The common case: all shards share one cursor.
-        cursors = {}
+        latest, cursors = Cursor(self.index_count if self.backward else 0), dict[int, Cursor]()
         for ordinal in ordinals:
             started = self.start.cursor_of(ordinal)
-            cursors[ordinal] = self.later(last, started) if ordinal not in failures else returned.get(ordinal, started)
-        return self._group_by_cursor(cursors)
-
-    def _group_by_cursor(self, cursors: Mapping[int, Cursor]) -> ShardProgress:
-        latest = self.first_cursor
-        for cursor in cursors.values():
-            latest = self.later(latest, cursor)
+            cursor = returned.get(ordinal, started) if ordinal in failures else self.later(last, started)
+            latest, cursors[ordinal] = self.later(latest, cursor), cursor
         groups: dict[Cursor, list[int]] = {}
         for ordinal, cursor in cursors.items():
             if cursor != latest:

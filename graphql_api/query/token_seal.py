@@ -1,4 +1,4 @@
-"""Encrypt and authenticate page tokens for one tenant and principal (docs/tokens.md).
+"""Encrypt and authenticate page tokens for one tenant and principal (docs/reference/tokens.md).
 
 AES-SIV is deterministic: equal cursors give equal tokens. Tenant and principal are separate strings of associated data,
 so no two pairs can be confused.
@@ -58,10 +58,6 @@ class TokenSeal:
         )
 
 
-def _associated_data(header: bytes, tenant: str | None, principal: str | None) -> list[bytes]:
-    return [header, _encode_identity(tenant), _encode_identity(principal)]
-
-
-def _encode_identity(name: str | None) -> bytes:
-    """Encode a tenant or principal; a missing one differs from an empty one."""
-    return b"-" if name is None else b"+" + name.encode("utf-8", "surrogatepass")
+def _associated_data(header: bytes, *names: str | None) -> list[bytes]:
+    """Return what a token is bound to; a missing tenant or principal differs from an empty one."""
+    return [header, *(b"-" if name is None else b"+" + name.encode("utf-8", "surrogatepass") for name in names)]

@@ -1,6 +1,8 @@
-"""Count the store calls, reads and retries of one request.
+"""Count the store calls, reads and retries of one request, and meter the capacity units of its reads.
 
-A context variable carries the statistics into every task of the request. Outside a request nothing is counted.
+Context variables carry both into every task of the request. Outside a request nothing is counted. Capacity is metered
+on demand, because measuring has a price of its own. An engine that charges for reads reports its charges. Any other
+engine estimates what DynamoDB would charge for the same records.
 """
 
 from collections.abc import Iterator
@@ -27,50 +29,68 @@ class RequestStatistics:
     """records in pages and in results of reads by id"""
 
 
-_current: ContextVar[RequestStatistics | None] = ContextVar("request statistics", default=None)
+_statistics: ContextVar[RequestStatistics | None] = ContextVar("request statistics", default=None)
 
 
 @contextmanager
 def collect_statistics() -> Iterator[RequestStatistics]:
     """Count all store activity within the block."""
     statistics = RequestStatistics()
-    token = _current.set(statistics)
+    token = _statistics.set(statistics)
     try:
         yield statistics
     finally:
-        _current.reset(token)
+        _statistics.reset(token)
 
 
 def current_statistics() -> RequestStatistics:
-    """Return the counts of the current request; zeros outside a request."""
-    return _current.get() or RequestStatistics()
+    """Return the counts of the current request, to read or to increase them; new ones outside a request."""
+    return _statistics.get() or RequestStatistics()
 
 
-def count_store_call(records_read: int) -> None:
-    """Count a completed call of the store and the records that it examined."""
-    statistics = _current.get()
-    if statistics is not None:
-        statistics.store_calls += 1
-        statistics.records_read += records_read
+@dataclass(slots=True)
+class CapacityMeter:
+    """Add up the capacity units of reads."""
+
+    units: float | None = 0.0
+    """None once an engine did not report the units of a read"""
+    estimated: bool = False
+    """at least one read was estimated, not charged"""
+    parent: "CapacityMeter | None" = None
+    """the enclosing meter, which counts the same reads"""
+
+    def add(self, units: float | None, *, estimated: bool = False) -> None:
+        """Add a read to this meter and to all enclosing meters."""
+        self.units = None if units is None or self.units is None else self.units + units
+        self.estimated |= estimated
+        if self.parent is not None:
+            self.parent.add(units, estimated=estimated)
 
 
-def count_retry() -> None:
-    """Count a request that an engine sends again."""
-    statistics = _current.get()
-    if statistics is not None:
-        statistics.retries += 1
+_meter: ContextVar[CapacityMeter | None] = ContextVar("capacity meter", default=None)
 
 
-def count_search(shards: int) -> None:
-    """Count a search and the shards that it reads."""
-    statistics = _current.get()
-    if statistics is not None:
-        statistics.searches += 1
-        statistics.shards_asked += shards
+@contextmanager
+def meter_capacity() -> Iterator[CapacityMeter]:
+    """Meter all reads within the block; an enclosing meter counts them too."""
+    meter = CapacityMeter(parent=_meter.get())
+    token = _meter.set(meter)
+    try:
+        yield meter
+    finally:
+        _meter.reset(token)
 
 
-def count_returned(records: int) -> None:
-    """Count the records that a read returns."""
-    statistics = _current.get()
-    if statistics is not None:
-        statistics.records_returned += records
+@contextmanager
+def meter_part() -> Iterator[CapacityMeter | None]:
+    """Meter one part of a metered request separately; yield None if the request is not metered."""
+    if _meter.get() is None:
+        yield None
+    else:
+        with meter_capacity() as meter:
+            yield meter
+
+
+def current_meter() -> CapacityMeter | None:
+    """Return the meter that reads must be added to, if the request is metered."""
+    return _meter.get()

@@ -1,7 +1,4 @@
-"""Authorization of fields: which records and properties a caller may read and write.
-
-Whatever needs no record is decided before anything is read.
-"""
+"""Authorization of records and properties. Whatever needs no record is decided before anything is read."""
 
 import asyncio
 import logging
@@ -39,14 +36,11 @@ from graphql_api.query import (
     parse_conditions,
     parse_filter,
 )
-from graphql_api.schema.dataloaders import Path
+from graphql_api.schema.dataloaders import Dataloaders, Path
 from graphql_api.schema.graphql_names import property_name
 from graphql_api.writes import WriteGuard
 
 log = logging.getLogger("shardql")
-
-RecordLookup = Callable[[EntitySpec, Sequence[Any], Path], Awaitable[Entity | None]]
-"""Reads a record by the values of its primary key for the field at this path, without authorization."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class AuthorizationPolicy:
     catalog: Catalog
     subject: str | None
     groups: frozenset[str]
-    lookup: RecordLookup
+    dataloaders: Dataloaders
     trusted: bool = False
     """No rule applies to the caller."""
 
@@ -88,37 +82,43 @@ class AuthorizationPolicy:
         selected: Collection[str],
         location: FieldLocation,
     ) -> SearchRequest:
-        """Return the request, restricted to the caller's own records if the rules allow only those.
-
-        `selected`: Python names of the selected properties.
-        """
+        """Return the request, restricted to the caller's own records if the rules allow only those."""
         rules = search.allow if search.allow is not None else entity.allow
         if rules is None and all(part.allow is None for part in entity.properties.values()):
             return request
-        if self._decide_without_record(rules) is False:
-            raise self._forbidden(location.name, rules)
+        allowed = self._check(location.name, rules)
         self._check_selected(entity, selected)
         filter = parse_filter(entity, request.filter, request.naming)
-        revealing = [
-            part
-            for part in _revealing_properties(entity, search, filter, request)
-            if self._decide_without_record(part.allow) is not True
-        ]
-        for part in revealing:
-            if self._decide_without_record(part.allow) is False:
-                raise self._forbidden(_qualified_name(entity, part), part.allow)
-        request = self._select_owners(entity, request, selected)
-        if not revealing and self._decide_without_record(rules):
+        revealing = self._revealing_properties(entity, search, filter, request)
+        if request.select is not None:
+            # Add the properties that determine the owner, if selected properties are allowed only for the owner.
+            rules_of_selected = [entity.properties[name].allow for name in selected]
+            undecided = [rules for rules in rules_of_selected if self._decide_without_record(rules) is None]
+            request = replace(request, select=frozenset(request.select).union(*map(ownership_properties, undecided)))
+        if not revealing and allowed:
             return request
         fixed = _fixed_values(entity, search, request, filter)
-        if not self._decide_without_record(rules):
+        if not allowed:
             owners = await self._required_owners(rules or (), fixed, location)
-            request = self._restrict_to_owner(request, owners)
+            tests = [{filter_property_name(PYTHON_NAMES, name): {"eq": self.subject}} for name in owners]
+            if tests:
+                request = replace(request, enforced_filter={"or": tests} if len(tests) > 1 else tests[0])
             fixed = {**fixed, owners[0]: self.subject} if len(owners) == 1 else fixed
         for part in revealing:
             if not await self._is_owner(part.allow, fixed, location):
-                raise self._forbidden(_qualified_name(entity, part), part.allow, fixed)
+                raise self.forbidden(_qualified_name(entity, part), part.allow, fixed_values=fixed)
         return request
+
+    def _revealing_properties(
+        self, entity: EntitySpec, search: IndexSpec | UnionSpec, filter: Filter | None, request: SearchRequest
+    ) -> list[PropertySpec]:
+        """Return what only owners may read and a caller could infer from the results of a search, or their order."""
+        order = request.order_by.property if isinstance(request.order_by, Descending) else request.order_by
+        names = {order, *(filter.properties if filter is not None else ())}
+        for index in search.members if isinstance(search, UnionSpec) else (search,):
+            names |= {part.name for part in (*index.hash, *index.range_properties)}
+        parts = [part for part in entity.properties.values() if part.name in names]
+        return [part for part in parts if not self._check(_qualified_name(entity, part), part.allow)]
 
     async def _required_owners(
         self, rules: Rules, fixed_values: Mapping[str, Any], location: FieldLocation
@@ -128,27 +128,8 @@ class AuthorizationPolicy:
             return ()
         owners = [rule.property for rule in rules if isinstance(rule, Owner) and rule.property not in fixed_values]
         if not owners:
-            raise self._forbidden(location.name, rules, fixed_values)
+            raise self.forbidden(location.name, rules, fixed_values=fixed_values)
         return [*dict.fromkeys(owners)]
-
-    def _restrict_to_owner(self, request: SearchRequest, owners: Sequence[str]) -> SearchRequest:
-        """Return the request for records in which one of these properties names the caller."""
-        if not owners:
-            return request
-        tests = [{filter_property_name(PYTHON_NAMES, name): {"eq": self.subject}} for name in owners]
-        return replace(request, enforced_filter={"or": tests} if len(tests) > 1 else tests[0])
-
-    def _select_owners(self, entity: EntitySpec, request: SearchRequest, selected: Iterable[str]) -> SearchRequest:
-        """Add the properties that determine the owner, if selected properties are allowed only for the owner."""
-        if request.select is None:
-            return request
-        additional = [
-            name
-            for part in map(entity.properties.__getitem__, selected)
-            if self._decide_without_record(part.allow) is None
-            for name in ownership_properties(part.allow)
-        ]
-        return replace(request, select=frozenset({*request.select, *additional})) if additional else request
 
     # --- records by key ----------------------------------------------------------------------------------------
 
@@ -165,17 +146,16 @@ class AuthorizationPolicy:
         A record of another owner and a record that does not exist raise the same error. `key_values`: the provided
         values of the key.
         """
-        rules, decision = entity.allow, self._decide_without_record(entity.allow)
-        if decision is False:
-            raise self._forbidden(location.name, rules)
+        rules = entity.allow
+        allowed = self._check(location.name, rules)
         self._check_selected(entity, selected)
-        if decision or await self._is_owner(rules, key_values, location):
+        if allowed or await self._is_owner(rules, key_values, location):
             return await read()
         if ownership_properties(rules) <= key_values.keys():
-            raise self._forbidden(location.name, rules)
+            raise self.forbidden(location.name, rules)
         record = await read()
         if record is None or not await self._is_owner(rules, _loaded_values(record), location):
-            raise self._forbidden(location.name, rules)
+            raise self.forbidden(location.name, rules)
         return record
 
     # --- properties --------------------------------------------------------------------------------------------
@@ -185,16 +165,14 @@ class AuthorizationPolicy:
     ) -> None:
         """Raise `Forbidden` unless the caller may read these properties of a record."""
         for part in parts:
-            if part.allow is not None and not (
-                self._decide_without_record(part.allow)
-                or await self._is_owner(part.allow, _loaded_values(record), location)
+            if not self._decide_without_record(part.allow) and not await self._is_owner(
+                part.allow, _loaded_values(record), location
             ):
-                raise self._forbidden(_qualified_name(entity, part), part.allow)
+                raise self.forbidden(_qualified_name(entity, part), part.allow)
 
     def _check_selected(self, entity: EntitySpec, selected: Iterable[str]) -> None:
-        for part in map(entity.properties.__getitem__, sorted(selected)):
-            if self._decide_without_record(part.allow) is False:
-                raise self._forbidden(_qualified_name(entity, part), part.allow)
+        for name in sorted(selected):
+            self._check(_qualified_name(entity, entity.properties[name]), entity.properties[name].allow)
 
     # --- writes ------------------------------------------------------------------------------------------------
 
@@ -203,11 +181,9 @@ class AuthorizationPolicy:
 
         Reads nothing. `selected`: Python names of the selected properties; None if the record is not selected.
         """
-        if self._decide_without_record(entity.write_rules) is False:
-            raise self._forbidden(location.name, entity.write_rules)
+        self._check(location.name, entity.write_rules)
         if selected is not None:
-            if self._decide_without_record(entity.allow) is False:
-                raise self._forbidden(f"{location.name} with {entity.type_name} in its response", entity.allow)
+            self._check(f"{location.name} with {entity.type_name} in its response", entity.allow)
             self._check_selected(entity, selected)
 
     def write_guard(
@@ -220,17 +196,12 @@ class AuthorizationPolicy:
         """
         parts = [entity.properties[name] for name in sorted(written)]
         remedy = f"{location.name} always writes it. Use an update instead" if whole else None
-        for part in parts:
-            if self._decide_without_record(part.allow) is False:
-                raise self._forbidden(_qualified_name(entity, part), part.allow, remedy=remedy)
-        checks = [
-            (location.name, entity.write_rules, None),
-            *((_qualified_name(entity, part), part.allow, remedy) for part in parts),
-        ]
-        open_checks = [check for check in checks if not self._decide_without_record(check[1])]
+        checks = [(_qualified_name(entity, part), part.allow, remedy) for part in parts]
+        open_checks = [check for check in checks if not self._check(*check)]
+        if not self._decide_without_record(entity.write_rules):
+            open_checks.insert(0, (location.name, entity.write_rules, None))
         if not open_checks:
             return None
-
         allowed: list[Entity] = []
 
         async def guard(old: Entity | None, new: Entity | None) -> None:
@@ -239,40 +210,34 @@ class AuthorizationPolicy:
                     continue
                 for what, rules, remedy in open_checks:
                     if not await self._is_owner(rules, _loaded_values(record), location):
-                        raise self._forbidden(what, rules, remedy=remedy)
+                        raise self.forbidden(what, rules, remedy)
                 allowed.append(record)
 
         return guard
 
-    def missing_record_error(self, entity: EntitySpec, location: FieldLocation) -> Forbidden:
-        """Return the error for a record that does not exist: the same as for a record of another owner."""
-        return self._forbidden(location.name, entity.write_rules)
-
     # --- rules -------------------------------------------------------------------------------------------------
+
+    def _check(self, what: str, rules: Rules | None, remedy: str | None = None) -> bool:
+        """Return whether the rules allow the caller for all records; raise `Forbidden` if for none."""
+        decision = self._decide_without_record(rules)
+        if decision is False:
+            raise self.forbidden(what, rules, remedy)
+        return bool(decision)
 
     def _decide_without_record(self, rules: Rules | None) -> bool | None:
         """Return whether the rules allow the caller; None if that depends on the record."""
-        if rules is None or self.trusted or any(self._is_met(rule) for rule in rules):
+        if rules is None or self.trusted or Anyone() in rules or (self.subject and SignedIn() in rules):
+            return True
+        if any(isinstance(rule, Group) and not self.groups.isdisjoint(rule.names) for rule in rules):
             return True
         return None if self.subject and ownership_properties(rules) else False
-
-    def _is_met(self, rule: object) -> bool:
-        match rule:
-            case Anyone():
-                return True
-            case SignedIn():
-                return bool(self.subject)
-            case Group(names):
-                return not self.groups.isdisjoint(names)
-        return False
 
     async def _is_owner(self, rules: Rules | None, values: Mapping[str, Any], location: FieldLocation) -> bool:
         """Return whether these values prove that the caller owns the record."""
         if not self.subject:
             return False
-        for rule in rules or ():
-            if isinstance(rule, Owner) and values.get(rule.property) == self.subject:
-                return True
+        if any(isinstance(rule, Owner) and values.get(rule.property) == self.subject for rule in rules or ()):
+            return True
         through = [
             self._is_owner_through(rule, values[rule.of], location)
             for rule in rules or ()
@@ -283,8 +248,9 @@ class AuthorizationPolicy:
     async def _is_owner_through(self, rule: OwnerThrough, value: Any, location: FieldLocation) -> bool:
         entity = self.catalog.entity(rule.entity)
         key = [value, self.subject] if entity.sub_ids else [value]
+        why = f"An access lookup: {entity.type_name} records name the owners."
         try:
-            record = await self.lookup(entity, key, location.path)
+            record = await self.dataloaders.load_record(entity, key, location.path, consistent=True, why=why)
         except (EmptyKey, KeyTooLong, InvalidValue):
             return False  # No record can have such a key.
         except InvalidRecord as problem:
@@ -292,13 +258,13 @@ class AuthorizationPolicy:
             return False
         return record is not None and bool(value_of(record, rule.owner) == self.subject)
 
-    def _forbidden(
+    def forbidden(
         self,
         what: str,
         rules: Rules | None,
-        fixed_values: Mapping[str, Any] | None = None,
-        *,
         remedy: str | None = None,
+        *,
+        fixed_values: Mapping[str, Any] | None = None,
     ) -> Forbidden:
         """Return the error for something that the rules do not allow. It depends on no stored record.
 
@@ -307,21 +273,14 @@ class AuthorizationPolicy:
         allowed = dict.fromkeys(map(describe_rule, rules or ()))
         if not allowed:
             return Forbidden(f"{what} is not allowed for any caller. {remedy or 'Omit it'}.")
+        parent = next((rule.of for rule in rules or () if isinstance(rule, OwnerThrough)), None)
         if not self.subject:
             remedy = "Sign in"
+        elif remedy is None and fixed_values is not None and parent is not None and parent not in fixed_values:
+            remedy = f"Request one {property_name(parent)} that you own"
         elif remedy is None:
-            remedy = _usual_remedy(rules or (), fixed_values)
+            remedy = "Request your own records" if ownership_properties(rules) else "Omit it, or request membership"
         return Forbidden(f"{what} is allowed only for {' or '.join(allowed)}. {remedy}.")
-
-
-def _usual_remedy(rules: Rules, fixed_values: Mapping[str, Any] | None) -> str:
-    """Return what an authenticated caller can do to be allowed."""
-    parents = [rule.of for rule in rules if isinstance(rule, OwnerThrough)]
-    if fixed_values is not None and parents and parents[0] not in fixed_values:
-        return f"Request one {property_name(parents[0])} that you own"
-    if ownership_properties(rules):
-        return "Request your own records"
-    return "Omit it, or request membership"
 
 
 def ownership_properties(rules: Rules | None) -> frozenset[str]:
@@ -341,7 +300,7 @@ def describe_rule(rule: Rule) -> str:
             return f"members of {' or '.join(names)}"
         case Owner(name):
             return f"the owner ({property_name(name)})"
-        case OwnerThrough(entity, of, _):
+        case OwnerThrough(entity=entity, of=of):
             return f"the owner of {property_name(of)} through {entity}"
 
 
@@ -352,17 +311,6 @@ def _qualified_name(entity: EntitySpec, part: PropertySpec) -> str:
 def _loaded_values(record: Any) -> Mapping[str, Any]:
     """Return the loaded values. If the owner property is not loaded, the record counts as not owned."""
     return getattr(record, "__dict__", {})
-
-
-def _revealing_properties(
-    entity: EntitySpec, search: IndexSpec | UnionSpec, filter: Filter | None, request: SearchRequest
-) -> Iterable[PropertySpec]:
-    """Return the properties whose values can be inferred from the results of a search, or from their order."""
-    names = set() if filter is None else {*filter.properties}
-    for index in search.members if isinstance(search, UnionSpec) else (search,):
-        names |= {part.name for part in (*index.hash, *index.range_properties)}
-    order = request.order_by.property if isinstance(request.order_by, Descending) else request.order_by
-    return [part for part in entity.properties.values() if part.name in {*names, order}]
 
 
 def _fixed_values(

@@ -1,103 +1,116 @@
-"""Format errors for clients. Details that clients must not see go to the log only."""
+"""Errors for clients. Details that clients must not see go to the log only."""
 
 import logging
+import re
 from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
-from graphql import GraphQLError
+from graphql import GraphQLError, GraphQLSchema
+from strawberry.schema.schema_converter import GraphQLCoreConverter
 
-from graphql_api.errors import BadUserInput, InternalError, OutcomeUnknown, ShardQLError, StoreError
+from graphql_api.errors import BadUserInput, InternalError, OutcomeUnknown, ShardQLError, StoreError, error_body
 
 log = logging.getLogger("shardql")
 
 MAX_MESSAGE = 1_000
-"""Characters of a message of graphql-core. Many of them repeat the input of the client."""
+"""Characters of a message of graphql-core."""
+
+REJECTED_FIELDS = "__rejected_fields__"
+"""Attribute of input types: why a field of their records is not a field of the input, by name."""
+
+_UNKNOWN_FIELD = re.compile(
+    r"(?P<problem>Expected value of type '(?P<type>\w+)' not to include unknown field '(?P<field>\w+)')"
+    r"(?:\. Did you mean [^?]+\? F|, f)ound: "
+)
 
 
-def truncate_message(message: str) -> str:
-    """Cut the middle out of a long message: the reason is at its beginning and at its end."""
-    half = MAX_MESSAGE // 2
-    return message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
+@dataclass(frozen=True, slots=True)
+class ErrorFormatter:
+    """Masks and formats the errors of one request."""
+
+    correlation_id: str
+    details: bool
+    """Clients see the location of the store and the names of its tables."""
+    suggestions: bool
+    """Messages propose existing names."""
+
+    def mask(self, problem: ShardQLError, *, retry_safe: bool = True) -> ShardQLError:
+        """Return a copy of the error that clients may see. Without `retry_safe` it is not marked as retryable."""
+        error = copy(problem) if self.suggestions else problem.without_suggestions()
+        error.retryable = error.retryable and retry_safe
+        if isinstance(error, StoreError) and error.status >= 500:
+            log.warning("%s", error.message, extra={"correlation_id": self.correlation_id})
+            if not self.details:
+                hint = " Try again after a moment." if error.retryable else ""
+                if isinstance(error, OutcomeUnknown):
+                    hint = " Read the current state before you send it again."
+                error.shard = None
+                error.replace_message(f"{error.summary}{hint} The log has the details under {self.correlation_id}.")
+        return error
+
+    def format_field_errors(self, problems: Iterable[GraphQLError], *, retry_safe: bool) -> list[dict[str, Any]]:
+        """Format the errors of fields. An unexpected exception is masked, and logged once.
+
+        Without `retry_safe` no error is marked as retryable, because another part of the operation must not run twice.
+        """
+        logged: set[int] = set()
+        errors = []
+        for problem in problems:
+            cause: BaseException = problem
+            while isinstance(cause, GraphQLError) and cause.original_error is not None:
+                cause = cause.original_error
+            if isinstance(cause, ShardQLError):
+                errors.append(error_body(self.mask(cause, retry_safe=retry_safe), position=_position(problem)))
+            elif isinstance(cause, GraphQLError):
+                errors.append(_format_graphql_error(problem, BadUserInput(problem.formatted["message"])))
+            else:
+                if id(cause) not in logged:
+                    logged.add(id(cause))
+                    path = ".".join(map(str, problem.path or ()))
+                    correlation = {"correlation_id": self.correlation_id}
+                    log.error("Unexpected error at %s", path, exc_info=cause, extra=correlation)
+                errors.append(error_body(InternalError(self.correlation_id), position=_position(problem)))
+        return errors
 
 
-def format_error(
-    problem: ShardQLError,
-    correlation_id: str,
-    *,
-    details: bool,
-    retry_safe: bool = True,
-    suggestions: bool = True,
+def format_rejection(
+    problem: GraphQLError, kind: type[ShardQLError], schema: GraphQLSchema, *, suggestions: bool
 ) -> dict[str, Any]:
-    """Format a ShardQL error as a GraphQL error.
+    """Format an error of a document or its variables. Many messages of graphql-core repeat the input of the client."""
+    message = _explain(problem.message, schema, suggestions=suggestions)
+    if len(message) > MAX_MESSAGE:  # The reason is at the beginning and at the end.
+        message = f"{message[: MAX_MESSAGE // 2]} … {message[-(MAX_MESSAGE // 2) :]}"
+    return _format_graphql_error(problem, kind(message))
 
-    Without `details` the location of the store and the names of its tables appear in the log only. Without `retry_safe`
-    the error is not marked as retryable, because another part of the operation must not run twice.
-    Without `suggestions` the message does not propose existing names.
+
+def _format_graphql_error(problem: GraphQLError, error: ShardQLError) -> dict[str, Any]:
+    return error_body(error, position=_position(problem), extensions=problem.extensions or {})
+
+
+def _explain(message: str, schema: GraphQLSchema, *, suggestions: bool) -> str:
+    """Rewrite a message of GraphQL; the reason why an input rejects a field replaces suggested names.
+
+    Without `suggestions`, the message does not reveal which fields a record has.
     """
-    problem = problem if suggestions else problem.without_suggestions()
-    extensions = {name: value for name, value in problem.extensions.items() if retry_safe or name != "retryable"}
-    if not isinstance(problem, StoreError) or problem.status < 500:
-        return {"message": problem.message, "extensions": extensions}
-    log.warning("%s", problem.message, extra={"correlation_id": correlation_id})
-    if details:
-        return {"message": problem.message, "extensions": extensions}
-    hint = " Try again after a moment." if "retryable" in extensions else ""
-    if isinstance(problem, OutcomeUnknown):
-        hint = " Read the current state before you send it again."
-    extensions.pop("shard", None)
-    return {
-        "message": f"{problem.summary}{hint} The log has the details under {correlation_id}.",
-        "extensions": extensions,
-    }
-
-
-def format_errors(
-    problems: Iterable[GraphQLError],
-    correlation_id: str,
-    *,
-    details: bool,
-    retry_safe: bool = True,
-    suggestions: bool = True,
-) -> list[dict[str, Any]]:
-    """Format the errors of fields. An unexpected exception is masked, and logged once."""
-    logged: set[int] = set()
-    return [
-        _format_field_error(
-            problem, correlation_id, logged, details=details, retry_safe=retry_safe, suggestions=suggestions
+    if message == "Validation aborted.":
+        return (
+            "The document selects the same fields too often, or spreads too many fragments, to be validated. "
+            "Select each field once."
         )
-        for problem in problems
-    ]
+    if message == "The mutation operation is not supported by the schema.":
+        return "This schema has no mutations: the server is read-only, or the catalog allows no writes."
+    if message.endswith("None."):
+        return f"{message.removesuffix('None.')}null."
+    unknown = _UNKNOWN_FIELD.search(message) if suggestions else None
+    if unknown is not None:
+        definition = schema.type_map[unknown["type"]].extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF)
+        reason = getattr(getattr(definition, "origin", None), REJECTED_FIELDS, {}).get(unknown["field"])
+        if reason is not None:
+            return f"{message[: unknown.start()]}{unknown['problem']}: {reason}. Found: {message[unknown.end() :]}"
+    return message
 
 
-def _format_field_error(
-    problem: GraphQLError, correlation_id: str, logged: set[int], *, details: bool, retry_safe: bool, suggestions: bool
-) -> dict[str, Any]:
-    cause = _cause(problem)
-    formatted: dict[str, Any] = dict(problem.formatted)
-    if isinstance(cause, ShardQLError):
-        formatted |= format_error(
-            cause, correlation_id, details=details, retry_safe=retry_safe, suggestions=suggestions
-        )
-    elif cause is None or isinstance(cause, GraphQLError):
-        formatted["extensions"] = {"code": BadUserInput.code, **(problem.extensions or {})}
-    else:
-        if id(cause) not in logged:
-            logged.add(id(cause))
-            log.error(
-                "Unexpected error at %s",
-                ".".join(map(str, problem.path or ())),
-                exc_info=cause,
-                extra={"correlation_id": correlation_id},
-            )
-        masked = InternalError(correlation_id)
-        formatted["message"] = masked.message
-        formatted["extensions"] = masked.extensions
-    return formatted
-
-
-def _cause(problem: GraphQLError) -> BaseException | None:
-    """Return the exception that a resolver raised; None if graphql-core reported the error itself."""
-    cause: BaseException | None = problem
-    while isinstance(cause, GraphQLError) and cause.original_error is not None:
-        cause = cause.original_error
-    return None if cause is problem else cause
+def _position(problem: GraphQLError) -> dict[str, Any]:
+    return {name: value for name, value in problem.formatted.items() if name in ("locations", "path")}

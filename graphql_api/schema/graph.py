@@ -4,7 +4,6 @@ import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import strawberry
 from graphql import GraphQLInputObjectType
@@ -12,21 +11,32 @@ from strawberry.exceptions import DuplicatedTypeName, ScalarAlreadyRegisteredErr
 from strawberry.extensions import FieldExtension
 from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.name_converter import NameConverter
-from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.model import Catalog, Entity
 from graphql_api.schema.fields.join_fields import JoinFields
 from graphql_api.schema.fields.mutation_fields import MutationFields
-from graphql_api.schema.fields.mutation_payloads import SHARED_TYPES as SHARED_MUTATION_TYPES
-from graphql_api.schema.fields.node_fields import node_fields
+from graphql_api.schema.fields.record_resolvers import node_fields
 from graphql_api.schema.fields.search_fields import SearchFields
-from graphql_api.schema.graphql_names import GENERATED_FIELDS, RESERVED_FIELDS, GraphQLNames, NameRegistry
-from graphql_api.schema.types.condition_inputs import ConditionTypes
+from graphql_api.schema.graphql_names import GENERATED_FIELDS, RESERVED_FIELDS, GraphQLNames
 from graphql_api.schema.types.connection_types import SHARED_TYPES, connection_type
+from graphql_api.schema.types.generated_fields import object_type
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
-from graphql_api.schema.types.object_types import RecordTypes, object_type, resolve_attribute, strawberry_fields
+from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
+from graphql_api.schema.types.object_types import RecordTypes, resolve_attribute, strawberry_fields
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Pause garbage collection: a schema creates many objects and no garbage, and collection costs a fifth more."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Graph:
@@ -35,38 +45,32 @@ class Graph:
     Raise `InvalidCatalog` with every name that two elements would share.
     """
 
+    @_garbage_collection_paused()
     def __init__(self, catalog: Catalog) -> None:
-        with _garbage_collection_paused():
-            self._create_fields(catalog)
-
-    def _create_fields(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.names = GraphQLNames(catalog.namespace)
-        self._registry = NameRegistry()
         for name in (*SHARED_TYPES, *SHARED_MUTATION_TYPES, *(definition.name for definition in SCALARS.values())):
-            self._registry.claim_type(name, Violation("Catalog", None, "", ""), f"the {name} of every catalog")
-        records = RecordTypes(self.names, self._registry)
-        searches = self._searches = SearchFields(
-            self.names, self._registry, records, ConditionTypes(records, self._registry)
-        )
+            self.names.claim("type", name, f"the {name} of every catalog", None)
+        records = RecordTypes(self.names)
+        searches = self._searches = SearchFields(self.names, records)
         self._records: dict[str, type] = {}
         self._connections: dict[str, type] = {}
         self._queries: dict[str, StrawberryField] = {}
         self._mutations: dict[str, StrawberryField] = {}
         for entity in catalog.entities.values():
             record = self._records[entity.name] = records.entity_type(entity)
-            page = self._connections[entity.name] = connection_type(self.names, self._registry, entity, record)
+            page = self._connections[entity.name] = connection_type(self.names, entity, record)
             for field in searches.fields_of_entity(entity, record, page):
-                self._queries.setdefault(field.graphql_name or field.python_name, field)
+                self._queries.setdefault(_name(field), field)
         self._queries |= {_name(field): field for field in node_fields(self.names, records.node)}
-        mutations = MutationFields(self.names, self._registry, records)
+        mutations = MutationFields(self.names, records)
         for entity in catalog.entities.values():
             for field in mutations.fields_of_entity(entity, self._records[entity.name]):
                 self._mutations.setdefault(_name(field), field)
         joins = JoinFields(catalog, self.names, searches, self._records, self._connections)
         for entity in catalog.entities.values():
             strawberry_fields(self._records[entity.name]).extend(joins.fields_of_entity(entity))
-        self._registry.raise_violations()
+        self.names.raise_violations()
 
     # --- extensions --------------------------------------------------------------------------------------------
 
@@ -93,12 +97,8 @@ class Graph:
         self._check_not_built()
         fields = strawberry_fields(self.record_type(entity))
         fields_by_name = {_name(field): field for field in fields}
-        self._add_fields(
-            fields_by_name,
-            strawberry_fields(own),
-            f"the type {_definition_name(self.record_type(entity))}",
-            GENERATED_FIELDS,
-        )
+        where = f"the type {self.names.type_name(self.catalog.entity(entity).type_name)}"
+        self._add_fields(fields_by_name, strawberry_fields(own), where, GENERATED_FIELDS)
         fields[:] = fields_by_name.values()
         return own
 
@@ -106,11 +106,11 @@ class Graph:
         """Add Strawberry field extensions to a generated field: `hook("User.phone", …)`, `hook("userById", …)`."""
         self._check_not_built()
         type_name, _, name = field.rpartition(".")
-        types = {_definition_name(record): record for record in self._records.values()}
+        types = {self.names.type_name(entity.type_name): entity.name for entity in self.catalog.entities.values()}
         if type_name and type_name not in types:
             raise InvalidValue(f"There is no type {type_name!r} to hook.{nearest(type_name, types)}", argument="field")
         fields_by_name = (
-            {_name(one): one for one in strawberry_fields(types[type_name])}
+            {_name(one): one for one in strawberry_fields(self._records[types[type_name]])}
             if type_name
             else self._queries | self._mutations
         )
@@ -119,9 +119,7 @@ class Graph:
         fields_by_name[name].extensions = [*fields_by_name[name].extensions, *extensions]
         self._searches.hooked_fields.add(field)
         if type_name:
-            self._searches.hooked_entities |= {
-                entity for entity, record in self._records.items() if record is types[type_name]
-            }
+            self._searches.hooked_entities.add(types[type_name])
 
     @property
     def mutations(self) -> Sequence[str]:
@@ -159,7 +157,7 @@ class Graph:
     @cached_property
     def schema(self) -> strawberry.Schema:
         """The schema with all extensions; it is built on first access, and later extensions are rejected."""
-        return self._build_schema({**self._mutations})
+        return self._build_schema(self._mutations)
 
     @cached_property
     def read_only_schema(self) -> strawberry.Schema:
@@ -174,43 +172,17 @@ class Graph:
                 mutation = object_type("Mutation", [*mutations.values()]) if mutations else None
                 schema = strawberry.Schema(query, mutation, config=config)
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
-            raise InvalidCatalog([_duplicate_type(problem.message)]) from problem
-        _mark_one_of_inputs(schema)
+            # Names of generated types are unique, so an added type has the same name.
+            text = f"{problem.message.rstrip('.')}."
+            raise InvalidCatalog([Violation("Graph", None, text, "Rename the type that was added.")]) from problem
+        for kind in schema._schema.type_map.values():  # noqa: SLF001 - no public access
+            if isinstance(kind, GraphQLInputObjectType):  # graphql-core then rejects invalid inputs before execution.
+                kind.is_one_of = bool(getattr(kind.extensions.get("strawberry-definition"), "is_one_of", False))
         return schema
-
-
-@contextmanager
-def _garbage_collection_paused() -> Iterator[None]:
-    """Pause garbage collection: a schema creates many objects and no garbage, and collection costs a fifth more."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _name(field: StrawberryField) -> str:
     return field.graphql_name or NameConverter().get_graphql_name(field)
-
-
-def _mark_one_of_inputs(schema: strawberry.Schema) -> None:
-    """Mark `@oneOf` inputs for graphql-core, so that it rejects invalid ones before execution."""
-    for kind in schema._schema.type_map.values():  # noqa: SLF001 - no public access
-        if isinstance(kind, GraphQLInputObjectType):
-            definition = kind.extensions.get("strawberry-definition")
-            kind.is_one_of = bool(getattr(definition, "is_one_of", False))
-
-
-def _duplicate_type(message: str) -> Violation:
-    """Convert Strawberry's message; names of generated types are unique, so an added type has the same name."""
-    return Violation("Graph", None, f"{message.rstrip('.')}.", "Rename the type that was added.")
-
-
-def _definition_name(decorated: type) -> str:
-    definition: Any = get_object_definition(decorated, strict=True)
-    return str(definition.name)
 
 
 def build_schema(catalog: Catalog) -> strawberry.Schema:

@@ -1,18 +1,10 @@
 """GraphQL names of types and fields, and the check that no two elements share one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
 from graphql_api.errors import InvalidCatalog, Violation
-from graphql_api.model import (
-    EntitySpec,
-    IndexSpec,
-    JoinSpec,
-    PropertySpec,
-    UnionSpec,
-    camel_case,
-    capitalized,
-    entity_name,
-)
+from graphql_api.model import EntitySpec, IndexSpec, PropertySpec, UnionSpec, camel_case, capitalized, entity_name
 from graphql_api.query import NamingScheme
 
 RESERVED_TYPES = frozenset({"Query", "Mutation", "Subscription", "Int", "Float", "String", "Boolean", "ID", "Node"})
@@ -25,17 +17,27 @@ GENERATED_FIELDS = frozenset({"id"})
 """Fields of every record type; a property of this name gets another field name."""
 
 
+NameKind = Literal["type", "field", "mutation"]
+"""A type, a field of `Query`, or a field of `Mutation`."""
+
+
 class GraphQLNames:
-    """Names of types and fields, prefixed with the namespace of the catalog."""
+    """Names of types and fields, prefixed with the namespace of the catalog, and the elements that claim them."""
 
     def __init__(self, namespace: str | None) -> None:
         self._prefix = f"{namespace}_" if namespace else ""
         self.naming = NamingScheme(
             property_name=property_name,
-            common_argument=_common_argument,
+            common_argument=lambda name: "from" if name == "from_" else camel_case(name),
             search_name=self.search_field,
             reserved=frozenset({"info"}),
         )
+        self._violations: dict[Violation, None] = {}
+        self._owners: dict[NameKind, dict[str, type | str]] = {
+            "type": {name: f"{name} of GraphQL" for name in RESERVED_TYPES},
+            "field": {name: f"Relay's {name}" for name in RESERVED_FIELDS},
+            "mutation": {},
+        }
 
     def type_name(self, name: str) -> str:
         """Return the name of a type: `User`, `Plugin_User`."""
@@ -51,15 +53,13 @@ class GraphQLNames:
 
     def list_field(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
         """Return the field that lists records in any order of some indexes: `users`, `usersByTown`, `allUsers`."""
-        if not first and not hash_properties:
-            return self._field(f"All{plural(entity.type_name)}")
-        return f"{self._field(plural(entity.type_name))}{'' if first else f'By{_joined_names(hash_properties)}'}"
+        every, by = _list_affixes(hash_properties, first=first)
+        return self._field(f"{every}{plural(entity.type_name)}{by}")
 
     def order_enum(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec], *, first: bool) -> str:
-        """Return the enum of these orders: `UserOrder`, `UserByBeneficiaryIdOrder`."""
-        if not first and not hash_properties:
-            return self.type_name(f"All{plural(entity.type_name)}Order")
-        return self.type_name(f"{entity.type_name}{'' if first else f'By{_joined_names(hash_properties)}'}Order")
+        """Return the enum of these orders: `UserOrder`, `UserByTownOrder`, `AllUsersOrder`."""
+        every, by = _list_affixes(hash_properties, first=first)
+        return self.type_name(f"{every}{plural(entity.type_name) if every else entity.type_name}{by}Order")
 
     def mutation_field(self, verb: str, entity: EntitySpec, *, several: bool = False) -> str:
         """Return the field of a mutation: `createUser`, `createUsers`, `Plugin_createUser`."""
@@ -72,6 +72,37 @@ class GraphQLNames:
 
     def _field(self, type_name: str) -> str:
         return f"{self._prefix}{type_name}" if self._prefix else entity_name(type_name)
+
+    # --- claims ------------------------------------------------------------------------------------------------
+
+    def claim(
+        self, kind: NameKind, name: str, owner: type | str, entity: EntitySpec | None, attribute: str | None = None
+    ) -> str:
+        """Claim a name for its owner, and return it; a second claim by another owner is a violation.
+
+        `owner`: the class that defines a type, or a text that describes the element. `entity`, `attribute`: what
+        declares it.
+        """
+        first = self._owners[kind].setdefault(name, owner)
+        if first is not owner and first != owner:
+            taken_by = first if isinstance(first, str) else f"{first.__module__}.{first.__name__}"
+            self.report(entity, attribute, f"becomes the {kind} {name!r}, which is taken by {taken_by}.")
+        elif kind == "type" and name.startswith("__"):
+            problem = f"becomes the type {name!r}, and GraphQL reserves names with two leading underscores."
+            self.report(entity, attribute, problem)
+        return name
+
+    def report(
+        self, entity: EntitySpec | None, attribute: str | None, problem: str, remedy: str = "Rename one of the two."
+    ) -> None:
+        """Add a violation, which `raise_violations` raises."""
+        violation = Violation(entity.type_name if entity else "Catalog", attribute, problem, remedy)
+        self._violations[violation] = None
+
+    def raise_violations(self) -> None:
+        """Raise `InvalidCatalog` with all violations."""
+        if self._violations:
+            raise InvalidCatalog([*self._violations])
 
 
 def property_name(python_name: str) -> str:
@@ -92,74 +123,9 @@ def with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
-def _joined_names(hash_properties: Sequence[PropertySpec]) -> str:
-    return "And".join(capitalized(camel_case(part.name)) for part in hash_properties)
-
-
-def _common_argument(name: str) -> str:
-    return "from" if name == "from_" else camel_case(name)
-
-
-class NameRegistry:
-    """Owners of GraphQL names; a second claim to a name is a violation, and all violations are raised together."""
-
-    def __init__(self) -> None:
-        self.violations: list[Violation] = []
-        self._types: dict[str, object] = {name: f"{name} of GraphQL" for name in RESERVED_TYPES}
-        self._fields: dict[str, str] = {name: f"Relay's {name}" for name in RESERVED_FIELDS}
-        self._mutations: dict[str, str] = {}
-
-    def claim_type(self, name: str, declaration: Violation, owner: object) -> None:
-        """Claim a type name for its owner: the class that defines the type, or a text that describes it."""
-        first_owner = self._types.setdefault(name, owner)
-        if first_owner is not owner and first_owner != owner:
-            self._add_violation(
-                declaration, f"becomes the type {name!r}, which is taken by {_describe_owner(first_owner)}."
-            )
-        elif name.startswith("__"):
-            self._add_violation(
-                declaration, f"becomes the type {name!r}, and GraphQL reserves names with two leading underscores."
-            )
-
-    def claim_field(self, name: str, declaration: Violation, owner: str) -> None:
-        """Claim the name of a field of `Query`."""
-        first_owner = self._fields.setdefault(name, owner)
-        if first_owner != owner:
-            self._add_violation(declaration, f"becomes the field {name!r}, which is taken by {first_owner}.")
-
-    def claim_mutation(self, name: str, declaration: Violation, owner: str) -> None:
-        """Claim the name of a field of `Mutation`."""
-        first_owner = self._mutations.setdefault(name, owner)
-        if first_owner != owner:
-            self._add_violation(declaration, f"becomes the mutation {name!r}, which is taken by {first_owner}.")
-
-    def claim_record_fields(self, entity: EntitySpec, fields: Iterable[tuple[str, PropertySpec | JoinSpec]]) -> None:
-        """Claim the field names of a record type, each with its property or join."""
-        owners: dict[str, PropertySpec | JoinSpec] = {}
-        for name, part in fields:
-            first_owner = owners.setdefault(name, part)
-            if first_owner is not part:
-                self._add_violation(
-                    declared_at(entity, part.name),
-                    f"becomes the field {name!r}, which is taken by {first_owner.name!r}.",
-                )
-
-    def _add_violation(self, declaration: Violation, problem: str) -> None:
-        remedy = declaration.remedy or "Rename one of the two."
-        self.violations.append(Violation(declaration.entity, declaration.property, problem, remedy))
-
-    def raise_violations(self) -> None:
-        """Raise `InvalidCatalog` with all violations, each once."""
-        if self.violations:
-            raise InvalidCatalog([*dict.fromkeys(self.violations)])
-
-
-def _describe_owner(owner: object) -> str:
-    return (
-        owner if isinstance(owner, str) else f"{getattr(owner, '__module__', '?')}.{getattr(owner, '__name__', owner)}"
-    )
-
-
-def declared_at(entity: EntitySpec, attribute: str | None = None) -> Violation:
-    """Return a violation without a problem, which locates the declaration of a name."""
-    return Violation(entity.type_name, attribute, "", "")
+def _list_affixes(hash_properties: Sequence[PropertySpec], *, first: bool) -> tuple[str, str]:
+    """Return what precedes and follows the name of the entity in the names of a list and its orders."""
+    if first:
+        return "", ""
+    names = "And".join(capitalized(camel_case(part.name)) for part in hash_properties)
+    return ("", f"By{names}") if names else ("All", "")

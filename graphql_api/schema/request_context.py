@@ -1,16 +1,16 @@
 """The context of one request, available to every resolver as `info.context`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from orjson import dumps
 
 from graphql_api.database import Database
-from graphql_api.errors import ShardQLError
-from graphql_api.model import Entity, EntitySpec
 from graphql_api.schema.authorization import AuthorizationPolicy
-from graphql_api.schema.dataloaders import Dataloaders, Path
+from graphql_api.schema.dataloaders import Dataloaders
+from graphql_api.schema.error_formatting import ErrorFormatter
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,13 @@ class Caller:
         return dumps([self.subject, sorted(self.groups)]).decode()
 
 
-def _unmasked_error(problem: ShardQLError) -> Mapping[str, Any]:
-    return {"message": problem.message, "extensions": problem.extensions}
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """Everything that resolvers of one request share; `database` is limited to the caller's tenant."""
 
     database: Database
     caller: Caller
+    errors: ErrorFormatter
     read_unit_price: float | None = None
     """Price of a million read units."""
     explain_entries: list[dict[str, Any]] = field(default_factory=list)
@@ -58,25 +55,16 @@ class Context:
     """Names of mutation fields that have started a write that is not idempotent."""
     non_idempotent_completed: list[str] = field(default_factory=list)
     """Those of them that have written, or whose outcome is unknown."""
-    format_error: Callable[[ShardQLError], Mapping[str, Any]] = _unmasked_error
-    """Formats an error that is part of the data of a response."""
-    dataloaders: Dataloaders = field(init=False)
-    authorization: AuthorizationPolicy = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def dataloaders(self) -> Dataloaders:
         on_explain = self.add_explain if self.collects_explain else None
-        dataloaders = Dataloaders(self.database, on_explain, cache=not self.is_mutation)
-        object.__setattr__(self, "dataloaders", dataloaders)
+        return Dataloaders(self.database, on_explain, cache=not self.is_mutation)
 
-        async def lookup(entity: EntitySpec, values: Sequence[Any], path: Path) -> Entity | None:
-            why = f"An access lookup: {entity.type_name} records name the owners."
-            return await dataloaders.load_record(entity, values, path, consistent=True, why=why)
-
-        caller = self.caller
-        policy = AuthorizationPolicy(
-            self.database.catalog, caller.subject, caller.groups, lookup, trusted=caller.trusted
-        )
-        object.__setattr__(self, "authorization", policy)
+    @cached_property
+    def authorization(self) -> AuthorizationPolicy:
+        caller, catalog = self.caller, self.database.catalog
+        return AuthorizationPolicy(catalog, caller.subject, caller.groups, self.dataloaders, caller.trusted)
 
     @property
     def collects_explain(self) -> bool:

@@ -2,25 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import graphql
 import strawberry
-from graphql import (
-    BreakingChangeType,
-    DangerousChangeType,
-    DefinitionNode,
-    DocumentNode,
-    FieldDefinitionNode,
-    GraphQLError,
-    GraphQLSchema,
-    NameNode,
-    ObjectTypeDefinitionNode,
-    build_ast_schema,
-    build_schema,
-    parse,
-    print_ast,
-    print_schema,
-)
-from graphql.utilities import find_schema_changes
+from graphql.utilities.find_schema_changes import SafeChangeType, find_schema_changes
 
 from graphql_api.errors import ConflictingArguments, InvalidValue
 
@@ -44,28 +30,29 @@ class SchemaChanges:
 
 def print_sdl(schemas: Mapping[str, strawberry.Schema]) -> str:
     """Print one schema, or several merged into one; the keys are the addresses of their catalogs."""
-    texts = {address: print_schema(build_schema(schema.as_str())) for address, schema in schemas.items()}
+    texts = {}
+    for address, schema in schemas.items():
+        texts[address] = graphql.print_schema(graphql.build_schema(schema.as_str()))
     (text, *others) = texts.values()
-    return f"{text if not others else print_schema(_merge(texts))}\n"
+    return f"{text if not others else graphql.print_schema(_merge(texts))}\n"
 
 
 def compare_schemas(printed: str, now: str) -> SchemaChanges:
     """Return the changes between two printed schemas; comments and whitespace are ignored."""
-    old, new = _parse(printed), build_schema(now)
+    old, new = _parse(printed), graphql.build_schema(now)
     changes = [(change.type, " ".join(change.description.split())) for change in find_schema_changes(old, new)]
-    breaking = tuple(sorted(text for kind, text in changes if isinstance(kind, BreakingChangeType)))
-    dangerous = tuple(sorted(text for kind, text in changes if isinstance(kind, DangerousChangeType)))
-    safe = tuple(
-        sorted(text for kind, text in changes if not isinstance(kind, BreakingChangeType | DangerousChangeType))
+    breaking, dangerous, safe = (
+        tuple(sorted(text for kind, text in changes if isinstance(kind, risk)))
+        for risk in (graphql.BreakingChangeType, graphql.DangerousChangeType, SafeChangeType)
     )
-    return SchemaChanges(breaking, dangerous, safe, differs=print_schema(old) != print_schema(new))
+    return SchemaChanges(breaking, dangerous, safe, differs=graphql.print_schema(old) != graphql.print_schema(new))
 
 
-def _parse(text: str) -> GraphQLSchema:
+def _parse(text: str) -> graphql.GraphQLSchema:
     try:
-        return build_schema(text)
-    except (GraphQLError, TypeError) as problem:
-        locations = problem.locations if isinstance(problem, GraphQLError) else None
+        return graphql.build_schema(text)
+    except (graphql.GraphQLError, TypeError) as problem:
+        locations = problem.locations if isinstance(problem, graphql.GraphQLError) else None
         position = f"line {locations[0].line}, column {locations[0].column}: " if locations else ""
         reason = " ".join(str(getattr(problem, "message", problem)).split())
         raise InvalidValue(f"is not a GraphQL schema: {position}{reason}") from problem
@@ -74,28 +61,26 @@ def _parse(text: str) -> GraphQLSchema:
 # --- merging ---------------------------------------------------------------------------------------------------
 
 
-def _merge(texts: Mapping[str, str]) -> GraphQLSchema:
+def _merge(texts: Mapping[str, str]) -> graphql.GraphQLSchema:
     """Merge schemas: equal definitions appear once, different definitions of one name are an error."""
-    definitions: dict[str, tuple[str, DefinitionNode]] = {}
-    root_fields: dict[str, dict[str, tuple[str, FieldDefinitionNode]]] = {}
+    definitions: dict[str, tuple[str, graphql.DefinitionNode]] = {}
+    root_fields: dict[str, dict[str, tuple[str, graphql.FieldDefinitionNode]]] = {}
     conflicts: list[str] = []
 
-    def check_equal(kind: str, name: str, one: tuple[str, DefinitionNode], other: tuple[str, DefinitionNode]) -> None:
-        if print_ast(one[1]) != print_ast(other[1]):
-            conflicts.append(f"{kind} {name} of {one[0]} and of {other[0]}")
+    def add(kind: str, name: str, address: str, node: Any, merged: dict[str, Any]) -> None:
+        first_address, first = merged.setdefault(name, (address, node))
+        if graphql.print_ast(first) != graphql.print_ast(node):
+            conflicts.append(f"{kind} {name} of {first_address} and of {address}")
 
     for address, text in texts.items():
-        for definition in parse(text, no_location=True).definitions:
-            name = _name(definition)
-            if name in _ROOTS and isinstance(definition, ObjectTypeDefinitionNode):
-                fields = root_fields.setdefault(name, {})
+        for definition in graphql.parse(text, no_location=True).definitions:
+            name_node = getattr(definition, "name", None)
+            name = name_node.value if name_node is not None else definition.kind
+            if name in _ROOTS and isinstance(definition, graphql.ObjectTypeDefinitionNode):
                 for field in definition.fields or ():
-                    located_field = (address, field)
-                    first_field = fields.setdefault(field.name.value, located_field)
-                    check_equal("field", field.name.value, first_field, located_field)
+                    add("field", field.name.value, address, field, root_fields.setdefault(name, {}))
             else:
-                located = (address, definition)
-                check_equal("type", name, definitions.setdefault(name, located), located)
+                add("type", name, address, definition, definitions)
     if conflicts:
         raise ConflictingArguments(
             f"These names have different definitions: {'; '.join(conflicts)}. Set another namespace= on one catalog, "
@@ -104,10 +89,7 @@ def _merge(texts: Mapping[str, str]) -> GraphQLSchema:
         )
     for name, fields in root_fields.items():
         merged = tuple(field for _, field in fields.values())
-        definitions[name] = "", ObjectTypeDefinitionNode(name=NameNode(value=name), fields=merged)
-    return build_ast_schema(DocumentNode(definitions=tuple(definitions[name][1] for name in sorted(definitions))))
-
-
-def _name(definition: DefinitionNode) -> str:
-    name_node = getattr(definition, "name", None)
-    return name_node.value if name_node is not None else definition.kind
+        definitions[name] = "", graphql.ObjectTypeDefinitionNode(name=graphql.NameNode(value=name), fields=merged)
+    return graphql.build_ast_schema(
+        graphql.DocumentNode(definitions=tuple(definitions[name][1] for name in sorted(definitions)))
+    )

@@ -1,40 +1,45 @@
 """Properties that a selection of fields needs, so that searches fetch no others."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from graphql import (
-    BooleanValueNode,
-    FieldNode,
-    FragmentDefinitionNode,
-    FragmentSpreadNode,
-    InlineFragmentNode,
-    SelectionNode,
-    SelectionSetNode,
-    VariableNode,
-    is_abstract_type,
-)
+import strawberry
+from graphql import get_named_type
+from graphql.execution.collect_fields import FieldDetails, FragmentDetails, collect_subfields
+from graphql.execution.values import VariableValues
 
 from graphql_api.model import EntitySpec, camel_case
 from graphql_api.schema.graphql_names import property_name
 
-_PAGE_PATHS = (("items",), ("edges", "node"))
-"""Paths of fields from a page to its records."""
+Info = strawberry.Info[Any, Any]
+Paths = Iterable[tuple[str, ...]]
+"""Paths of fields from the resolved field to its records."""
+
+PAGE: Paths = (("items",), ("edges", "node"))
+RECORD: Paths = ((),)
 
 
-def selected_properties(entity: EntitySpec, info: Any, *, of_page: bool = True) -> frozenset[str] | None:
+def selected_properties(entity: EntitySpec, info: Info, paths: Paths) -> frozenset[str] | None:
     """Return the Python names of the properties that a selection of records reads.
 
     None if the selection contains a field of the developer, which can read any property.
     """
     sources = _source_properties(entity)
-    properties = set[str]()
-    for name in _Selection(info).record_fields(info.field_nodes, _PAGE_PATHS if of_page else ((),)):
-        if name in sources:
-            properties |= sources[name]
-        elif not name.startswith("__"):
-            return None
-    return frozenset(properties)
+    names = {name for name in selected_fields(info, paths) if not name.startswith("__")}
+    return frozenset[str]().union(*map(sources.__getitem__, names)) if names <= sources.keys() else None
+
+
+def shown_properties(
+    entity: EntitySpec, info: Info, paths: Paths = RECORD, type_name: str | None = None
+) -> frozenset[str]:
+    """Return the Python names of the properties that a field shows of its records; `id` counts for none.
+
+    Empty if no property of the entity has rules. `type_name`: as of `selected_fields`.
+    """
+    if all(part.allow is None for part in entity.properties.values()):
+        return frozenset()
+    names = selected_fields(info, paths, type_name) - {"id"}
+    return frozenset[str]().union(*(parts for name, parts in _source_properties(entity).items() if name in names))
 
 
 def _source_properties(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
@@ -46,85 +51,23 @@ def _source_properties(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
     return {**sources, "id": frozenset(part.name for part in (*entity.primary_key, *created))}
 
 
-def shown_properties(
-    entity: EntitySpec, info: Any, *, of_page: bool, type_name: str | None = None, path: tuple[str, ...] = ()
-) -> frozenset[str]:
-    """Return the Python names of all properties that a field shows of its records; `id` counts for none.
+def selected_fields(info: Info, paths: Paths, type_name: str | None = None) -> frozenset[str]:
+    """Return the names of the fields that are selected at the end of the paths.
 
     `type_name`: the type of the record, if the field can return records of several types.
-    `path`: the fields that lead to the record.
     """
-    sources = {name: parts for name, parts in _source_properties(entity).items() if name != "id"}
-    names = _Selection(info, type_name).record_fields(info.field_nodes, _PAGE_PATHS if of_page else (path,))
-    return frozenset[str]().union(*(sources[name] for name in names if name in sources))
+    raw: Any = info._raw_info  # noqa: SLF001 - no public API
+    variables = VariableValues({}, raw.variable_values)
+    fragments = {name: FragmentDetails(fragment) for name, fragment in raw.fragments.items()}
 
+    def subfields(kind: Any, fields: list[FieldDetails], path: tuple[str, ...]) -> Iterable[str]:
+        grouped, *_ = collect_subfields(raw.schema, fragments, variables, raw.operation, kind, fields)
+        selected = [field for group in grouped.values() for field in group]
+        if not path:
+            return [field.node.name.value for field in selected]
+        below = [field for field in selected if field.node.name.value == path[0]]
+        return subfields(get_named_type(kind.fields[path[0]].type), below, path[1:])
 
-def is_selected(info: Any, path: tuple[str, ...]) -> bool:
-    """Whether a field selects the last field of a path below it."""
-    *parents, last = path
-    selection = _Selection(info)
-    return any(
-        field.name.value == last for node in info.field_nodes for field in selection.fields_at(node, tuple(parents))
-    )
-
-
-class _Selection:
-    def __init__(self, info: Any, type_name: str | None = None) -> None:
-        self._fragments: Mapping[str, Any] = info.fragments
-        self._variables: Mapping[str, Any] = getattr(info.variable_values, "coerced", info.variable_values)
-        self._schema = info.schema
-        self._type = info.schema.type_map[type_name] if type_name is not None else None
-
-    def record_fields(self, nodes: Iterable[FieldNode], paths: Iterable[tuple[str, ...]]) -> Iterator[str]:
-        """Yield the names of the fields that are selected of the records at the end of these paths."""
-        for node in nodes:
-            for path in paths:
-                yield from (field.name.value for field in self.fields_at(node, path))
-
-    def fields(self, selection_set: SelectionSetNode | None) -> Iterator[FieldNode]:
-        """Yield all fields of a selection, including those of fragments."""
-        for selection in selection_set.selections if selection_set else ():
-            if self._is_excluded(selection):
-                continue
-            if isinstance(selection, FieldNode):
-                yield selection
-            elif isinstance(selection, InlineFragmentNode):
-                yield from self._fragment_fields(selection)
-            elif isinstance(selection, FragmentSpreadNode):
-                yield from self._fragment_fields(self._fragment(selection.name.value))
-
-    def _fragment_fields(self, fragment: InlineFragmentNode | FragmentDefinitionNode) -> Iterator[FieldNode]:
-        """Yield the fields of a fragment, unless it applies to records of another type."""
-        on = fragment.type_condition
-        if on is None or self._type is None or self._applies_to(on.name.value):
-            yield from self.fields(fragment.selection_set)
-
-    def _applies_to(self, type_name: str) -> bool:
-        kind = self._schema.type_map[type_name]
-        return kind is self._type or (is_abstract_type(kind) and bool(self._schema.is_sub_type(kind, self._type)))
-
-    def _is_excluded(self, selection: SelectionNode) -> bool:
-        """Whether `@skip` or `@include` excludes a selection from this request."""
-        for directive in selection.directives or ():
-            if directive.name.value in ("skip", "include"):
-                (condition,) = (argument.value for argument in directive.arguments or ())
-                holds = (
-                    self._variables.get(condition.name.value)
-                    if isinstance(condition, VariableNode)
-                    else (isinstance(condition, BooleanValueNode) and condition.value)
-                )
-                if bool(holds) == (directive.name.value == "skip"):
-                    return True
-        return False
-
-    def fields_at(self, field: FieldNode, path: tuple[str, ...]) -> Iterator[FieldNode]:
-        """Yield the fields that are selected at the end of a path below a field."""
-        for child in self.fields(field.selection_set):
-            if not path:
-                yield child
-            elif child.name.value == path[0]:
-                yield from self.fields_at(child, path[1:])
-
-    def _fragment(self, name: str) -> FragmentDefinitionNode:
-        fragment = self._fragments[name]
-        return getattr(fragment, "definition", fragment)  # type: ignore[no-any-return]
+    kind = raw.schema.type_map[type_name] if type_name is not None else get_named_type(raw.return_type)
+    nodes = [FieldDetails(node, None) for node in raw.field_nodes]
+    return frozenset(name for path in paths for name in subfields(kind, nodes, path))

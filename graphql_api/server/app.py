@@ -1,56 +1,208 @@
-"""The ASGI application of a catalog: routes, middleware and error handlers."""
+"""The ASGI application of a catalog: checks its settings, builds it from them, and lists its routes and middleware."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
 
+import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Route
 
-from graphql_api.errors import ShardQLError
-from graphql_api.server.auth import Authenticator
-from graphql_api.server.cors import AllowOrigins, check_origins
+from graphql_api.connection import Secrets, open_catalog
+from graphql_api.database import Database
+from graphql_api.errors import InvalidSettings, ShardQLError
+from graphql_api.evolution import ProgressCallback
+from graphql_api.model import Catalog, Entity, find_unrestricted_access, load_catalog, load_catalog_or_graph
+from graphql_api.playground import catalog_title, graphiql_page, graphiql_routes, sample_tabs
+from graphql_api.schema import DocumentExecutor, Graph
+from graphql_api.server.auth import Authenticator, build_authenticator, credential_problems
 from graphql_api.server.database_lifespan import DatabaseHolder, OpenDatabase
-from graphql_api.server.error_responses import MaskInternalErrors, routing_error_response, shardql_error_response
-from graphql_api.server.graphql_endpoint import METHODS, BrowserPage, ExplainPolicy, GraphQLEndpoint
-from graphql_api.server.observability import OperationExecutor
-from graphql_api.server.request_draining import DrainRequest
+from graphql_api.server.graphql_endpoint import METHODS, BrowserPage, GraphQLEndpoint
+from graphql_api.server.middleware import AllowOrigins, DrainRequest, MaskInternalErrors, check_origins
+from graphql_api.server.observability import Instrumentation, OperationExecutor, log_unfinished_elements
+from graphql_api.server.responses import error_response, routing_error_response
+from graphql_api.server.secret_keys import resolve_secrets
+from graphql_api.server.settings import RESERVED_PATHS, Settings, errors_of_file, read_settings, variable_name
+from graphql_api.storage.engines import creates_tables
 
+log = logging.getLogger("shardql")
 _DRAIN_FACTOR = 16
 """An oversized body is drained up to this multiple of the body limit, which keeps its connection usable."""
-NO_AUTHENTICATION = Authenticator()
 
 
-@dataclass(frozen=True, slots=True)
-class WebOptions:
-    """The HTTP options of the GraphQL endpoint."""
+def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) -> Starlette:
+    """Return the ASGI application of a catalog, for any ASGI server or for mounting in another application.
 
-    path: str = "/graphql"
-    max_body_bytes: int = 1 << 20
-    body_deadline: float = 5.0
-    """Seconds within which a whole request body must arrive."""
-    cors_origins: tuple[str, ...] = ()
-    explain: bool = True
-    """Whether the header `x-explain: 1` is honoured."""
-    explain_groups: frozenset[str] = frozenset()
-    """Groups whose members may use `x-explain: 1`. Empty means every caller."""
+    Example: `asgi(catalog, "sqlite:///data.db", production=True, token_keys=…)`. Keyword arguments are the settings of
+    docs/reference/settings.md; all others come from the environment. The database opens with the lifespan of the
+    application, or without a lifespan with the first request.
+    """
+    graph = _as_graph(catalog)
+    resolved = read_settings(store=store, **settings)
+    if problems := [*settings_problems(resolved)]:
+        raise InvalidSettings(problems)
+    secrets, _ = resolve_secrets(resolved)
+    warn_about_unrestricted_access(graph.catalog, resolved)
 
-    def __post_init__(self) -> None:
-        check_origins(self.cors_origins)
+    @asynccontextmanager
+    async def open_database() -> AsyncIterator[Database]:
+        async with open_server_database(graph.catalog, resolved, secrets) as database:
+            log_unfinished_elements(database)
+            yield database
+
+    return create_application(graph, open_database, resolved, Instrumentation(resolved), secrets=secrets)
+
+
+def settings_problems(settings: Settings) -> Iterator[str]:
+    """Yield each reason why a server cannot start with this combination of settings, each valid by itself."""
+    yield from _key_problems(settings)
+    explain, explain_groups, documents = map(variable_name, ("explain", "explain_groups", "documents"))
+    if settings.production and settings.explain and not settings.explain_groups:
+        yield (
+            f"Production limits explain output to named groups, since it shows tables and keys: "
+            f"set {explain_groups}, or turn {explain} off. "
+            f"With {variable_name('log_level')}=debug, the log has the same output."
+        )
+    if settings.explain_groups and not settings.explain:
+        yield f"{explain_groups} names groups, but {explain} is off: remove one of them."
+    yield from credential_problems(settings)
+    if settings.production and settings.store is None:
+        yield f"Production needs a store: pass --store or set {variable_name('store')}."
+    if settings.only_documents and settings.documents is None:
+        yield (
+            f"{variable_name('only_documents')} is on, but there are no trusted documents: name a file in {documents}."
+        )
+    if settings.path in RESERVED_PATHS:
+        yield (
+            f"{variable_name('path')} is {settings.path}, which is reserved for operations: "
+            "choose another path for GraphQL."
+        )
+    if settings.read_only and settings.create_table:
+        yield "A read-only server creates no table: leave out --create-table or the read-only mode."
+    if settings.read_only and (settings.migrate or settings.adopt_table):
+        option = "--migrate" if settings.migrate else "--adopt-table"
+        yield f"A read-only server does not change the table: leave out {option} or the read-only mode."
+
+
+def _key_problems(settings: Settings) -> Iterator[str]:
+    for name, purpose in (
+        ("token_keys", "seals page tokens, the same on every server"),
+        ("record_key", "signs record keys, the same on every server and never changed"),
+    ):
+        is_set, has_file = bool(getattr(settings, name)), getattr(settings, f"{name}_file") is not None
+        variable, file_variable = variable_name(name), variable_name(f"{name}_file")
+        if is_set and has_file:
+            yield f"{variable} and {file_variable} are both set: keep one of them."
+        if settings.production and not is_set and not has_file:
+            yield (
+                f"Production needs a key that {purpose}: set {variable} or {file_variable}. "
+                "`openssl rand -base64 32` generates one."
+            )
+
+
+def warn_about_unrestricted_access(catalog: Catalog, settings: Settings) -> None:
+    """Log a warning for entities that every caller may read or write by default. Production mode only."""
+    if settings.production:
+        for warning in find_unrestricted_access([*catalog.entities.values()], is_written=not settings.read_only):
+            log.warning("%s", warning.description)
+
+
+def open_server_database(
+    catalog: Catalog, settings: Settings, secrets: Secrets, on_progress: ProgressCallback = lambda _: None
+) -> AbstractAsyncContextManager[Database]:
+    """Open the database of a server. Create or migrate its table if the settings allow it."""
+    migrates = not settings.production and creates_tables(settings.store_url)
+    return open_catalog(
+        catalog,
+        settings.store_url,
+        secrets=secrets,
+        create_table=settings.create_table,
+        read_only=settings.read_only,
+        adopt_table=settings.adopt_table,
+        lease_seconds=settings.lease_seconds,
+        migrate=migrates if settings.migrate is None else settings.migrate,
+        on_progress=on_progress,
+    )
+
+
+def create_application(
+    catalog: Catalog | Graph,
+    open_database: OpenDatabase,
+    settings: Settings,
+    instrumentation: Instrumentation,
+    sample_records: Iterable[Entity] = (),
+    *,
+    secrets: Secrets | None = None,
+) -> Starlette:
+    """Create the application. The sample queries of GraphiQL use values of the `sample_records`.
+
+    In development it also accepts development tokens that were minted with the `secrets`.
+    """
+    graph = _as_graph(catalog)
+    executor = DocumentExecutor(
+        graph.read_only_schema if settings.read_only else graph.schema,
+        settings.limits(),
+        introspection=settings.introspection,
+        suggestions=settings.suggestions,
+        details=not settings.production,
+        documents=read_trusted_documents(settings.documents) if settings.documents is not None else None,
+        only_documents=settings.only_documents,
+        read_unit_price=settings.read_unit_price,
+    )
+    browser_page = None
+    if settings.graphiql:
+        tabs = sample_tabs(graph, sample_records, read_only=settings.read_only)
+        browser_page = graphiql_page(catalog_title(graph.catalog), tabs)
+    return build_app(
+        instrumentation.instrument_executor(executor),
+        instrumentation.instrument_database(open_database),
+        settings,
+        [*instrumentation.routes(), *(graphiql_routes(settings.path) if settings.graphiql else ())],
+        browser_page=browser_page,
+        authenticator=build_authenticator(settings, secrets),
+        middleware=[instrumentation.middleware()],
+    )
+
+
+def read_trusted_documents(path: Path) -> Mapping[str, str]:
+    """Read the trusted documents, by id."""
+    name = variable_name("documents")
+    with errors_of_file("documents", path):
+        text = path.read_bytes()
+    try:
+        documents: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidSettings([f"{name} names {path}, which is not JSON: {error}."]) from error
+    if not isinstance(documents, dict) or not all(isinstance(text, str) for text in documents.values()):
+        raise InvalidSettings([f"{name} names {path}, which is not a JSON object of queries by id."])
+    return documents
+
+
+def load_graph(address: str) -> Graph:
+    """Load the schema at `module:attribute`, which holds a `Catalog`, or a `Graph` that extends one."""
+    declared = load_catalog_or_graph(address)
+    return _as_graph(declared if isinstance(declared, Graph) else load_catalog(address))
+
+
+def _as_graph(catalog: Catalog | Graph) -> Graph:
+    return catalog if isinstance(catalog, Graph) else Graph(catalog)
 
 
 def build_app(
     executor: OperationExecutor,
     open_database: OpenDatabase,
-    options: WebOptions,
+    settings: Settings,
     extra_routes: Sequence[BaseRoute] = (),
     *,
     browser_page: BrowserPage | None = None,
-    authenticator: Authenticator = NO_AUTHENTICATION,
+    authenticator: Authenticator | None = None,
     middleware: Sequence[Middleware] = (),
+    body_seconds: float = 5.0,
 ) -> Starlette:
     """Build the application: the GraphQL endpoint and the extra routes.
 
@@ -58,35 +210,26 @@ def build_app(
     `middleware` runs outside all other middleware, so it sees every response, errors included. It must be plain ASGI:
     a wrapper such as Starlette's `BaseHTTPMiddleware` would hide the disconnect of a client.
     """
+    check_origins(settings.cors_origins)
     database = DatabaseHolder(open_database)
     endpoint = GraphQLEndpoint(
-        executor,
-        database,
-        options.max_body_bytes,
-        options.body_deadline,
-        ExplainPolicy(options.explain, options.explain_groups),
-        authenticator,
-        browser_page,
+        executor, database, settings, body_seconds, authenticator or Authenticator(), browser_page
     )
-    routes: list[BaseRoute] = [Route(options.path, endpoint, methods=METHODS, name="graphql"), *extra_routes]
-    if browser_page is not None and options.path != "/":
-        routes.append(Route("/", _redirect_to_graphql, methods=["GET"]))
+    routes: list[BaseRoute] = [Route(settings.path, endpoint.respond, methods=METHODS, name="graphql"), *extra_routes]
+    if browser_page is not None and settings.path != "/":
+        # People type only the host. The mount path is kept.
+        routes.append(Route("/", lambda request: RedirectResponse(request.url_for("graphql").path), methods=["GET"]))
     app = Starlette(
         routes=routes,
         middleware=[
             *middleware,
-            Middleware(DrainRequest, max_bytes=_DRAIN_FACTOR * options.max_body_bytes),
-            Middleware(AllowOrigins, origins=options.cors_origins),
+            Middleware(DrainRequest, max_bytes=_DRAIN_FACTOR * settings.max_body_bytes),
+            Middleware(AllowOrigins, origins=settings.cors_origins),
             Middleware(MaskInternalErrors),
         ],
-        exception_handlers={ShardQLError: shardql_error_response, HTTPException: routing_error_response},
+        exception_handlers={ShardQLError: error_response, HTTPException: routing_error_response},
         lifespan=database.lifespan,
     )
     app.router.redirect_slashes = False
     app.state.opened = database
     return app
-
-
-def _redirect_to_graphql(request: Request) -> Response:
-    """Redirect the root path to GraphiQL, since people type only the host. The mount path is kept."""
-    return RedirectResponse(request.url_for("graphql").path)

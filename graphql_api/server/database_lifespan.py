@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from graphql_api.database import Database
 
@@ -10,31 +10,28 @@ OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 
 
 class DatabaseHolder:
-    """Opens a database once for concurrent callers. After a failed opening, the next caller retries.
-
-    A separate task holds the database open, so a request that is cancelled during the opening does not close it.
-    """
+    """Opens a database once for concurrent callers. After a failed opening, the next caller retries."""
 
     def __init__(self, open_database: OpenDatabase) -> None:
         self._open_database = open_database
-        self._holder: asyncio.Task[None] | None = None
-        self._database: asyncio.Future[Database]
-        self._closing: asyncio.Event
+        self._contexts = AsyncExitStack()
+        self._opening: asyncio.Task[Database] | None = None
 
     async def get(self) -> Database:
-        """Return the database. Open it first if necessary."""
-        if self._holder is None or self._holder.done():
-            self._database = asyncio.get_running_loop().create_future()
-            self._closing = asyncio.Event()
-            self._holder = asyncio.create_task(self._hold_open(self._database, self._closing))
-        return await asyncio.shield(self._database)
+        opening = self._opening
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
+            opening = asyncio.create_task(self._contexts.enter_async_context(self._open_database()))
+            # Mark an exception as retrieved: asyncio would log it if all waiting requests were cancelled.
+            opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._opening = opening
+        # All waiting requests share the task, so cancelling one of them must not cancel it.
+        return await asyncio.shield(opening)
 
     async def close(self) -> None:
-        """Close the database, if it is open."""
-        if self._holder is not None:
-            self._closing.set()
-            holder, self._holder = self._holder, None
-            await holder
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            await asyncio.wait([opening])
+            await self._contexts.aclose()
 
     @asynccontextmanager
     async def lifespan(self, _: object) -> AsyncIterator[None]:
@@ -44,17 +41,3 @@ class DatabaseHolder:
             yield
         finally:
             await self.close()
-
-    async def _hold_open(self, database_future: asyncio.Future[Database], closing: asyncio.Event) -> None:
-        try:
-            async with self._open_database() as database:
-                database_future.set_result(database)
-                await closing.wait()
-        except Exception as error:
-            if database_future.done():
-                raise
-            database_future.set_exception(error)
-            # Mark the exception as retrieved: asyncio would log it if all waiting requests were cancelled.
-            database_future.exception()
-        finally:
-            database_future.cancel()

@@ -9,7 +9,11 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from graphql_api.schema import Operation
+
 CORRELATION_HEADER = "x-request-id"
+CLIENT_CLOSED_REQUEST = 499
+"""Status in the log if the client disconnected before the response."""
 _CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _SCOPE_KEY = "shardql.request_state"
 
@@ -20,11 +24,10 @@ class RequestState:
 
     correlation_id: str
     error_codes: tuple[str, ...] = ()
-    """The codes of the errors in the response."""
     explain_entries: tuple[Mapping[str, Any], ...] = ()
-    """The explain output of its searches, if it was requested."""
-    client_disconnected: bool = False
-    """Whether the client disconnected before the response."""
+    operation: Operation | None = None
+    status: int = 500
+    """The status of the response, or CLIENT_CLOSED_REQUEST."""
 
 
 def get_request_state(scope: Scope) -> RequestState:

@@ -1,7 +1,6 @@
 """Strict JSON: refuses ambiguous texts and keeps every digit of a number."""
 
 import json
-from collections.abc import Iterable
 from typing import Any, Self
 
 import orjson
@@ -40,21 +39,21 @@ def read_json(data: bytes | str, subject: str) -> Any:
         text = data.decode() if isinstance(data, bytes) else data
         value = _DECODER.decode(text)
         _check_nesting(text, value)
-        if _may_contain_surrogate_escape(text):
+        if "\\ud" in text or "\\uD" in text:
             orjson.loads(text)  # Raises on a lone surrogate.
     except UnicodeDecodeError as error:
-        raise InvalidJson(f"{subject} is not UTF-8: byte {error.start} starts no character.") from None
-    except (RecursionError, _TooDeep):
-        raise InvalidJson(f"{subject} nests more than {MAX_NESTING} objects and lists: flatten it.") from None
+        problem = f"is not UTF-8: byte {error.start} starts no character."
+    except RecursionError:
+        problem = f"nests more than {MAX_NESTING} objects and lists: flatten it."
     except orjson.JSONDecodeError:
-        raise InvalidJson(
-            f"{subject} escapes half of a surrogate pair, which is not a character: send both halves, or the character."
-        ) from None
+        problem = "escapes half of a surrogate pair, which is not a character: send both halves, or the character."
     except json.JSONDecodeError as error:
-        raise InvalidJson(f"{subject} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
+        problem = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
     except _Ambiguous as error:
-        raise InvalidJson(f"{subject} {error}") from None
-    return value
+        problem = str(error)
+    else:
+        return value
+    raise InvalidJson(f"{subject} {problem}")
 
 
 def write_json(value: Any) -> bytes:
@@ -68,10 +67,6 @@ def write_json(value: Any) -> bytes:
 
 class _Ambiguous(Exception):
     """The text is refused. The message completes a sentence whose subject is the name of the text."""
-
-
-class _TooDeep(Exception):
-    """The text has too many levels."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -108,22 +103,12 @@ def _refuse_constant(text: str) -> float:
 def _check_nesting(text: str, value: Any) -> None:
     if text.count("{") + text.count("[") <= MAX_NESTING:
         return
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_NESTING):
-        level = [child for parent in level for child in _children(parent) if isinstance(child, dict | list)]
-        if not level:
-            return
-    raise _TooDeep
-
-
-def _children(parent: Any) -> Iterable[Any]:
-    if isinstance(parent, dict):
-        return parent.values()
-    return parent if isinstance(parent, list) else ()
-
-
-def _may_contain_surrogate_escape(text: str) -> bool:
-    return "\\ud" in text or "\\uD" in text
+        children = (child for parent in level for child in (parent.values() if isinstance(parent, dict) else parent))
+        level = [child for child in children if isinstance(child, dict | list)]
+    if level:
+        raise RecursionError
 
 
 _DECODER = json.JSONDecoder(

@@ -1,4 +1,4 @@
-"""Assign records to shards by the generations of a shard space (docs/shards.md).
+"""Assign records to shards by the generations of a shard space (docs/reference/shards.md).
 
 A shard space grows only by a new generation that begins in the future. Records therefore never move:
 a record stays in the shard of the generation that was in force at its creation value.
@@ -45,20 +45,32 @@ class ShardSpace:
     generations: tuple[Generation, ...] = (Generation(None, 1),)
     width: int = 2
     function: str = "blake2b"
+    pending: int = 0
+    """number of the last generations in which no record is placed yet; readers include them"""
     _beginnings: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_beginnings", tuple(generation.since for generation in self.generations[1:]))
 
     def generation_at(self, created: Any | None) -> int:
-        """Return the number of the generation in force at a creation value."""
-        return bisect_right(self._beginnings, created) if self._beginnings else 0
+        """Return the number of the generation that places a record with this creation value."""
+        if not self._beginnings or created is None:
+            return 0  # Without a creation value, a record is older than its creation property.
+        return min(bisect_right(self._beginnings, created), len(self._beginnings) - self.pending)
 
-    def generations_between(self, low: Any | None, high: Any | None) -> range:
-        """Return the generations of records created from `low` to `high`. Bounds are inclusive; None is no bound."""
-        first = 0 if low is None else self.generation_at(low)
-        last = len(self._beginnings) if high is None else self.generation_at(high)
-        return range(first, last + 1)
+    def covering_shards(
+        self, *, unique_id: str | None = None, created_from: Any | None = None, created_to: Any | None = None
+    ) -> tuple[int, ...]:
+        """Return the ordinals of all shards that may hold a matching record, ascending and without duplicates.
+
+        A known unique id selects one shard per generation. Inclusive bounds on the creation value select generations.
+        """
+        first = 0 if created_from is None else self.generation_at(created_from)
+        last = len(self._beginnings) if created_to is None else bisect_right(self._beginnings, created_to)
+        ordinals = set[int]()
+        for generation in range(first, last + 1):
+            ordinals |= {*self.ordinals(generation)} if unique_id is None else {self.ordinal(unique_id, generation)}
+        return tuple(sorted(ordinals))
 
     def ordinal(self, unique_id: str, generation: int) -> int:
         """Return the ordinal of an id's shard: 0 in a generation of one shard, else the number of the shard + 1."""

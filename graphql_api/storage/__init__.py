@@ -1,146 +1,80 @@
 """The storage port: the interface of an engine, its frozen values, and checks that all engines share."""
 
-from graphql_api.storage.filter_evaluation import (
-    are_comparable,
-    filter_matches,
-    keep_supported_tests,
-    tested_attributes,
-)
-from graphql_api.storage.item_rules import (
-    MAX_DEPTH,
-    MAX_DIGITS,
-    MAX_RECORD_BYTES,
-    check_record_size,
-    number_problem,
-    values_equal,
-)
-from graphql_api.storage.item_sizes import READ_UNIT_BYTES, attribute_size, read_units, record_size, value_size
-from graphql_api.storage.metered_store import MeteredStore, StoreCall
-from graphql_api.storage.port import Store
-from graphql_api.storage.read_resumption import resume_after
-from graphql_api.storage.request_checks import (
-    MAX_HASH_BYTES,
-    MAX_RANGE_BYTES,
-    MAX_TOKEN_CHARACTERS,
-    MAX_TRANSACTION_BYTES,
-    MAX_TRANSACTION_WRITES,
-    RangeType,
-    check_distinct_keys,
-    check_key_number,
-    check_nonempty_range,
-    check_range_value,
-    check_read,
-    check_segment,
-    check_start_key,
-    check_transaction,
-    check_transaction_size,
-    check_want,
-    encode_key_text,
-    malformed_text_error,
-    refuse_lone_check,
-)
-from graphql_api.storage.table_definitions import attribute_types, indexes_to_add, projected_attributes
-from graphql_api.storage.values import (
-    AllOf,
-    AnyOf,
-    AttributeTest,
-    AttributeValue,
-    Check,
-    Delete,
-    Expect,
-    IndexDefinition,
-    Item,
-    Key,
-    Position,
-    Projection,
-    Put,
-    RangeRead,
-    ReadResult,
-    Row,
-    RowPage,
-    ScanPage,
-    StoreFilter,
-    TableDefinition,
-    TransactionWrite,
-    Write,
-    split_hash_key,
-)
-from graphql_api.storage.write_conditions import (
-    MAX_CONDITION_ATTRIBUTES,
-    FailedCondition,
-    check_condition,
-    condition_failed_error,
-    condition_holds,
-)
-
-__all__ = [
-    "MAX_CONDITION_ATTRIBUTES",
-    "MAX_DEPTH",
-    "MAX_DIGITS",
-    "MAX_HASH_BYTES",
-    "MAX_RANGE_BYTES",
-    "MAX_RECORD_BYTES",
-    "MAX_TOKEN_CHARACTERS",
-    "MAX_TRANSACTION_BYTES",
-    "MAX_TRANSACTION_WRITES",
-    "READ_UNIT_BYTES",
-    "AllOf",
-    "AnyOf",
-    "AttributeTest",
-    "AttributeValue",
-    "Check",
-    "Delete",
-    "Expect",
-    "FailedCondition",
-    "IndexDefinition",
-    "Item",
-    "Key",
-    "MeteredStore",
-    "Position",
-    "Projection",
-    "Put",
-    "RangeRead",
-    "RangeType",
-    "ReadResult",
-    "Row",
-    "RowPage",
-    "ScanPage",
-    "Store",
-    "StoreCall",
-    "StoreFilter",
-    "TableDefinition",
-    "TransactionWrite",
-    "Write",
-    "are_comparable",
-    "attribute_size",
-    "attribute_types",
-    "check_condition",
-    "check_distinct_keys",
-    "check_key_number",
-    "check_nonempty_range",
-    "check_range_value",
-    "check_read",
-    "check_record_size",
-    "check_segment",
-    "check_start_key",
-    "check_transaction",
-    "check_transaction_size",
-    "check_want",
-    "condition_failed_error",
-    "condition_holds",
-    "encode_key_text",
-    "filter_matches",
-    "indexes_to_add",
-    "keep_supported_tests",
-    "malformed_text_error",
-    "number_problem",
-    "projected_attributes",
-    "read_units",
-    "record_size",
-    "refuse_lone_check",
-    "resume_after",
-    "split_hash_key",
-    "tested_attributes",
-    "value_size",
-    "values_equal",
-]
+from graphql_api.storage.filter_evaluation import ATTRIBUTE_OPERATIONS as ATTRIBUTE_OPERATIONS
+from graphql_api.storage.filter_evaluation import are_comparable as are_comparable
+from graphql_api.storage.filter_evaluation import build_per_search as build_per_search
+from graphql_api.storage.filter_evaluation import filter_matches as filter_matches
+from graphql_api.storage.filter_evaluation import keep_supported_tests as keep_supported_tests
+from graphql_api.storage.filter_evaluation import tested_attributes as tested_attributes
+from graphql_api.storage.item_rules import MAX_CONDITION_ATTRIBUTES as MAX_CONDITION_ATTRIBUTES
+from graphql_api.storage.item_rules import MAX_DIGITS as MAX_DIGITS
+from graphql_api.storage.item_rules import MAX_RECORD_BYTES as MAX_RECORD_BYTES
+from graphql_api.storage.item_rules import READ_UNIT_BYTES as READ_UNIT_BYTES
+from graphql_api.storage.item_rules import FailedCondition as FailedCondition
+from graphql_api.storage.item_rules import attribute_size as attribute_size
+from graphql_api.storage.item_rules import check_depth as check_depth
+from graphql_api.storage.item_rules import check_number as check_number
+from graphql_api.storage.item_rules import check_record_size as check_record_size
+from graphql_api.storage.item_rules import condition_failed_error as condition_failed_error
+from graphql_api.storage.item_rules import condition_holds as condition_holds
+from graphql_api.storage.item_rules import is_number as is_number
+from graphql_api.storage.item_rules import read_units as read_units
+from graphql_api.storage.item_rules import record_size as record_size
+from graphql_api.storage.item_rules import set_type as set_type
+from graphql_api.storage.item_rules import unsupported_type_error as unsupported_type_error
+from graphql_api.storage.item_rules import value_size as value_size
+from graphql_api.storage.item_rules import values_equal as values_equal
+from graphql_api.storage.metered_store import ForwardingStore as ForwardingStore
+from graphql_api.storage.metered_store import MeteredStore as MeteredStore
+from graphql_api.storage.metered_store import StoreCall as StoreCall
+from graphql_api.storage.port import ComparingStore as ComparingStore
+from graphql_api.storage.port import Store as Store
+from graphql_api.storage.read_resumption import resume_after as resume_after
+from graphql_api.storage.request_checks import MAX_HASH_BYTES as MAX_HASH_BYTES
+from graphql_api.storage.request_checks import MAX_RANGE_BYTES as MAX_RANGE_BYTES
+from graphql_api.storage.request_checks import MAX_TOKEN_CHARACTERS as MAX_TOKEN_CHARACTERS
+from graphql_api.storage.request_checks import MAX_TRANSACTION_BYTES as MAX_TRANSACTION_BYTES
+from graphql_api.storage.request_checks import MAX_TRANSACTION_WRITES as MAX_TRANSACTION_WRITES
+from graphql_api.storage.request_checks import check_index_attributes as check_index_attributes
+from graphql_api.storage.request_checks import check_key as check_key
+from graphql_api.storage.request_checks import check_reads as check_reads
+from graphql_api.storage.request_checks import check_segment as check_segment
+from graphql_api.storage.request_checks import check_transaction_size as check_transaction_size
+from graphql_api.storage.request_checks import check_want as check_want
+from graphql_api.storage.request_checks import check_write as check_write
+from graphql_api.storage.request_checks import malformed_text_error as malformed_text_error
+from graphql_api.storage.request_checks import prepare_each as prepare_each
+from graphql_api.storage.request_checks import prepare_transaction as prepare_transaction
+from graphql_api.storage.table_definitions import MAX_INCLUDED as MAX_INCLUDED
+from graphql_api.storage.table_definitions import attribute_types as attribute_types
+from graphql_api.storage.table_definitions import indexes_to_add as indexes_to_add
+from graphql_api.storage.table_definitions import key_attributes as key_attributes
+from graphql_api.storage.table_definitions import projected_attributes as projected_attributes
+from graphql_api.storage.values import AllOf as AllOf
+from graphql_api.storage.values import AnyOf as AnyOf
+from graphql_api.storage.values import AttributeTest as AttributeTest
+from graphql_api.storage.values import AttributeValue as AttributeValue
+from graphql_api.storage.values import Check as Check
+from graphql_api.storage.values import Delete as Delete
+from graphql_api.storage.values import Expect as Expect
+from graphql_api.storage.values import IndexDefinition as IndexDefinition
+from graphql_api.storage.values import Item as Item
+from graphql_api.storage.values import Key as Key
+from graphql_api.storage.values import Position as Position
+from graphql_api.storage.values import Projection as Projection
+from graphql_api.storage.values import Put as Put
+from graphql_api.storage.values import RangeRead as RangeRead
+from graphql_api.storage.values import RangeType as RangeType
+from graphql_api.storage.values import ReadResult as ReadResult
+from graphql_api.storage.values import Row as Row
+from graphql_api.storage.values import RowPage as RowPage
+from graphql_api.storage.values import ScanPage as ScanPage
+from graphql_api.storage.values import StoreFilter as StoreFilter
+from graphql_api.storage.values import TableDefinition as TableDefinition
+from graphql_api.storage.values import TransactionWrite as TransactionWrite
+from graphql_api.storage.values import Write as Write
+from graphql_api.storage.values import split_hash_key as split_hash_key
+from graphql_api.storage.write_fence import WriteFence as WriteFence
+from graphql_api.storage.write_fence import current_fence as current_fence
+from graphql_api.storage.write_fence import fenced as fenced
+from graphql_api.storage.write_fence import schema_changed_error as schema_changed_error

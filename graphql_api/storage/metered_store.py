@@ -1,13 +1,13 @@
-"""A store wrapper that measures each call."""
+"""Wrappers of a store: one forwards each call, and one measures it."""
 
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from graphql_api.errors import StoreError
-from graphql_api.runtime import count_store_call
+from graphql_api.runtime import current_statistics
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import (
     Item,
@@ -20,6 +20,8 @@ from graphql_api.storage.values import (
     TransactionWrite,
     Write,
 )
+
+T = TypeVar("T")
 
 CANCELLED = "CANCELLED"
 """failure of a call that its caller cancelled"""
@@ -43,78 +45,100 @@ class StoreCall:
     """code of the error, or of the first error in the results"""
 
 
-class MeteredStore:
+class ForwardingStore:
+    """A store that forwards every call to another one. Base of wrappers that change some of the calls."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        return await self.inner.read_ranges(reads, want)
+
+    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
+        return await self.inner.get_many(keys, consistent)
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        return await self.inner.write(writes)
+
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        await self.inner.write_together(writes, token)
+
+    async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
+        return await self.inner.scan(segment, of, after)
+
+    async def describe(self) -> TableDefinition | None:
+        return await self.inner.describe()
+
+    async def ensure_table(self, definition: TableDefinition) -> None:
+        await self.inner.ensure_table(definition)
+
+    async def drop_index(self, name: str) -> None:
+        await self.inner.drop_index(name)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class MeteredStore(ForwardingStore):
     """Forward every call to the inner store and report its measurements to `on_call`.
 
     With `counts_calls`, the call also counts in the statistics of the current request.
     """
 
     def __init__(self, inner: Store, on_call: Callable[[StoreCall], None], *, counts_calls: bool = True) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._on_call = on_call
         self._counts_calls = counts_calls
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
-        with self._measured("read_ranges", len(reads)) as call:
-            results = await self.inner.read_ranges(reads, want)
-            call.records_read = sum(result.records_read for result in results if isinstance(result, RowPage))
-            call.failure = _first_failure(results)
-        return results
+        return await self._measure("read_ranges", self.inner.read_ranges(reads, want), len(reads))
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        with self._measured("get_many", len(keys)) as call:
-            items = await self.inner.get_many(keys, consistent)
-            call.records_read = sum(item is not None for item in items)
-        return items
+        return await self._measure("get_many", self.inner.get_many(keys, consistent), len(keys))
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
-        with self._measured("write", len(writes)) as call:
-            outcomes = await self.inner.write(writes)
-            call.failure = _first_failure(outcomes)
-        return outcomes
+        return await self._measure("write", self.inner.write(writes), len(writes))
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
-        with self._measured("write_together", len(writes)):
-            await self.inner.write_together(writes, token)
+        await self._measure("write_together", self.inner.write_together(writes, token), len(writes))
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
-        with self._measured("scan") as call:
-            page = await self.inner.scan(segment, of, after)
-            call.records_read = len(page.items)
-        return page
+        return await self._measure("scan", self.inner.scan(segment, of, after))
 
     async def describe(self) -> TableDefinition | None:
-        with self._measured("describe"):
-            return await self.inner.describe()
+        return await self._measure("describe", self.inner.describe())
 
     async def ensure_table(self, definition: TableDefinition) -> None:
-        with self._measured("ensure_table"):
-            await self.inner.ensure_table(definition)
+        await self._measure("ensure_table", self.inner.ensure_table(definition))
 
-    async def close(self) -> None:
-        await self.inner.close()
+    async def drop_index(self, name: str) -> None:
+        await self._measure("drop_index", self.inner.drop_index(name))
 
-    @contextmanager
-    def _measured(self, name: str, parts: int = 1) -> Iterator[StoreCall]:
-        call = StoreCall(name, parts)
-        started = time.perf_counter()
+    async def _measure(self, name: str, pending: Awaitable[T], parts: int = 1) -> T:
+        call, started = StoreCall(name, parts), time.perf_counter()
         try:
-            yield call
-        except StoreError as problem:
-            call.failure = problem.code
-            raise
-        except CancelledError:
-            call.failure = CANCELLED
-            raise
-        except BaseException:
-            call.failure = UNFORESEEN
+            result = await pending
+            results = result if isinstance(result, list | tuple) else [result]
+            call.records_read = sum(map(_records_read, results))
+            call.failure = next((part.code for part in results if isinstance(part, StoreError)), None)
+        except BaseException as problem:
+            unexpected = CANCELLED if isinstance(problem, CancelledError) else UNFORESEEN
+            call.failure = problem.code if isinstance(problem, StoreError) else unexpected
             raise
         finally:
             call.seconds = time.perf_counter() - started
             if self._counts_calls:
-                count_store_call(call.records_read)
+                statistics = current_statistics()
+                statistics.store_calls += 1
+                statistics.records_read += call.records_read
             self._on_call(call)
+        return result
 
 
-def _first_failure(results: Sequence[object]) -> str | None:
-    return next((result.code for result in results if isinstance(result, StoreError)), None)
+def _records_read(result: object) -> int:
+    match result:
+        case RowPage():
+            return result.records_read
+        case ScanPage():
+            return len(result.items)
+    return int(isinstance(result, Mapping))

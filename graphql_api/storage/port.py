@@ -1,6 +1,7 @@
 """The port that every engine implements.
 
-Every engine enforces the limits of DynamoDB (docs/engines.md). `tests/store_contract/` specifies the contract:
+Every engine enforces the limits of DynamoDB (docs/reference/engine-contract.md). `tests/store_contract/` tests this
+contract:
 
 - Text is ordered by its UTF-8 bytes, numbers by value. The order of index rows with equal hash key and range value is
   engine-specific, but stable; `descending` reverses it exactly.
@@ -10,13 +11,17 @@ Every engine enforces the limits of DynamoDB (docs/engines.md). `tests/store_con
   type is refused.
 - Index reads are eventually consistent. `get_many(consistent=True)` returns every acknowledged write.
 - A write that returned is durable. `write` applies each write independently; `write_together` is atomic.
+- `scan` is strongly consistent: it returns every item that was acknowledged before the call, as it is then or later.
+- The write fence of the caller (`write_fence.py`) is checked directly before each request that writes is sent, at every
+  attempt and for every part of a batch. A `ComparingStore` evaluates its condition within the transaction that writes.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from graphql_api.errors import StoreError
 from graphql_api.storage.values import (
+    Check,
     Item,
     Key,
     RangeRead,
@@ -65,9 +70,26 @@ class Store(Protocol):
         ...
 
     async def ensure_table(self, definition: TableDefinition) -> None:
-        """Create the table, or add missing indexes and backfill them from the stored records."""
+        """Create the table, or add missing indexes, with all records that have their attributes."""
+        ...
+
+    async def drop_index(self, name: str) -> None:
+        """Remove an index, if it exists. Return when it is gone. Records stay as they are."""
         ...
 
     async def close(self) -> None:
         """Complete accepted requests and release all resources."""
+        ...
+
+
+@runtime_checkable
+class ComparingStore(Store, Protocol):
+    """An engine whose reads see one order of all commits, so that comparing a condition replaces leases."""
+
+    def forget_snapshot(self) -> None:
+        """Let the next `holds` evaluate the present state, unless records are read before."""
+        ...
+
+    def holds(self, check: Check) -> bool:
+        """Return whether a condition holds in a state that is no older than any read that has ended."""
         ...

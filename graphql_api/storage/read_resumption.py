@@ -1,4 +1,4 @@
-"""Resumption of reads: the rest of a read after a position in the merged order of all shards (docs/search.md).
+"""The rest of a read after a position in the merged order of all shards (docs/explanation/search.md).
 
 Rows are ordered by range value, then shard ordinal, then the engine's order of ties. One position is enough for all
 shards. After a position with value v in shard p, each shard continues with the values past v. If rows may tie, shards
@@ -14,7 +14,8 @@ from graphql_api.storage.values import Position, RangeRead, StartKey
 
 def resume_after(read: RangeRead, position: Position, *, may_tie: bool) -> RangeRead | None:
     """Return the rest of a read after a position, or None if nothing can be left."""
-    if _starts_after(read, position.value):
+    bound: Any = read.range.high if read.descending else read.range.low
+    if bound is not None and (bound < position.value if read.descending else bound > position.value):
         return read
     is_before_position = read.ordinal > position.ordinal if read.descending else read.ordinal < position.ordinal
     own = read.ordinal == position.ordinal
@@ -25,12 +26,6 @@ def resume_after(read: RangeRead, position: Position, *, may_tie: bool) -> Range
     if start is not None and not key_range.contains(start.value):
         start = None  # The range starts after the start key anyway.
     return None if key_range.is_empty else replace(read, range=key_range, start=start)
-
-
-def _starts_after(read: RangeRead, value: Any) -> bool:
-    """Return whether the whole range is past a value already."""
-    bound: Any = read.range.high if read.descending else read.range.low
-    return bound is not None and (bound < value if read.descending else bound > value)
 
 
 def _narrow_range(key_range: KeyRange, value: RangeValue, *, is_open: bool, descending: bool) -> KeyRange:

@@ -1,14 +1,24 @@
-"""Checks of requests that every engine makes before it does anything (docs/engines.md)."""
+"""Checks of requests that every engine makes before it does anything (docs/reference/engine-contract.md)."""
 
-from collections.abc import Iterable
-from decimal import Decimal
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from graphql_api.codecs import KeyRange
-from graphql_api.errors import StoreRefused
-from graphql_api.storage.item_rules import number_problem
-from graphql_api.storage.item_sizes import record_size
-from graphql_api.storage.values import Check, Put, RangeRead, TransactionWrite
+from graphql_api.errors import StoreError, StoreRefused
+from graphql_api.storage.item_rules import check_condition, check_number, is_number, record_size
+from graphql_api.storage.values import (
+    Check,
+    Delete,
+    IndexDefinition,
+    Item,
+    Key,
+    Put,
+    RangeRead,
+    RangeType,
+    StartKey,
+    TableDefinition,
+    TransactionWrite,
+)
 
 MAX_HASH_BYTES = 2048
 MAX_RANGE_BYTES = 1024
@@ -16,42 +26,45 @@ MAX_TRANSACTION_WRITES = 100
 MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
 MAX_TOKEN_CHARACTERS = 36
 
-RangeType = Literal["S", "N"]
-
 
 # --- keys ------------------------------------------------------------------------------------------------------
 
 
-def encode_key_text(value: Any, max_bytes: int, where: str) -> bytes:
-    """Encode a text key as UTF-8. Refuse other types, empty text, and text of more than `max_bytes`."""
+def check_key(key: Key, where: str) -> None:
+    """Refuse an invalid key of a record."""
+    _check_text(key.hash, MAX_HASH_BYTES, f"{where}: the hash key")
+    _check_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key")
+
+
+def check_index_attributes(index: IndexDefinition, item: Item) -> None:
+    """Refuse attributes that an index cannot contain, even if the index would not contain the record."""
+    where = f"index {index.name!r}: attribute"
+    if index.hash_attribute in item:
+        _check_text(item[index.hash_attribute], MAX_HASH_BYTES, f"{where} {index.hash_attribute!r}")
+    if index.range_attribute in item:
+        _check_range_value(item[index.range_attribute], index.range_type, f"{where} {index.range_attribute!r}")
+
+
+def _check_text(value: Any, max_bytes: int, where: str) -> None:
     if not isinstance(value, str):
         _refuse_type(value, "text", where)
     if not value:
         raise StoreRefused(f"{where} is empty. Provide a non-empty text, or omit the index attribute.")
     try:
-        encoded = value.encode()
+        size = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError as problem:
         raise malformed_text_error(where) from problem
-    if len(encoded) > max_bytes:
-        raise StoreRefused(f"{where} has {len(encoded):,} bytes, at most {max_bytes:,} are allowed. Shorten it.")
-    return encoded
+    if size > max_bytes:
+        raise StoreRefused(f"{where} has {size:,} bytes, at most {max_bytes:,} are allowed. Shorten it.")
 
 
-def check_key_number(value: Any, where: str) -> None:
-    """Refuse a value that is not a valid numeric key."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+def _check_range_value(value: Any, kind: RangeType, where: str) -> None:
+    if kind == "S":
+        _check_text(value, MAX_RANGE_BYTES, where)
+        return
+    if not is_number(value):
         _refuse_type(value, "a number", where)
-    problem = number_problem(value)
-    if problem is not None:
-        raise StoreRefused(f"{where}: the number {problem}. Round it, or declare the property as text.")
-
-
-def check_range_value(value: Any, kind: RangeType, where: str) -> None:
-    """Refuse a value that is not a valid range value of this type."""
-    if kind == "N":
-        check_key_number(value, where)
-    else:
-        encode_key_text(value, MAX_RANGE_BYTES, where)
+    check_number(value, where, "declare the property as text")
 
 
 def malformed_text_error(where: str) -> StoreRefused:
@@ -76,29 +89,42 @@ def check_want(want: int) -> None:
         raise StoreRefused(f"{want} rows are requested. Request at least one.")
 
 
-def check_read(read: RangeRead, first: RangeRead) -> None:
-    """Refuse a read that differs from the first read in index or direction, or that no engine supports."""
-    if read.index != first.index or read.descending != first.descending:
-        raise StoreRefused("The reads of one call differ in index or direction. Make separate calls.")
-    if read.limit < 1:
-        raise StoreRefused(f"A read has the limit {read.limit}. Use a limit of at least 1.")
-    if read.consistent and read.index is not None:
-        raise StoreRefused(f"Index {read.index!r} does not support consistent reads. Read the table instead.")
+def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
+    """Refuse reads that are invalid or do not fit together. `kind` is the type of the range values."""
+    seen: set[str] = set()
+    last_range: KeyRange | None = None
+    for read in reads:
+        if read.index != reads[0].index or read.descending != reads[0].descending:
+            raise StoreRefused("The reads of one call differ in index or direction. Make separate calls.")
+        if read.limit < 1:
+            raise StoreRefused(f"A read has the limit {read.limit}. Use a limit of at least 1.")
+        if read.consistent and read.index is not None:
+            raise StoreRefused(f"Index {read.index!r} does not support consistent reads. Read the table instead.")
+        if read.range is not last_range:  # The reads of a search share their range.
+            last_range = read.range
+            _check_range(last_range, kind)
+        _check_text(read.hash_key, MAX_HASH_BYTES, "the read: the hash key")
+        if read.hash_key in seen:
+            raise StoreRefused(f"{read.hash_key!r} is read twice in one call. Read each hash key once.")
+        seen.add(read.hash_key)
+        if read.start is not None:
+            _check_start_key(read, read.start, kind)
 
 
-def check_nonempty_range(key_range: KeyRange) -> None:
-    """Refuse a range with valid bounds that contains no value."""
+def _check_range(key_range: KeyRange, kind: RangeType) -> None:
+    for bound in (key_range.low, key_range.high):
+        if bound is not None:
+            _check_range_value(bound, kind, "the read: a bound")
     if key_range.is_empty:
         raise StoreRefused(
             f"The range from {key_range.low!r} to {key_range.high!r} is empty. Omit reads of empty ranges."
         )
 
 
-def check_start_key(read: RangeRead) -> None:
-    """Refuse a start key with valid values that is not a position of this read."""
-    start = read.start
-    if start is None:
-        return
+def _check_start_key(read: RangeRead, start: StartKey, kind: RangeType) -> None:
+    where = "the read: its start key"
+    _check_range_value(start.value, kind, where)
+    check_key(start.key, where)
     if not read.range.contains(start.value):
         raise StoreRefused(
             f"The start key {start.value!r} is outside the range of the read. Use a row within the range."
@@ -118,29 +144,81 @@ def check_segment(segment: int, of: int) -> None:
 # --- writes ----------------------------------------------------------------------------------------------------
 
 
-def check_distinct_keys(keys: Iterable[Any]) -> None:
-    """Refuse two writes of one record in one call, because their order would be undefined."""
-    seen = set()
-    for key in keys:
-        if key in seen:
-            raise StoreRefused(f"The record {tuple(key)!r} is written twice in one call. Send one write per record.")
-        seen.add(key)
+class Prepared(Protocol):
+    """A write that an engine has validated and encoded."""
+
+    @property
+    def key(self) -> Key: ...
 
 
-def refuse_lone_check(write: TransactionWrite) -> None:
-    """Refuse a check outside a transaction, where it has no effect."""
-    if isinstance(write, Check):
-        raise StoreRefused(
-            f"The record {tuple(write.key)!r} is checked outside a transaction. Use a transaction, or read the record."
-        )
+P = TypeVar("P", bound=Prepared)
 
 
-def check_transaction(writes: int, token: str) -> None:
-    """Refuse a transaction with too few or too many writes, or with an invalid token."""
-    if not 1 <= writes <= MAX_TRANSACTION_WRITES:
-        raise StoreRefused(f"A transaction has {writes} writes. Send 1 to {MAX_TRANSACTION_WRITES}.")
+def check_write(table: TableDefinition, write: TransactionWrite) -> Key:
+    """Refuse a write that is invalid whatever is stored. Return the key of its record."""
+    if write.expect is not None:
+        check_condition(write.expect)
+    if not isinstance(write, Put):
+        check_key(write.key, "the deletion" if isinstance(write, Delete) else "the check")
+        return write.key
+    for attribute in (table.hash_attribute, table.range_attribute):
+        if attribute not in write.item:
+            raise StoreRefused(f"The record lacks the key attribute {attribute!r}. Provide both key attributes.")
+    key = Key(write.item[table.hash_attribute], write.item[table.range_attribute])
+    check_key(key, "the record")
+    for index in table.indexes:
+        check_index_attributes(index, write.item)
+    return key
+
+
+def prepare_each(
+    writes: Sequence[TransactionWrite], prepare: Callable[[int, TransactionWrite], P]
+) -> tuple[list[P], list[StoreError | None]]:
+    """Prepare independent writes. Return the valid ones, and the error or None of each."""
+    prepared, problems = [], list[StoreError | None]()
+    for position, write in enumerate(writes):
+        problem = None
+        try:
+            if isinstance(write, Check):
+                raise StoreRefused(
+                    f"The record {tuple(write.key)!r} is checked outside a transaction. Use a transaction, or read the "
+                    "record."
+                )
+            prepared.append(prepare(position, write))
+        except StoreError as refusal:
+            problem = refusal
+        problems.append(problem)
+    _check_distinct_keys(prepared)
+    return prepared, problems
+
+
+def prepare_transaction(
+    writes: Sequence[TransactionWrite], token: str, prepare: Callable[[int, TransactionWrite], P]
+) -> list[P]:
+    """Prepare the writes of a transaction. One invalid write, or an invalid token, refuses the transaction."""
+    if not 1 <= len(writes) <= MAX_TRANSACTION_WRITES:
+        raise StoreRefused(f"A transaction has {len(writes)} writes. Send 1 to {MAX_TRANSACTION_WRITES}.")
     if not 1 <= len(token) <= MAX_TOKEN_CHARACTERS:
         raise StoreRefused(f"The token has {len(token)} characters. Use 1 to {MAX_TOKEN_CHARACTERS}.")
+    prepared = []
+    for position, write in enumerate(writes):
+        try:
+            prepared.append(prepare(position, write))
+        except StoreError as problem:
+            raise type(problem)(f"write {position}: {problem.message}") from problem
+    _check_distinct_keys(prepared)
+    return prepared
+
+
+def _check_distinct_keys(writes: Iterable[Prepared]) -> None:
+    """Refuse two writes of one record in one call, because their order would be undefined."""
+    seen = set()
+    for write in writes:
+        if write.key in seen:
+            raise StoreRefused(
+                f"The record {tuple(write.key)!r} is written twice in one call. Send one write per record."
+            )
+        seen.add(write.key)
 
 
 def check_transaction_size(writes: Iterable[TransactionWrite]) -> None:

@@ -14,6 +14,10 @@ Item = Mapping[str, AttributeValue]
 """A stored record: attribute names and values, including the key attributes."""
 
 
+RangeType = Literal["S", "N"]
+"""The type of range values: text or number."""
+
+
 class Key(NamedTuple):
     """The primary key of a record in the table."""
 
@@ -42,7 +46,7 @@ class StartKey:
 
 @dataclass(frozen=True, slots=True)
 class AttributeTest:
-    """A comparison of one attribute: eq, in, lt, le, gt, ge, between, prefix or contains. See `filter_evaluation`."""
+    """A test of one attribute by one of `ATTRIBUTE_OPERATIONS`."""
 
     attribute: str
     operation: str
@@ -91,18 +95,16 @@ class RangeRead:
     """attributes needed besides the keys, others may be missing; None: all attributes that the index projects"""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Row:
     """A row of a page. The record is decoded on first access to `item`."""
 
-    __slots__ = ("_body", "_decode", "_item", "key", "ordinal", "value")
-
-    def __init__(self, value: RangeValue, ordinal: int, key: Key, body: Any, decode: Callable[[Any], Item]) -> None:
-        self.value = value
-        self.ordinal = ordinal
-        self.key = key
-        self._body = body
-        self._decode = decode
-        self._item: Item | None = None
+    value: RangeValue
+    ordinal: int
+    key: Key
+    _body: Any
+    _decode: Callable[[Any], Item] = lambda item: item
+    _item: Item | None = field(default=None, init=False)
 
     @property
     def position(self) -> Position:
@@ -201,7 +203,7 @@ class IndexDefinition:
     name: str
     hash_attribute: str
     range_attribute: str
-    range_type: Literal["S", "N"] = "S"
+    range_type: RangeType = "S"
     projection: Projection = "ALL"
 
 
@@ -219,7 +221,7 @@ class TableDefinition:
 def split_hash_key(hash_key: str) -> tuple[str, str]:
     """Split a hash key into the part that all shards share and the shard: `user!03|x#1` → (`user!|x#1`, `03`).
 
-    The shard follows the first `!`. Every `!` inside a value is escaped (docs/key-format.md).
+    The shard follows the first `!`. Every `!` inside a value is escaped (docs/reference/key-format.md).
     """
     head, mark, rest = hash_key.partition("!")
     shard, bar, values = rest.partition("|")

@@ -1,72 +1,54 @@
 """Writes: commands and their executor, constraints, histories, idempotency, item keys."""
 
-from graphql_api.writes.batch_writes import apply_each, delete_unconstrained, put_records
-from graphql_api.writes.commands import Command, Create, Remove, Replace, Update, WriteGuard, is_idempotent
-from graphql_api.writes.constraints.constraint_items import parent_keys, reference_items, unique_items
-from graphql_api.writes.constraints.counters import LAST_NUMBER, counter_key
-from graphql_api.writes.executor import execute_command
-from graphql_api.writes.idempotency import (
-    DIGEST_BYTES,
-    MAX_IDEMPOTENCY_KEY_LENGTH,
-    check_idempotency_key,
-    response_item,
-    response_key,
-)
-from graphql_api.writes.item_keys import (
-    WRITE_ID,
-    encode_id,
-    item_key,
-    possible_hash_keys,
-    possible_keys,
-    to_current_item,
-    to_item,
-)
-from graphql_api.writes.optimistic_concurrency import new_write_id
-from graphql_api.writes.record_builder import (
-    FIRST_VERSION,
-    NOT_NULL_SUFFIX,
-    build_record,
-    current_time_value,
-    record_values,
-)
-from graphql_api.writes.transactions import commit_transaction
-from graphql_api.writes.write_coalescer import WriteCoalescer
-
-__all__ = [
-    "DIGEST_BYTES",
-    "FIRST_VERSION",
-    "LAST_NUMBER",
-    "MAX_IDEMPOTENCY_KEY_LENGTH",
-    "NOT_NULL_SUFFIX",
-    "WRITE_ID",
-    "Command",
-    "Create",
-    "Remove",
-    "Replace",
-    "Update",
-    "WriteCoalescer",
-    "WriteGuard",
-    "apply_each",
-    "build_record",
-    "check_idempotency_key",
-    "commit_transaction",
-    "counter_key",
-    "current_time_value",
-    "delete_unconstrained",
-    "encode_id",
-    "execute_command",
-    "is_idempotent",
-    "item_key",
-    "new_write_id",
-    "parent_keys",
-    "possible_hash_keys",
-    "possible_keys",
-    "put_records",
-    "record_values",
-    "reference_items",
-    "response_item",
-    "response_key",
-    "to_current_item",
-    "to_item",
-    "unique_items",
-]
+from graphql_api.writes.commands import AnyCommand as AnyCommand
+from graphql_api.writes.commands import Command as Command
+from graphql_api.writes.commands import Create as Create
+from graphql_api.writes.commands import PutRecord as PutRecord
+from graphql_api.writes.commands import Remove as Remove
+from graphql_api.writes.commands import Replace as Replace
+from graphql_api.writes.commands import Update as Update
+from graphql_api.writes.commands import WriteGuard as WriteGuard
+from graphql_api.writes.commands import is_idempotent as is_idempotent
+from graphql_api.writes.constraints import OWNER as OWNER
+from graphql_api.writes.constraints import OWNER_EXPIRES as OWNER_EXPIRES
+from graphql_api.writes.constraints import build_constraint_writes as build_constraint_writes
+from graphql_api.writes.constraints import constraint_items as constraint_items
+from graphql_api.writes.constraints import owner_key as owner_key
+from graphql_api.writes.constraints import parent_keys as parent_keys
+from graphql_api.writes.counters import LAST_NUMBER as LAST_NUMBER
+from graphql_api.writes.counters import counter_key as counter_key
+from graphql_api.writes.entity_records import EntityRecords as EntityRecords
+from graphql_api.writes.entity_records import item_at as item_at
+from graphql_api.writes.entity_records import single_copy_writes as single_copy_writes
+from graphql_api.writes.entity_records import unknown_attributes as unknown_attributes
+from graphql_api.writes.executor import CommandExecutor as CommandExecutor
+from graphql_api.writes.executor import CommandResult as CommandResult
+from graphql_api.writes.idempotency import DIGEST_BYTES as DIGEST_BYTES
+from graphql_api.writes.idempotency import MAX_IDEMPOTENCY_KEY_LENGTH as MAX_IDEMPOTENCY_KEY_LENGTH
+from graphql_api.writes.idempotency import check_idempotency_key as check_idempotency_key
+from graphql_api.writes.idempotency import response_item as response_item
+from graphql_api.writes.idempotency import response_key as response_key
+from graphql_api.writes.item_keys import CURRENT_OF as CURRENT_OF
+from graphql_api.writes.item_keys import DELETE_INTENT as DELETE_INTENT
+from graphql_api.writes.item_keys import WRITE_ID as WRITE_ID
+from graphql_api.writes.item_keys import encode_id as encode_id
+from graphql_api.writes.item_keys import item_key as item_key
+from graphql_api.writes.item_keys import possible_hash_keys as possible_hash_keys
+from graphql_api.writes.item_keys import possible_keys as possible_keys
+from graphql_api.writes.item_keys import to_current_item as to_current_item
+from graphql_api.writes.item_keys import to_item as to_item
+from graphql_api.writes.item_keys import write_key as write_key
+from graphql_api.writes.record_builder import FIRST_VERSION as FIRST_VERSION
+from graphql_api.writes.record_builder import NOT_NULL_SUFFIX as NOT_NULL_SUFFIX
+from graphql_api.writes.record_builder import build_record as build_record
+from graphql_api.writes.record_builder import current_time_value as current_time_value
+from graphql_api.writes.record_builder import record_values as record_values
+from graphql_api.writes.snapshot import HistoryHead as HistoryHead
+from graphql_api.writes.snapshot import current_record_after as current_record_after
+from graphql_api.writes.snapshot import read_current_items as read_current_items
+from graphql_api.writes.snapshot import read_last_entry as read_last_entry
+from graphql_api.writes.transactions import commit_single as commit_single
+from graphql_api.writes.transactions import commit_transaction as commit_transaction
+from graphql_api.writes.transactions import expect_unchanged as expect_unchanged
+from graphql_api.writes.transactions import retry_on_conflict as retry_on_conflict
+from graphql_api.writes.transactions import with_new_write_id as with_new_write_id

@@ -1,4 +1,7 @@
-"""Commands: frozen descriptions of one write each, which the executor executes."""
+"""Commands: frozen descriptions of one write each, which the executor executes.
+
+Their values and changes are by Python name. A key has the values of the whole primary key.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,23 +19,17 @@ class Create:
 
     entity: EntitySpec
     values: Mapping[str, Any]
-    """by Python name"""
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change an existing record: omitted properties keep their values, null clears.
-
-    Under a new sub id, create a new entry from the last entry of the history.
-    """
+    """Change an existing record, or under a new sub id continue its history. Omitted properties keep their values."""
 
     entity: EntitySpec
     key: Sequence[Any]
-    """the values of the whole primary key"""
     changes: Mapping[str, Any]
-    """by Python name"""
     expected_version: Any = None
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
@@ -44,10 +41,11 @@ class Replace:
 
     entity: EntitySpec
     values: Mapping[str, Any]
-    """by Python name"""
     expected_version: Any = None
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
+    restoring: bool = False
+    """the record was exported from another table, and keeps the values that a server has set there"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +54,41 @@ class Remove:
 
     entity: EntitySpec
     key: Sequence[Any]
-    """the values of the whole primary key"""
     expected_version: Any = None
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
+    returns_record: bool = True
+    """False: the record is not read if nothing else requires it"""
+
+
+@dataclass(frozen=True, slots=True)
+class PutRecord:
+    """Create or replace a complete record like `Replace`, without a result: only constraints require a read."""
+
+    entity: EntitySpec
+    record: Entity
+    expected_version: Any = None
+    idempotency_key: str | None = None
+    restoring: bool = False
+    """the record was exported from another table, may be a current record, and keeps what a server has set there"""
+    in_bulk: bool = False
+    """one of many: concurrent first writes of an id in different shards are not excluded"""
 
 
 Command = Create | Update | Replace | Remove
+AnyCommand = Command | PutRecord
+
+
+def key_values(command: AnyCommand, missing: Any = None) -> list[Any]:
+    """Return the values of the primary key in a command, in which the server may set some."""
+    if isinstance(command, Update | Remove):
+        return [*command.key]
+    values: Mapping[str, Any] = {}
+    if not isinstance(command, PutRecord):
+        values = command.values
+    elif isinstance(command.record, command.entity.model):
+        values = vars(command.record)
+    return [values.get(part.name, missing) for part in command.entity.primary_key]
 
 
 def is_idempotent(command: Command) -> bool:
@@ -75,6 +101,4 @@ def is_idempotent(command: Command) -> bool:
         return True
     if isinstance(command, Create) or command.expected_version is not None:
         return False
-    return isinstance(command, Update) or all(
-        command.values.get(part.name) is not None for part in command.entity.primary_key
-    )
+    return None not in key_values(command)

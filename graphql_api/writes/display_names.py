@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from graphql_api.codecs import short_repr
-from graphql_api.errors import InvalidValue, PropertyName
+from graphql_api.errors import InvalidValue, PropertyName, ShardQLError
 from graphql_api.model import EntitySpec, PropertySpec
+
+E = TypeVar("E", bound=ShardQLError)
 
 
 def record_name(entity: EntitySpec, values: Sequence[Any]) -> str:
@@ -18,6 +20,12 @@ def record_name(entity: EntitySpec, values: Sequence[Any]) -> str:
 def property_name(entity: EntitySpec, part: PropertySpec) -> PropertyName:
     """Return a reference to a property with its entity: `Line.order_id`."""
     return PropertyName(part.name, entity.type_name)
+
+
+def property_error(kind: type[E], template: str, entity: EntitySpec, part: PropertySpec, **arguments: Any) -> E:
+    """Return an error about a property, which is also the argument to change, unless another one is provided."""
+    arguments = {"argument": PropertyName(part.name), **arguments}
+    return kind(template, property=property_name(entity, part), **arguments)
 
 
 def format_value(part: PropertySpec, value: Any) -> str:

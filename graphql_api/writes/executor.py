@@ -1,336 +1,160 @@
-"""Execute commands: read a snapshot, and write on the condition that it is unchanged."""
+"""Execute commands. The executor decides how each one reaches the store: the path with the fewest reads and writes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from graphql_api.clock import Clock
-from graphql_api.errors import (
-    AlreadyExists,
-    InvalidRecord,
-    ItemTooLarge,
-    PropertyName,
-    RecordNotFound,
-    ShardQLError,
-    StoreUnavailable,
-)
-from graphql_api.model import Entity, EntitySpec, decode_record, value_of
-from graphql_api.storage import Item, Key, Put, Store, TransactionWrite, check_record_size
-from graphql_api.writes.commands import Command, Create, Remove, Replace, Update, is_idempotent
-from graphql_api.writes.constraints.constraint_writes import build_constraint_writes, read_parents
-from graphql_api.writes.constraints.counters import assign_numbers, needs_numbers, set_missing_numbers
-from graphql_api.writes.constraints.delete_intent import check_unreferenced, place_delete_intent, remove_delete_intent
-from graphql_api.writes.display_names import record_name
-from graphql_api.writes.history.creation_value import omits_creation_value, with_creation_value_of
-from graphql_api.writes.idempotency import IdempotencyGuard, idempotency_guard
-from graphql_api.writes.item_keys import item_key, possible_keys
-from graphql_api.writes.optimistic_concurrency import retry_on_conflict
-from graphql_api.writes.preconditions import (
-    check_command,
-    check_creation_unchanged,
-    check_immutable,
-    check_update_keeps_creation,
-    check_version,
-)
-from graphql_api.writes.record_builder import build_record
-from graphql_api.writes.record_writes import plan_record_deletion, plan_record_writes
-from graphql_api.writes.snapshot import Snapshot, read_snapshot
-from graphql_api.writes.transactions import commit_transaction
+from graphql_api.errors import SchemaChanged, ShardQLError, for_one_of_several
+from graphql_api.model import Entity
+from graphql_api.storage import Delete, Put, Store, Write
+from graphql_api.writes.command_transaction import execute_transaction
+from graphql_api.writes.commands import AnyCommand, PutRecord, Remove, Replace, key_values
+from graphql_api.writes.counters import raise_counters
+from graphql_api.writes.entity_records import EntityRecords
+from graphql_api.writes.history_batches import put_history_entries
+from graphql_api.writes.item_keys import write_key
+from graphql_api.writes.preconditions import catalog_behind_error
+from graphql_api.writes.record_builder import record_to_put, record_values
+from graphql_api.writes.snapshot import find_creation_changes
+from graphql_api.writes.write_coalescer import WriteCoalescer
+
+CommandResult = Entity | ShardQLError | None
+"""the record as it was written, the record that was deleted, or the error"""
+
+MAX_CONCURRENT_TRANSACTIONS = 100
+"""of one batch; the write coalescer sends several of them as one"""
 
 
-async def execute_command(
-    store: Store,
-    command: Command,
-    tenant: str | None,
-    *,
-    clock: Clock,
-    subject: str | None = None,
-    ttl_attribute: str | None = None,
-    restoring: bool = False,
-) -> Entity | None:
-    """Execute a command. Return the record as it was written, or the record that was deleted.
-
-    `ttl_attribute`: the attribute by which the engine deletes expired items. `restoring`: the record was exported from
-    another table, and keeps the values that a server has set there.
-    """
-    check_command(command)
-    idempotency = idempotency_guard(
-        store, command, tenant=tenant, subject=subject, now=clock(), ttl_attribute=ttl_attribute
-    )
-    execution = _CommandExecution(store, command, tenant, clock, idempotency, restoring)
-    try:
-        result = await retry_on_conflict(execution.attempt, execution.display_name)
-    except ShardQLError as problem:
-        # With an unknown outcome the delete intent stays, and is abandoned after a while.
-        if not isinstance(problem, StoreUnavailable):
-            await execution.withdraw_delete_intent()
-        raise
-    await execution.withdraw_delete_intent()
-    return result
-
-
-@dataclass(slots=True)
-class _CommandExecution:
-    """The execution of one command, over all of its attempts."""
+@dataclass(frozen=True, slots=True)
+class CommandExecutor:
+    """Executes commands for one tenant."""
 
     store: Store
-    command: Command
     tenant: str | None
     clock: Clock
-    idempotency: IdempotencyGuard | None
-    restoring: bool
-    new_record: Entity | None = field(default=None, init=False)
-    """of a create: built once, so that every attempt has the same generated id and numbers"""
-    assigned_numbers: dict[str, int] = field(default_factory=dict, init=False)
-    """the numbers that counters assigned to the record"""
-    known_parents: Mapping[Key, Item | None] | None = field(default=None, init=False)
-    """the referenced records, as they were read for the first attempt"""
-    has_read: bool = field(default=False, init=False)
-    intended_delete: Item | None = field(default=None, init=False)
-    """the record with the delete intent of this execution, until it is deleted"""
+    subject: str | None = None
+    """owner of idempotency keys"""
+    ttl_attribute: str | None = None
+    """the attribute by which the engine deletes expired items"""
 
-    @property
-    def entity(self) -> EntitySpec:
-        return self.command.entity
+    async def execute(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
+        """Execute commands independently, but those of one record in order. Return their results in input order."""
+        results: list[CommandResult] = []
+        for (write, _), group in groupby(commands, self._path):
+            results += await write([*group])
+            stopped = next((result for result in results if isinstance(result, SchemaChanged)), None)
+            if stopped is not None:
+                # What follows may depend on a stopped command, and is executed again with it.
+                return results + [for_one_of_several(stopped)] * (len(commands) - len(results))
+        return results
 
-    @property
-    def display_name(self) -> str:
-        """Return the name of the record in errors."""
-        if isinstance(self.command, Create | Replace):
-            values = [self.command.values.get(part.name, "") for part in self.entity.primary_key]
-        else:
-            values = [*self.command.key]
-        return record_name(self.entity, values)
+    def _path(self, command: AnyCommand) -> tuple[Callable[[list[Any]], Coroutine[Any, Any, list[CommandResult]]], str]:
+        """Return the method that applies a command, and the entity if it needs commands of one entity."""
+        entity = command.entity
+        if entity.recorded is not None and entity.recorded.behind is not None:
+            return self._refuse, entity.name
+        match command:
+            case PutRecord(expected_version=None, idempotency_key=None):
+                if entity.written_current is not None:
+                    return self._put_history_entries, entity.name
+                # In a transaction, no concurrent writer can store the id in the shard of another generation.
+                is_placed = command.in_bulk or len(entity.space.generations) == 1
+                if not entity.is_constrained and is_placed and not entity.puts_need_stored_record:
+                    return self._write_plainly, entity.name
+            case Remove(expected_version=None, idempotency_key=None, allow=None, returns_record=False):
+                if not (entity.is_constrained or entity.children or entity.written_current is not None):
+                    return self._write_plainly, entity.name
+        return self._run_transactions, ""
 
-    async def attempt(self) -> Entity | None:
-        """Execute the command against the current state, or replay the response under its idempotency key."""
-        if self.idempotency is None:
-            return await self._execute()
-        return await self.idempotency.attempt(self._execute)
+    async def _refuse(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
+        return [catalog_behind_error(command.entity) for command in commands]
 
-    async def _execute(self) -> Entity | None:
-        match self.command:
-            case Create():
-                return await self._create(self.command)
-            case Update():
-                return await self._update(self.command)
-            case Replace():
-                return await self._replace(self.command)
-            case Remove():
-                return await self._remove(self.command)
+    # --- plain writes ------------------------------------------------------------------------------------------
 
-    # --- commands ----------------------------------------------------------------------------------------------
+    async def _write_plainly(self, commands: Sequence[PutRecord | Remove]) -> list[CommandResult]:
+        """Write without reads and conditions, by one call. Of several commands for one key the last one is applied."""
+        records = EntityRecords(self.store, commands[0].entity, self.tenant, self.clock)
+        results: list[CommandResult] = [None] * len(commands)
+        writes: dict[int, list[Write]] = {}
+        now = self.clock()
+        for position, command in enumerate(commands):
+            try:
+                if isinstance(command, Remove):
+                    writes[position] = [Delete(key) for key in records.keys(command.key)]
+                else:
+                    writes[position] = [Put(records.item(record_to_put(command, now)))]
+            except ShardQLError as problem:
+                results[position] = problem
+        if len(records.entity.space.generations) > 1:
+            puts = {at: put.record for at in writes if isinstance(put := commands[at], PutRecord)}
+            for position, change in (await find_creation_changes(records, puts)).items():
+                results[position] = change
+                del writes[position]
+        last_writes = {write_key(write): write for of_command in writes.values() for write in of_command}
+        outcomes = await self.store.write([*last_writes.values()]) if last_writes else ()
+        outcome_of = dict(zip(last_writes, outcomes, strict=True))
+        for position, of_command in writes.items():
+            results[position] = next(filter(None, (outcome_of[write_key(write)] for write in of_command)), None)
+        return results
 
-    async def _create(self, command: Create) -> Entity:
-        if self.new_record is None:
-            record = build_record(self.entity, command.values, None, self.clock())
-            await self._check_allowed(None, record)
-            await self._assign_numbers(record)
-            self.new_record = record
-        record = self.new_record
-        key = self._primary_key_values(record)
-        snapshot = await self._read_snapshot(key, may_skip=True)
-        if snapshot.record is not None:
-            remedies = "update it, put it, or create it under another id" if key else "update it or put it"
-            raise AlreadyExists(
-                f"{record_name(self.entity, key)} already exists: {remedies}.",
-                argument=PropertyName(self.entity.primary_key[0].name) if key else None,
-            )
-        await self._check_allowed_on_history(snapshot, record)
-        return await self._write(snapshot, self._with_history_creation(command, snapshot, record))
+    async def _put_history_entries(self, commands: Sequence[PutRecord]) -> list[CommandResult]:
+        records = EntityRecords(self.store, commands[0].entity, self.tenant, self.clock)
+        return [*await put_history_entries(records, commands)]
 
-    async def _update(self, command: Update) -> Entity:
-        snapshot = await self._read_snapshot(command.key)
-        old = None if snapshot.base is None else decode_record(self.entity, snapshot.base)
-        if old is None:
-            name = record_name(self.entity, self._id_values(command.key) if self.entity.sub_ids else command.key)
-            remedies = "create it by put, or check its id" if self.entity.primary_key else "create it by put"
-            raise RecordNotFound(f"{name} does not exist: {remedies}.")
-        # A caller without the right to change the record must not learn whether the change is valid.
-        await self._check_allowed(old, None)
-        check_version(self.entity, self.display_name, command.expected_version, snapshot.base, old)
-        values = {part.name: value_of(old, part.name) for part in self.entity.properties.values() if not part.function}
-        values |= zip((part.name for part in self.entity.primary_key), command.key, strict=True)
-        record = build_record(self.entity, {**values, **command.changes}, old, self.clock())
-        check_update_keeps_creation(command, old, record)
-        check_immutable(self.entity, self.display_name, old, record)
-        await self._check_allowed(old, record)
-        if needs_numbers(self.entity, old, record):
-            await self._assign_numbers(record)
-        return await self._write(snapshot, record)
+    # --- transactions ------------------------------------------------------------------------------------------
 
-    async def _replace(self, command: Replace) -> Entity:
-        values = {**command.values, **self.assigned_numbers}
-        new = build_record(self.entity, values, None, self.clock(), restoring=self.restoring)
-        if None in self._primary_key_values(new):  # A counter assigns a part of the key, so the record is new.
-            await self._check_allowed(None, new)
-            await self._assign_numbers(new)
-        snapshot = await self._read_snapshot(self._primary_key_values(new))
-        old = self._decode_old(command, snapshot.record)
-        if old is not None:
-            await self._check_allowed(old, None)
-        check_version(self.entity, self.display_name, command.expected_version, snapshot.record, old)
-        record = new
-        if old is not None:
-            record = build_record(self.entity, command.values, old, self.clock(), restoring=self.restoring)
-            if not self.restoring:
-                check_immutable(self.entity, self.display_name, old, record)
-                check_creation_unchanged(self.entity, old, record)
-        record = self._with_history_creation(command, snapshot, record)
-        await self._check_allowed(old, record)
-        await self._check_allowed_on_history(snapshot, record)
-        if old is None or self.restoring or needs_numbers(self.entity, old, record):
-            await self._assign_numbers(record)
-        else:
-            # The number of the record may be greater than the counter, if it is older than the counter.
-            await assign_numbers(self.store, self.entity, record, self.tenant)
-        return await self._write(snapshot, record)
+    async def _run_transactions(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
+        """Run a transaction for each command. Concurrent ones are coalesced."""
+        if len(commands) == 1:
+            return [await self._run_transaction(self.store, commands[0])]
+        with suppress(ShardQLError):  # The write of an affected record reports the error.
+            await raise_counters(self.store, [put for put in commands if isinstance(put, PutRecord)], self.tenant)
+        async with WriteCoalescer(self.store) as coalescer:
+            return await self._run_grouped_by_record(coalescer, commands)
 
-    async def _remove(self, command: Remove) -> Entity | None:
-        snapshot = await self._read_snapshot(command.key)
-        old = self._decode_old(command, snapshot.record)
-        if snapshot.record is not None:
-            await self._check_allowed(old, None)
-            check_version(self.entity, self.display_name, command.expected_version, snapshot.record, old)
-            if self.entity.children:
-                snapshot = await self._with_delete_intent(command.key, snapshot, snapshot.record)
-        writes, current_record = await plan_record_deletion(
-            self.store, self.entity, snapshot, command.key, self.tenant, self.clock
-        )
-        if writes:
-            writes += await self._constraint_writes(snapshot, current_record)
-        await self._commit(writes, old)
-        self.intended_delete = None
-        return old
+    async def _run_grouped_by_record(self, store: Store, commands: Sequence[AnyCommand]) -> list[CommandResult]:
+        """Run commands concurrently, but those of one record in order.
 
-    async def _with_delete_intent(self, key: Sequence[Any], snapshot: Snapshot, record: Item) -> Snapshot:
-        """Place a delete intent on the record, unless other records reference it. Return the new snapshot.
-
-        References are checked twice: before, to avoid needless writes, and after, when no new ones can appear.
+        After a retryable error the remaining commands of the record are skipped with that error, so that a retry keeps
+        their order.
         """
-        await check_unreferenced(self.store, self.entity, key, self.tenant, self.clock())
-        marked = self.intended_delete = await place_delete_intent(self.store, record, self.clock())
-        await check_unreferenced(self.store, self.entity, key, self.tenant, self.clock())
-        return replace(snapshot, items={**snapshot.items, item_key(marked): marked}, record=marked)
+        results: list[CommandResult] = [None] * len(commands)
+        groups: dict[Hashable, list[int]] = {}
+        for position, command in enumerate(commands):
+            id_values = key_values(command)[: len(command.entity.ids)]
+            # A record whose id is not known before the execution is like no other one.
+            record = position if None in id_values else (command.entity.name, *map(str, id_values))
+            groups.setdefault(record, []).append(position)
+        semaphore = asyncio.Semaphore(MAX_CONCURRENT_TRANSACTIONS)
 
-    async def withdraw_delete_intent(self) -> None:
-        """Remove the delete intent of this execution from a record that was not deleted."""
-        if self.intended_delete is not None:
-            await remove_delete_intent(self.store, self.intended_delete)
+        async def run_group(positions: Sequence[int]) -> None:
+            failure: ShardQLError | None = None
+            async with semaphore:
+                for position in positions:
+                    if failure is not None:
+                        results[position] = skipped = for_one_of_several(failure)
+                        skipped.rephrase("Skipped, because an earlier write of the same record failed: {problem}")
+                        continue
+                    results[position] = result = await self._run_transaction(store, commands[position])
+                    is_stopped = isinstance(result, SchemaChanged)
+                    failure = result if isinstance(result, ShardQLError) and (result.retryable or is_stopped) else None
 
-    # --- reading -----------------------------------------------------------------------------------------------
+        async with asyncio.TaskGroup() as tasks:
+            for positions in groups.values():
+                tasks.create_task(run_group(positions))
+        return results
 
-    async def _read_snapshot(self, values: Sequence[Any], *, may_skip: bool = False) -> Snapshot:
-        """Read the snapshot of a record.
-
-        Creates skip the read on the first attempt (`may_skip`): the transaction detects an existing record.
-        """
-        continues_history = self._continues_history
-        if may_skip and not self.has_read and self.entity.current is None and not continues_history:
-            return Snapshot(dict.fromkeys(possible_keys(self.entity, values, self.tenant)), None)
-        self.has_read = True
-        return await read_snapshot(
-            self.store, self.entity, values, self.tenant, self.clock(), continues_history=continues_history
-        )
-
-    def _decode_old(self, command: Replace | Remove, item: Item | None) -> Entity | None:
-        """Return the stored record. One that no longer fits its entity counts as absent, unless access rules apply."""
-        if item is None:
-            return None
+    async def _run_transaction(self, store: Store, command: AnyCommand) -> CommandResult:
         try:
-            return decode_record(self.entity, item)
-        except InvalidRecord:
-            if command.allow is not None:
-                raise
-            return None
-
-    @property
-    def _continues_history(self) -> bool:
-        """Return whether a new entry takes values from the last one.
-
-        An update keeps all that it does not change. Creates and puts keep the creation value if they omit it and it
-        selects the shard generation.
-        """
-        if isinstance(self.command, Create | Replace):
-            if not self.entity.sub_ids or len(self.entity.space.generations) == 1:
-                return False
-            return omits_creation_value(self.entity, self.command.values)
-        return isinstance(self.command, Update)
-
-    def _with_history_creation(self, command: Create | Replace, snapshot: Snapshot, record: Entity) -> Entity:
-        """Return a new entry with the creation value of its history, unless the command provides one."""
-        if snapshot.record is not None or snapshot.base is None:
-            return record
-        if not omits_creation_value(self.entity, command.values):
-            return record
-        return with_creation_value_of(self.entity, record, snapshot.base)
-
-    # --- access rules ------------------------------------------------------------------------------------------
-
-    async def _check_allowed(self, old: Entity | None, new: Entity | None) -> None:
-        if self.command.allow is not None:
-            await self.command.allow(old, new)
-
-    async def _check_allowed_on_history(self, snapshot: Snapshot, new: Entity) -> None:
-        """Apply access rules to the latest state of the history, which a new entry replaces."""
-        state = None if snapshot.history is None or snapshot.record is not None else snapshot.history.latest_state
-        if state is not None and self.command.allow is not None:
-            await self._check_allowed(decode_record(self.entity, state), new)
-
-    # --- writing -----------------------------------------------------------------------------------------------
-
-    async def _assign_numbers(self, record: Entity) -> None:
-        """Assign missing numbers to the record. All attempts use the same numbers."""
-        counters = self.entity.counters
-        if not counters:
-            return
-        set_missing_numbers(record, self.assigned_numbers)
-        # A group whose parent does not exist gets no counter.
-        if self.entity.foreign_keys and not self.assigned_numbers:
-            self.known_parents = await read_parents(self.store, self.entity, record, self.tenant)
-        await assign_numbers(self.store, self.entity, record, self.tenant)
-        self.assigned_numbers = {part.name: value_of(record, part.name) for part in counters}
-
-    async def _write(self, snapshot: Snapshot, record: Entity) -> Entity:
-        """Write the record, on the condition that the snapshot is unchanged."""
-        writes, constraint_owner = await plan_record_writes(
-            self.store, self.entity, snapshot, record, self.tenant, self.clock
-        )
-        writes += await self._constraint_writes(snapshot, constraint_owner)
-        await self._commit(writes, record)
-        return record
-
-    async def _constraint_writes(self, snapshot: Snapshot, new_owner: Item | None) -> list[TransactionWrite]:
-        known_parents, self.known_parents = self.known_parents, None
-        return await build_constraint_writes(
-            self.store,
-            self.entity,
-            snapshot.constraint_owners,
-            new_owner,
-            self.tenant,
-            self.clock(),
-            presumed_new=not self.has_read,
-            known_parents=known_parents,
-        )
-
-    async def _commit(self, writes: Sequence[TransactionWrite], result: Entity | None) -> None:
-        """Commit the writes, together with the response under the idempotency key."""
-        self.has_read = True
-        transaction = [*writes] if self.idempotency is None else [*writes, self.idempotency.response_write(result)]
-        if not transaction:
-            return
-        try:
-            await commit_transaction(self.store, transaction, is_idempotent=is_idempotent(self.command))
-        except ItemTooLarge:
-            for write in transaction:
-                if isinstance(write, Put):
-                    check_record_size(write.item, self.display_name)
-            raise
-
-    # --- keys --------------------------------------------------------------------------------------------------
-
-    def _primary_key_values(self, record: Entity) -> list[Any]:
-        return [value_of(record, part.name) for part in self.entity.primary_key]
-
-    def _id_values(self, key: Sequence[Any]) -> Sequence[Any]:
-        return key[: len(self.entity.ids)]
+            if isinstance(command, PutRecord):
+                values = record_values(command.entity, command.record)
+                version, key = command.expected_version, command.idempotency_key
+                command = Replace(command.entity, values, version, key, restoring=command.restoring)
+            records = EntityRecords(store, command.entity, self.tenant, self.clock)
+            return await execute_transaction(records, command, self.subject, self.ttl_attribute)
+        except ShardQLError as problem:
+            return problem

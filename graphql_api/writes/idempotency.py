@@ -1,4 +1,4 @@
-"""Execute a request once, however often it is sent under one idempotency key (docs/writing.md).
+"""Execute a request once, however often it is sent under one idempotency key (docs/how-to/writing.md).
 
 The response is stored in the transaction of the request, so neither exists without the other. Later and concurrent
 requests with the same key receive it. Failures are not stored: the same request may succeed later.
@@ -7,8 +7,7 @@ requests with the same key receive it. Failures are not stored: the same request
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
@@ -26,23 +25,12 @@ from graphql_api.errors import (
     StoreError,
     about,
 )
-from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, decode_record, encode_record, to_attribute_value
-from graphql_api.storage import (
-    AttributeValue,
-    Check,
-    Delete,
-    Item,
-    Key,
-    Put,
-    RangeRead,
-    RowPage,
-    Store,
-    check_record_size,
-)
+from graphql_api.model import Entity, decode_record, encode_record, to_attribute_value
+from graphql_api.storage import AttributeValue, Check, Delete, Item, Key, Put, RangeRead, RowPage, check_record_size
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
+from graphql_api.writes.entity_records import EntityRecords, item_at
 from graphql_api.writes.item_keys import WRITE_ID
-from graphql_api.writes.optimistic_concurrency import expect_unchanged, new_write_id
-from graphql_api.writes.transactions import commit_transaction
+from graphql_api.writes.transactions import commit_transaction, expect_unchanged
 
 RESPONSE_SECONDS = 24 * 60 * 60
 """how long a response is stored"""
@@ -62,33 +50,28 @@ SWEEP_GRACE_SECONDS = 60 * 60
 """how long a sweep spares expired responses, since the clocks of servers differ"""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
-    """The response to an earlier request."""
-
-    record: Entity | None
-    """None for a delete of a record that did not exist"""
-
-
-@dataclass(slots=True)
 class IdempotencyGuard:
-    """The guard of one request with an idempotency key: executes it, or replays its stored response."""
+    """The guard of one request with an idempotency key: executes it, or replays its stored response.
 
-    store: Store
-    command: Command
-    key: Key
-    """of the stored response"""
-    request_digest: bytes
-    now: float
-    ttl_attribute: str | None
-    """the attribute by which the engine deletes expired items, if it does"""
-    snapshot: Item | None = field(default=None, init=False)
-    """the item at the key when it was last read"""
+    Keys belong to a tenant and a subject. The subject excludes the groups of the caller, so a retry with a renewed
+    token finds the response. `ttl_attribute`: the attribute by which the engine deletes expired items, if it does.
+    """
 
-    async def read_response(self) -> StoredResponse | None:
+    def __init__(
+        self, records: EntityRecords, command: Command, key: str, subject: str | None, ttl_attribute: str | None
+    ) -> None:
+        check_idempotency_key(key)
+        self.records = records
+        self.command = command
+        self.key = response_key(key, records.tenant, subject)
+        self.request_digest = request_digest(command)
+        self.now = records.clock()
+        self.ttl_attribute = ttl_attribute
+        self.snapshot: Item | None = None  # the item at the key when it was last read
+
+    async def read_response(self) -> Item | None:
         """Return the stored response unless it has expired. Raise an error if it belongs to another request."""
-        (item,) = await self.store.get_many([self.key], consistent=True)
-        self.snapshot = item
+        self.snapshot = item = (await self.records.read([self.key]))[self.key]
         if item is None or item[EXPIRES] <= self.now:
             return None
         if item[REQUEST_DIGEST] != self.request_digest:
@@ -97,8 +80,7 @@ class IdempotencyGuard:
                 "a new key for each request, and reuse it only to retry that request.",
                 argument=ArgumentName("idempotency_key"),
             )
-        attributes = item[RESPONSE]
-        return StoredResponse(None if attributes is None else decode_record(self.command.entity, attributes))
+        return item
 
     def response_write(self, record: Entity | None) -> Put:
         """Return the write that stores the response, on the condition that none was stored since the last read."""
@@ -119,7 +101,8 @@ class IdempotencyGuard:
         """Return the stored response, or execute the request.
 
         `execute` includes `response_write` in its transaction. If it fails, the cause may be the same request: a
-        concurrent copy, or an earlier attempt whose outcome was unknown.
+        concurrent copy, or an earlier attempt whose outcome was unknown. So a rejection is final only if there is no
+        response, and no concurrent copy is committing: an engine may show a record a moment before the response.
         """
         response = await self.read_response()
         if response is not None:
@@ -127,32 +110,20 @@ class IdempotencyGuard:
         try:
             result = await execute()
         except ShardQLError as problem:
-            response = await self._response_despite(problem)
-            if response is None:
-                raise
-            result = await self._replay(response)
-        else:
-            await self._sweep()
+            with suppress(StoreError) if isinstance(problem, StoreError) else nullcontext():
+                response = await self.read_response()
+            if response is not None:
+                return await self._replay(response)
+            if not isinstance(problem, StoreError):
+                await commit_transaction(self.records.store, [Check(self.key, expect_unchanged(self.snapshot))])
+            raise
+        await self._sweep()
         return result
 
-    async def _response_despite(self, problem: ShardQLError) -> StoredResponse | None:
-        """Return the stored response after a failed execution; None if the failure is final.
-
-        A rejection is final only if the response can be read, and no concurrent copy of the request is committing: an
-        engine may show the record of a transaction a moment before its stored response.
-        """
-        if isinstance(problem, StoreError):
-            with suppress(StoreError):
-                return await self.read_response()
-            return None
-        response = await self.read_response()
-        if response is None:
-            await commit_transaction(self.store, [Check(self.key, expect_unchanged(self.snapshot))])
-        return response
-
-    async def _replay(self, response: StoredResponse) -> Entity | None:
+    async def _replay(self, response: Item) -> Entity | None:
         """Return the record of a stored response, if the access rules still allow it: they may have changed."""
-        record, allow = response.record, self.command.allow
+        attributes, allow = response[RESPONSE], self.command.allow
+        record = None if attributes is None else decode_record(self.command.entity, attributes)
         if allow is not None and record is not None:
             old = None if isinstance(self.command, Create | Replace) else record
             await allow(old, None if isinstance(self.command, Remove) else record)
@@ -168,34 +139,12 @@ class IdempotencyGuard:
         read = RangeRead(None, self.key.hash, 0, following, SWEEP_SIZE, consistent=True, attributes=names)
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(SWEEP_SECONDS):
-                (page,) = await self.store.read_ranges([read], want=SWEEP_SIZE)
+                (page,) = await self.records.store.read_ranges([read], want=SWEEP_SIZE)
                 if isinstance(page, RowPage):
                     expired = [row for row in page.rows if row.item[EXPIRES] + SWEEP_GRACE_SECONDS <= self.now]
                     deletes = [Delete(row.key, expect_unchanged(row.item)) for row in expired]
                     if deletes:
-                        await self.store.write(deletes)
-
-
-def idempotency_guard(
-    store: Store,
-    command: Command,
-    *,
-    tenant: str | None,
-    subject: str | None,
-    now: float,
-    ttl_attribute: str | None,
-) -> IdempotencyGuard | None:
-    """Return the guard of a command with an idempotency key. Keys belong to a tenant and a subject.
-
-    The subject excludes the groups of the caller, so a retry with a renewed token finds the response.
-    """
-    key = command.idempotency_key
-    if key is None:
-        return None
-    check_idempotency_key(key)
-    return IdempotencyGuard(
-        store, command, response_key(key, tenant, subject), request_digest(command), now, ttl_attribute
-    )
+                        await self.records.store.write(deletes)
 
 
 def response_key(key: str, tenant: str | None, subject: str | None) -> Key:
@@ -207,15 +156,8 @@ def response_key(key: str, tenant: str | None, subject: str | None) -> Key:
 
 def response_item(key: Key, request: bytes, attributes: Item | None, expires: int, ttl_attribute: str | None) -> Item:
     """Return a response in its stored form: the digest of the request, and the attributes of the record if any."""
-    item = {
-        HASH_ATTRIBUTE: key.hash,
-        RANGE_ATTRIBUTE: key.range,
-        REQUEST_DIGEST: request,
-        RESPONSE: attributes,
-        EXPIRES: expires,
-        WRITE_ID: new_write_id(),
-    }
-    return item if ttl_attribute is None else {**item, ttl_attribute: expires}
+    expiry = {} if ttl_attribute is None else {ttl_attribute: expires}
+    return item_at(key, {REQUEST_DIGEST: request, RESPONSE: attributes, EXPIRES: expires, **expiry})
 
 
 def check_idempotency_key(key: str, max_length: int = MAX_IDEMPOTENCY_KEY_LENGTH) -> None:
@@ -233,22 +175,22 @@ def check_idempotency_key(key: str, max_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
 
 def request_digest(command: Command) -> bytes:
     """Return a digest of everything that distinguishes a request: the kind of write, the record and the values."""
-    key: Sequence[Any] = () if isinstance(command, Create | Replace) else command.key
+    key: Sequence[Any] = ()
     values: Mapping[str, Any] = {}
-    if not isinstance(command, Remove):
-        values = command.changes if isinstance(command, Update) else command.values
+    match command:
+        case Create() | Replace():
+            values = command.values
+        case Update():
+            key, values = command.key, command.changes
+        case Remove():
+            key = command.key
     version = None if isinstance(command, Create) else command.expected_version
-    canonical_values: dict[str, Any] = {}
-    request = [
-        type(command).__name__,
-        command.entity.name,
-        [_canonical(part) for part in key],
-        _canonical(version),
-        canonical_values,
-    ]
+    canonical_values = {}
     for name, value in values.items():
         with about(PropertyName(name)):
             canonical_values[name] = _canonical(value)
+    kind = type(command).__name__
+    request = [kind, command.entity.name, [*map(_canonical, key)], _canonical(version), canonical_values]
     return blake2b(dumps(request, option=OPT_SORT_KEYS), digest_size=DIGEST_BYTES).digest()
 
 

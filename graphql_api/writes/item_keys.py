@@ -1,10 +1,12 @@
-"""Derive items and keys from records. No other module does (docs/key-format.md, docs/table-format.md)."""
+"""Derive items and keys from records. No other module does (docs/reference/: key-format.md, table-format.md)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from graphql_api.codecs import MAX_KEY_BYTES, encode_tuple, hash_key, join_segments
-from graphql_api.errors import EmptyKey, KeyTooLong, PropertyName, SearchName, ShardQLError, about
+from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong, PropertyName, SearchName, ShardQLError, about
 from graphql_api.model import (
     HASH_ATTRIBUTE,
     RANGE_ATTRIBUTE,
@@ -15,8 +17,8 @@ from graphql_api.model import (
     encode_record,
     value_of,
 )
-from graphql_api.storage import Item, Key
-from graphql_api.writes.display_names import property_name
+from graphql_api.storage import Item, Key, Put, RangeType, TransactionWrite, is_number
+from graphql_api.writes.display_names import property_error
 
 WRITE_ID = "_w"
 """attribute of every record: identifies the write that produced it"""
@@ -24,41 +26,102 @@ WRITE_ID = "_w"
 CURRENT_OF = "_of"
 """attribute of current records: the sub id of the entry that they are a copy of"""
 
+DELETE_INTENT = "_closing"
+"""attribute of a record that is being deleted: the millisecond at which the delete began"""
+
+INTERNAL_ATTRIBUTES = frozenset({HASH_ATTRIBUTE, RANGE_ATTRIBUTE, WRITE_ID, CURRENT_OF, DELETE_INTENT})
+
+NOTHING: Item = MappingProxyType({})
+
 
 def item_key(item: Item) -> Key:
     """Return the key of an item."""
     return Key(item[HASH_ATTRIBUTE], item[RANGE_ATTRIBUTE])
 
 
-def to_item(entity: EntitySpec, record: Entity, tenant: str | None, write_id: str) -> Item:
-    """Return the stored form of a record: its attributes, its key, and the key attributes of its indexes."""
-    attributes = encode_record(entity, record)
+def write_key(write: TransactionWrite) -> Key:
+    """Return the key of the item that a write concerns."""
+    return item_key(write.item) if isinstance(write, Put) else write.key
+
+
+def to_item(entity: EntitySpec, record: Entity, tenant: str | None, write_id: str, kept: Item = NOTHING) -> Item:
+    """Return the stored form of a record: its attributes, its key, and the key attributes of its indexes.
+
+    `kept`: attributes of the stored record that the entity does not declare.
+    """
+    attributes = {**kept, **encode_record(entity, record)}
     values = {part.name: value_of(record, part.name) for part in entity.properties.values()}
     created = values[entity.created.name] if entity.created is not None else None
     own_id = encode_id(entity, [values[part.name] for part in entity.ids])
     for part in entity.sub_ids:
         _check_not_empty(entity, part, values[part.name])
-    item: dict[str, Any] = {**attributes, WRITE_ID: write_id}
+    declared = entity.properties
+
+    def read(part: PropertySpec) -> Any:
+        return values[part.name] if declared.get(part.name) is part else stored_value(part, attributes)
+
     for index in entity.indexes.values():
         if index.raw:
             _check_plain_key(entity, index, attributes)
-        hash_values = [values[part.name] for part in index.hash]
-        range_values = [values[part.name] for part in index.range_properties]
-        if None in hash_values or "" in hash_values or (range_values and range_values[0] is None):
-            continue  # This index does not contain the record.
-        # Indexes that share a key attribute derive it in the same way.
-        if index.hash_attribute not in item:
-            item[index.hash_attribute] = _index_hash_key(entity, index, hash_values, own_id, created, tenant)
-        if index.range_attribute not in item:
-            item[index.range_attribute] = _index_range_key(entity, index, range_values)
+    item = {**attributes, WRITE_ID: write_id}
+    _add_index_keys(item, entity, read, own_id, created, tenant)
+    if entity.recorded is not None:
+        for attribute, key_type in entity.recorded.raw_keys.items():
+            _make_storable(item, entity, attribute, key_type)
     return item
 
 
-def to_current_item(entity: EntitySpec, entry: Entity, tenant: str | None, write_id: str) -> Item:
+def to_current_item(entity: EntitySpec, entry: Entity, tenant: str | None, write_id: str, kept: Item = NOTHING) -> Item:
     """Return the stored form of the current record that is a copy of an entry."""
     (sub_id,) = entity.sub_ids
-    current = entry.model_copy(update={sub_id.name: entity.current})
-    return {**to_item(entity, current, tenant, write_id), CURRENT_OF: value_of(entry, sub_id.name)}
+    current = entry.model_copy(update={sub_id.name: entity.written_current})
+    return {**to_item(entity, current, tenant, write_id, kept), CURRENT_OF: value_of(entry, sub_id.name)}
+
+
+def stored_value(part: PropertySpec, item: Mapping[str, Any]) -> Any:
+    """Return the value of a scalar in a stored record: its default if the record lacks it."""
+    if part.stored not in item:
+        return part.default
+    stored = item[part.stored]
+    return None if stored is None else part.column.codec.load(stored)
+
+
+def _add_index_keys(
+    item: dict[str, Any],
+    entity: EntitySpec,
+    read: Callable[[PropertySpec], Any],
+    own_id: str,
+    created: Any,
+    tenant: str | None,
+) -> None:
+    """Add the key attributes of all indexes that contain a record."""
+    for index in entity.written_indexes:
+        try:
+            hash_values = [read(part) for part in index.hash]
+            range_values = [read(part) for part in index.range_properties]
+        except InvalidValue:
+            continue  # Another application wrote a value that the index of another catalog cannot contain.
+        if None in hash_values or "" in hash_values or (range_values and range_values[0] is None):
+            continue  # This index does not contain the record.
+        if index.raw and not _is_key(item.get(index.range_attribute, range_values[0]), index.definition.range_type):
+            continue
+        # Indexes that share a key attribute derive it in the same way.
+        keys: dict[str, Any] = {}
+        try:
+            if index.hash_attribute not in item:
+                keys[index.hash_attribute] = _index_hash_key(entity, index, hash_values, own_id, created, tenant)
+            if index.range_attribute not in item and index.raw:
+                keys[index.range_attribute] = index.sort[0].property.column.codec.store(range_values[0])
+            elif index.range_attribute not in item:
+                with _naming_index(entity, index, index.range_properties, range_values):
+                    keys[index.range_attribute] = encode_tuple(index.columns, range_values)
+        except KeyTooLong:
+            is_hash = index.hash_attribute not in keys and index.hash_attribute not in item
+            longest = _longest(index.hash, hash_values) if is_hash else _longest(index.range_properties, range_values)
+            if longest is None or any(part.stored == longest.stored for part in entity.properties.values()):
+                raise
+            continue  # Only another catalog declares the property. `shardql migrate` reports the record.
+        item |= keys
 
 
 def _index_hash_key(
@@ -68,55 +131,75 @@ def _index_hash_key(
     generation = index.space.generation_at(created)
     ordinal = index.space.ordinal(join_segments(encoded) if index.sharded_like_parent else own_id, generation)
     named_values = [(part.stored, text) for part, text in zip(index.hash, encoded, strict=True)]
-    try:
+    with _naming_index(entity, index, index.hash, encoded):
         return hash_key(index.hash_entity, index.space.shard_text(ordinal), named_values, tenant)
-    except KeyTooLong as problem:
-        raise _index_key_too_long(entity, index, problem, _longest(index.hash, encoded) or "tenant") from problem
 
 
-def _index_range_key(entity: EntitySpec, index: IndexSpec, values: Sequence[Any]) -> str:
+@contextmanager
+def _naming_index(
+    entity: EntitySpec, index: IndexSpec, parts: Sequence[PropertySpec], values: Sequence[Any]
+) -> Iterator[None]:
+    """Add the index to the error about a key that is too long, and the longest of its values as the argument."""
     try:
-        return encode_tuple(index.columns, values)
+        yield
     except KeyTooLong as problem:
-        raise _index_key_too_long(entity, index, problem, _longest(index.range_properties, values)) from problem
+        name, argument = SearchName(entity.type_name, index.attribute), _longest_input(parts, values) or "tenant"
+        raise KeyTooLong("{index}: {problem}", index=name, problem=problem, argument=argument) from problem
 
 
 def _check_plain_key(entity: EntitySpec, index: IndexSpec, attributes: Mapping[str, Any]) -> None:
     """Reject values that no engine accepts as the key of a raw index, also if the index does not contain the record."""
     part = index.sort[0].property
     plain = attributes.get(part.stored)
-    if plain == "":
-        raise EmptyKey(
-            "{property} is empty, and {index} stores it as a plain key, which no engine accepts: leave it null.",
-            property=property_name(entity, part),
-            index=SearchName(entity.type_name, index.attribute),
-            argument=PropertyName(part.input_names[0]),
-        )
-    size = len(plain.encode()) if isinstance(plain, str) else 0
-    if size > MAX_KEY_BYTES:
-        raise KeyTooLong(
-            "{property} has {size:,} bytes, and {index} stores it as a plain key, where at most {limit:,} fit: shorten "
-            "it.",
-            property=property_name(entity, part),
-            index=SearchName(entity.type_name, index.attribute),
-            size=size,
-            limit=MAX_KEY_BYTES,
-            argument=PropertyName(part.input_names[0]),
-        )
-
-
-def _index_key_too_long(
-    entity: EntitySpec, index: IndexSpec, problem: KeyTooLong, argument: PropertyName | str | None
-) -> KeyTooLong:
-    return KeyTooLong(
-        "{index}: {problem}", index=SearchName(entity.type_name, index.attribute), problem=problem, argument=argument
+    if not isinstance(plain, str) or 0 < len(plain.encode()) <= MAX_KEY_BYTES:
+        return
+    names = {"index": SearchName(entity.type_name, index.attribute), "argument": PropertyName(part.input_names[0])}
+    if not plain:
+        problem = "{property} is empty, and {index} stores it as a plain key, which no engine accepts: leave it null."
+        raise property_error(EmptyKey, problem, entity, part, **names)
+    problem = (
+        "{property} has {size:,} bytes, and {index} stores it as a plain key, where at most {limit:,} fit: shorten it."
     )
+    size = len(plain.encode())
+    raise property_error(KeyTooLong, problem, entity, part, size=size, limit=MAX_KEY_BYTES, **names)
 
 
-def _longest(parts: Sequence[PropertySpec], values: Sequence[Any]) -> PropertyName | None:
-    """Return the property with the longest value, or the source that a derived one is computed from."""
+def _is_key(value: Any, key_type: RangeType) -> bool:
+    """Return whether engines accept a stored value as the key of a raw index."""
+    if key_type == "N":
+        return is_number(value)
+    return isinstance(value, str) and 0 < len(value.encode()) <= MAX_KEY_BYTES
+
+
+def _make_storable(item: dict[str, Any], entity: EntitySpec, attribute: str, key_type: RangeType) -> None:
+    """Remove a value that no engine accepts, because a raw index of the table has its attribute as key.
+
+    The entity need not declare that index: it may belong to another catalog, or even to another entity. The value is
+    removed if the record reads as before without it. Otherwise the write is refused, as by servers with the index.
+    """
+    part = next((part for part in entity.properties.values() if part.stored == attribute), None)
+    if part is None or attribute not in item or _is_key(item[attribute], key_type):
+        return
+    stored = item.pop(attribute)
+    unset = None if part.default is None else part.column.codec.store(part.default)
+    if stored == unset:
+        return
+    needed = "a number" if key_type == "N" else f"a text of 1 to {MAX_KEY_BYTES:,} bytes"
+    kind = EmptyKey if stored == "" else KeyTooLong if isinstance(stored, str) and key_type == "S" else InvalidValue
+    problem = "{property} must be {needed}: an index of the table stores it as a plain key. Choose another value."
+    raise property_error(kind, problem, entity, part, needed=needed, argument=PropertyName(part.input_names[0]))
+
+
+def _longest(parts: Sequence[PropertySpec], values: Sequence[Any]) -> PropertySpec | None:
+    """Return the property with the longest value."""
     sizes = [len(str(value).encode(errors="surrogatepass")) for value in values]
-    return PropertyName(parts[sizes.index(max(sizes))].input_names[0]) if sizes else None
+    return parts[sizes.index(max(sizes))] if sizes else None
+
+
+def _longest_input(parts: Sequence[PropertySpec], values: Sequence[Any]) -> PropertyName | None:
+    """Return the property with the longest value, or the source that a derived one is computed from."""
+    longest = _longest(parts, values)
+    return None if longest is None else PropertyName(longest.input_names[0])
 
 
 def encode_id(entity: EntitySpec, values: Sequence[Any]) -> str:
@@ -127,10 +210,7 @@ def encode_id(entity: EntitySpec, values: Sequence[Any]) -> str:
 
 
 def possible_hash_keys(entity: EntitySpec, own_id: str, tenant: str | None, generation: int | None = None) -> list[str]:
-    """Return every hash key that a record with this id can have.
-
-    There is one for each shard generation, without duplicates; a single one if the generation is known.
-    """
+    """Return every hash key that a record with this id can have: of each shard generation, or of the known one."""
     numbers = range(len(entity.space.generations)) if generation is None else (generation,)
     ordinals = {entity.space.ordinal(own_id, number) for number in numbers}
     return [hash_key(entity.name, entity.space.shard_text(ordinal), (), tenant) for ordinal in sorted(ordinals)]
@@ -139,16 +219,13 @@ def possible_hash_keys(entity: EntitySpec, own_id: str, tenant: str | None, gene
 def possible_keys(
     entity: EntitySpec, values: Sequence[Any], tenant: str | None, generation: int | None = None
 ) -> list[Key]:
-    """Return every key that a record can have, by the values of its whole primary key.
-
-    There is one for each shard generation, without duplicates; a single one if the generation is known.
-    """
+    """Return every key that the record of a primary key can have: of each shard generation, or of the known one."""
     for part, value in zip(entity.primary_key, values, strict=True):
         _check_not_empty(entity, part, value)
     try:
         range_key = encode_tuple(entity.indexes["by_id"].columns, values)
     except ShardQLError:
-        with about(_longest(entity.primary_key, values)):
+        with about(_longest_input(entity.primary_key, values)):
             raise
     own_id = encode_id(entity, values[: len(entity.ids)])
     return [Key(hash_text, range_key) for hash_text in possible_hash_keys(entity, own_id, tenant, generation)]
@@ -156,8 +233,5 @@ def possible_keys(
 
 def _check_not_empty(entity: EntitySpec, part: PropertySpec, value: Any) -> None:
     if value == "":
-        raise EmptyKey(
-            "{property} is part of the record's key and is empty: provide a text.",
-            property=property_name(entity, part),
-            argument=PropertyName(part.name),
-        )
+        problem = "{property} is part of the record's key and is empty: provide a text."
+        raise property_error(EmptyKey, problem, entity, part)

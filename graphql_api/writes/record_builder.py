@@ -1,24 +1,15 @@
 """Build records from provided values: add what the server sets, and validate with pydantic, reporting all problems."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
-from graphql_api import codecs
-from graphql_api.errors import (
-    FieldPath,
-    FieldProblemList,
-    InvalidRecord,
-    InvalidValue,
-    NameList,
-    PropertyName,
-    UnknownArgument,
-    nearest,
-)
+from graphql_api.codecs import DateTime
+from graphql_api.errors import FieldPath, FieldProblemList, InvalidRecord
 from graphql_api.model import Entity, EntitySpec, PropertySpec, value_of
-from graphql_api.writes.display_names import property_name
+from graphql_api.writes.commands import PutRecord
 
 FIRST_VERSION = 1
 
@@ -26,34 +17,6 @@ MAX_REPORTED_PROBLEMS = 100
 """of one record"""
 NOT_NULL_SUFFIX = ", and not null"
 """ends the message about a property that is null"""
-
-
-def check_properties_exist(entity: EntitySpec, provided: Iterable[str]) -> None:
-    """Reject properties that the entity does not have."""
-    for name in provided:
-        if name not in entity.properties:
-            known = [part.name for part in entity.properties.values() if part.function is None]
-            raise UnknownArgument(f"{entity.type_name} has no property {name!r}.{nearest(name, known)}", argument=name)
-
-
-def check_properties_settable(entity: EntitySpec, changes: Iterable[str]) -> None:
-    """Reject changes of unknown properties, and of those that only the server sets."""
-    check_properties_exist(entity, changes)
-    for name in changes:
-        part = entity.properties[name]
-        if part.function is not None:
-            raise InvalidValue(
-                "{property} is derived from {sources}: change that instead.",
-                property=property_name(entity, part),
-                sources=NameList(tuple(map(PropertyName, part.sources))),
-                argument=PropertyName(name),
-            )
-        if part in (entity.updated, entity.version):
-            raise InvalidValue(
-                "{property} is set by the server at every write: leave it out.",
-                property=property_name(entity, part),
-                argument=PropertyName(name),
-            )
 
 
 def record_values(entity: EntitySpec, record: Entity) -> dict[str, Any]:
@@ -79,23 +42,30 @@ def build_record(
             values.pop(part.name, None)
             if old is not None and value_of(old, part.name) is not None:
                 values[part.name] = value_of(old, part.name)
-    created = entity.created
-    if created is not None and values.get(created.name) is None and not (created.nullable and created.name in values):
+    created, updated, version = entity.created, entity.updated, entity.version
+    if created is not None and omits_creation_value(entity, values):
         values[created.name] = current_time_value(created, now) if old is None else value_of(old, created.name)
-    updated, version = entity.updated, entity.version
     if updated is not None and (not restoring or values.get(updated.name) is None):
         values[updated.name] = current_time_value(updated, now)
     if version is not None:
         restored = values.get(version.name) if restoring else None
-        next_version = FIRST_VERSION if old is None else value_of(old, version.name) + 1
+        next_version = FIRST_VERSION if old is None else (value_of(old, version.name) or 0) + 1
         values[version.name] = max(next_version, restored) if isinstance(restored, int) else next_version
     return validate_record(entity, values)
+
+
+def omits_creation_value(entity: EntitySpec, provided: Mapping[str, Any]) -> bool:
+    """Return whether the values of a whole record omit its creation value. An explicit null counts as a value."""
+    created = entity.created
+    if created is None:
+        return False
+    return provided.get(created.name) is None and not (created.nullable and created.name in provided)
 
 
 def validate_record(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
     """Return the record with these values. Raise one error that lists the problems of all properties."""
     try:
-        return entity.model.model_validate(dict(values), by_name=True, by_alias=False)
+        return entity.model.model_validate(dict(values), by_name=True, by_alias=False, context=entity.derived_functions)
     except ValidationError as invalid:
         fields = [
             (
@@ -117,20 +87,15 @@ def validate_record(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
 def current_time_value(part: PropertySpec, now: float) -> Any:
     """Return the current time in the type of a property. Plain numbers hold seconds."""
     codec = part.column.codec
-    if isinstance(codec, codecs.TimestampMs):
-        return int(now * 1000)
-    time = datetime.fromtimestamp(now, UTC)
-    if isinstance(codec, codecs.DateTime):
-        return time
-    if isinstance(codec, codecs.Date):
-        return time.date()
-    if isinstance(codec, codecs.Text):
-        return f"{time.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-    return int(now)
+    value = codec.at(now)
+    if value is not None:
+        return value
+    return DateTime().format(datetime.fromtimestamp(now, UTC)) if codec.kind == "text" else int(now)
 
 
-def with_update_time(entity: EntitySpec, record: Entity, now: float) -> Entity:
-    """Return the record with the time of this write, if the entity has such a property."""
-    if entity.updated is None or not isinstance(record, entity.model):
-        return record
-    return record.model_copy(update={entity.updated.name: current_time_value(entity.updated, now)})
+def record_to_put(put: PutRecord, now: float) -> Entity:
+    """Return the record of a put with the time of this write. A restored one keeps its own."""
+    updated = put.entity.updated
+    if updated is None or put.restoring or not isinstance(put.record, put.entity.model):
+        return put.record
+    return put.record.model_copy(update={updated.name: current_time_value(updated, now)})

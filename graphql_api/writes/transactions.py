@@ -1,21 +1,52 @@
-"""Commit transactions, and retry them until the outcome is known: a lost response may have been a success."""
+"""Commit transactions on conditions, by optimistic concurrency control: without locks, with retries on conflict.
 
-import asyncio
+A transaction is also repeated until its outcome is known: a lost response may have been a success.
+"""
+
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from secrets import SystemRandom, token_urlsafe
+from itertools import islice
+from secrets import token_urlsafe
+from typing import TypeVar
 
-from graphql_api.errors import ConditionFailed, Conflict, OutcomeUnknown, StoreError, StoreUnavailable, Throttled
-from graphql_api.storage import Check, Expect, Key, Put, Store, TransactionWrite, values_equal
-from graphql_api.writes.item_keys import WRITE_ID, item_key
+from graphql_api.errors import (
+    ConditionFailed,
+    Conflict,
+    Message,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+    Throttled,
+)
+from graphql_api.runtime import RetryStrategy
+from graphql_api.storage import (
+    MAX_CONDITION_ATTRIBUTES,
+    Check,
+    Expect,
+    Item,
+    Key,
+    Put,
+    Store,
+    TransactionWrite,
+    values_equal,
+)
+from graphql_api.writes.item_keys import WRITE_ID, write_key
 
-MAX_SENDS = 4
-"""of one transaction whose outcome is unknown"""
-MAX_SECONDS = 10.0
-FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.02, 0.5
-"""upper bounds of the pause between two sends"""
+T = TypeVar("T")
 
-_RANDOM = SystemRandom()
+CONFLICT_RETRIES = RetryStrategy(
+    max_attempts=12,
+    max_seconds=10.0,  # attempts are slow while another process locks the database file
+    first_backoff_seconds=0.02,
+    max_backoff_seconds=0.5,
+)
+_RESERVED_CONDITION_ATTRIBUTES = 10
+"""of a condition on a foreign item, left free for further conditions on the same item"""
+
+OUTCOME_RETRIES = RetryStrategy(max_attempts=4, max_seconds=10.0, first_backoff_seconds=0.04, max_backoff_seconds=0.5)
+"""of one transaction whose outcome is unknown; much later, the engine may have lost its token"""
+
+READ_FIRST_REMEDY = "Read the current state before you send it again. A write with an idempotency key is safe to retry."
 
 
 async def commit_transaction(store: Store, writes: Sequence[TransactionWrite], *, is_idempotent: bool = True) -> None:
@@ -46,29 +77,26 @@ async def commit_single(store: Store, write: Put) -> None:
 
 
 async def _send_until_known(send: Callable[[], Awaitable[None]], *, is_idempotent: bool) -> None:
-    now = asyncio.get_running_loop().time
-    deadline = now() + MAX_SECONDS
-    sends, in_doubt = 0, False
+    retries = OUTCOME_RETRIES.start()
+    in_doubt = False
     while True:
         try:
             return await send()
         except ConditionFailed:
             raise
-        except Conflict as problem:
+        except StoreError as problem:
+            # A send that conflicts wrote nothing, but an earlier one may still arrive.
+            if not in_doubt and (isinstance(problem, Conflict) or not problem.retryable):
+                raise
+            in_doubt |= not is_known_unapplied(problem)
+            if problem.retryable and await retries.pause():
+                continue
             if not in_doubt:
                 raise
-            last: StoreError = problem  # This send wrote nothing; an earlier one may still arrive.
-        except StoreError as problem:
-            if not (problem.retryable or in_doubt):
-                raise
-            last = problem
-            in_doubt |= not is_known_unapplied(problem)
-        sends += 1
-        if last.retryable and sends < MAX_SENDS and now() < deadline:
-            await asyncio.sleep(_RANDOM.uniform(0, min(MAX_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**sends)))
-            if now() < deadline:  # A process that was suspended does not retry: the engine may have lost the token.
-                continue
-        raise _unknown_outcome(last, is_idempotent=is_idempotent) if in_doubt else last
+            error = StoreUnavailable if is_idempotent else OutcomeUnknown
+            remedy = "It is safe to retry." if is_idempotent else READ_FIRST_REMEDY
+            message = f"It is unknown whether the write was applied: {{problem}} {remedy}"
+            raise error(message, problem=problem, shard=problem.shard) from problem
 
 
 def is_known_unapplied(problem: StoreError) -> bool:
@@ -76,26 +104,52 @@ def is_known_unapplied(problem: StoreError) -> bool:
     return isinstance(problem, Throttled) or (isinstance(problem, StoreUnavailable) and problem.certain)
 
 
-def _unknown_outcome(last: StoreError, *, is_idempotent: bool) -> StoreError:
-    """Return the error for a write whose outcome is unknown after the last send."""
-    if is_idempotent:
-        problem = StoreUnavailable(
-            "It is unknown whether the write was applied: {problem} It is safe to retry.",
-            problem=last,
-            shard=last.shard,
-        )
-    else:
-        problem = OutcomeUnknown(
-            "It is unknown whether the write was applied: {problem} Read the current state before you send it again. "
-            "A write with an idempotency key is safe to retry.",
-            problem=last,
-            shard=last.shard,
-        )
-    problem.__cause__ = last
-    return problem
+class RecordLocked(Conflict):
+    """Another writer holds the record briefly. Re-raised unchanged once retries are exhausted."""
+
+
+async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], subject: str | Message) -> T:
+    """Repeat an attempt until no other writer interferes with it. Return its result. Errors name the `subject`."""
+    retries = CONFLICT_RETRIES.start()
+    while True:
+        try:
+            return await attempt()
+        except (ConditionFailed, Conflict) as problem:
+            if await retries.pause():
+                continue
+            if isinstance(problem, RecordLocked):
+                raise
+            raise Conflict(
+                "Concurrent writes changed {subject}: nothing was written in {attempts} of {limit} attempts. Try "
+                "again later.",
+                subject=subject,
+                attempts=retries.failed_attempts,
+                limit=CONFLICT_RETRIES.max_attempts,
+            ) from problem
 
 
 # --- conditions ------------------------------------------------------------------------------------------------
+
+
+def new_write_id() -> str:
+    """Return a globally unique name for one write: 96 random bits."""
+    return token_urlsafe(12)
+
+
+def expect_unchanged(stored: Item | None) -> Expect:
+    """Return the condition that an item is still as it was read. None means that there was no item."""
+    if stored is None:
+        return Expect(absent=True)
+    if WRITE_ID in stored:
+        return Expect(attributes={WRITE_ID: stored[WRITE_ID]})
+    # Another application wrote the item, without a write id.
+    compared = dict(islice(stored.items(), MAX_CONDITION_ATTRIBUTES - _RESERVED_CONDITION_ATTRIBUTES))
+    return Expect(attributes=compared, without=(WRITE_ID,))
+
+
+def with_new_write_id(item: Item) -> Item:
+    """Return the item under a new write id, so that conditions of concurrent writers on it fail."""
+    return {**item, WRITE_ID: new_write_id()}
 
 
 def merge_by_key(writes: Iterable[TransactionWrite]) -> list[TransactionWrite]:
@@ -106,7 +160,7 @@ def merge_by_key(writes: Iterable[TransactionWrite]) -> list[TransactionWrite]:
     merged: dict[Key, TransactionWrite] = {}
     repeated: list[TransactionWrite] = []
     for write in writes:
-        key = item_key(write.item) if isinstance(write, Put) else write.key
+        key = write_key(write)
         earlier = merged.get(key)
         if earlier is None:
             merged[key] = write

@@ -12,11 +12,12 @@ from playwright.async_api import Browser, async_playwright
 from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.database import Database
 from graphql_api.examples.users import catalog, sample
+from graphql_api.server.app import create_application
+from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.server.settings import Settings
-from graphql_api.server.startup import create_application, create_instrumentation
 from tests.server.catalog_server import SECRETS
-from tests.server.loopback import serve_app
 from tests.support.engines_report import DID_NOT_RUN
+from tests.support.loopback import serve_app
 
 CHROMIUM_COMMANDS = (os.environ.get("SHARDQL_CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
 SAMPLE = 60
@@ -52,7 +53,7 @@ def site(users_database: DatabaseOpener) -> Iterator[str]:
     """Return the URL of a server for them, in development mode and with default settings."""
     settings = Settings()
     with serve_app(
-        create_application(catalog, users_database, settings, create_instrumentation(settings), sample(3))
+        create_application(catalog, users_database, settings, Instrumentation(settings), sample(3))
     ) as address:
         yield address
 

@@ -12,11 +12,12 @@ from starlette.routing import Mount
 from graphql_api import Catalog, Graph
 from graphql_api.examples.users import Email, User, catalog, sample
 from graphql_api.playground.query_tabs import PAGE_SIZE, sample_tabs
+from graphql_api.server.app import create_application
+from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.server.settings import Settings
-from graphql_api.server.startup import create_application, create_instrumentation
 from tests.browser.conftest import DatabaseOpener, create_database
 from tests.browser.graphiql_page import open_graphiql
-from tests.server.loopback import serve_app
+from tests.support.loopback import serve_app
 
 FIRST_TITLE, RECORD_TITLE, *_ = TITLES = [tab.title for tab in sample_tabs(Graph(catalog))]
 
@@ -132,7 +133,7 @@ async def test_create_search_update_and_delete_a_record(
 async def test_read_only_server_has_no_mutation_tabs(browser: Browser, users_database: DatabaseOpener) -> None:
     """A read-only server has the query tabs, and no mutation in the documentation."""
     settings = Settings(read_only=True)
-    with serve_app(create_application(catalog, users_database, settings, create_instrumentation(settings))) as address:
+    with serve_app(create_application(catalog, users_database, settings, Instrumentation(settings))) as address:
         async with open_graphiql(browser, address) as graphiql:
             await graphiql.open("/graphql")
             assert await graphiql.tabs() == TITLES[:-3]
@@ -192,7 +193,9 @@ async def test_tabs_survive_a_reload(browser: Browser, site: str) -> None:
         await graphiql.select_tab("Newest")
         changed = (await graphiql.text("Query Editor")).replace(f"limit: {PAGE_SIZE}", "limit: 2")
         await graphiql.replace("Query Editor", changed)
-        await graphiql.page.wait_for_timeout(1_000)  # GraphiQL stores edits after 0.5 s
+        # GraphiQL stores the tabs after a pause.
+        stored = "query => Object.values(localStorage).some(value => value.includes(JSON.stringify(query)))"
+        await graphiql.page.wait_for_function(stored, arg=changed)
         await graphiql.reload()
         assert await graphiql.tabs() == TITLES
         assert await graphiql.text("Query Editor") == changed
@@ -208,7 +211,7 @@ async def test_catalogs_of_one_site_have_their_own_tabs(
     other = Catalog(Email, User, namespace="Other")
     others = await create_database(other, tmp_path / "other.db", [*sample(2)])
     apps = [
-        Mount(f"/{name}", create_application(served, opening, settings, create_instrumentation(settings)))
+        Mount(f"/{name}", create_application(served, opening, settings, Instrumentation(settings)))
         for name, served, opening in (("one", catalog, users_database), ("other", other, others))
     ]
     with serve_app(Starlette(routes=apps)) as address:

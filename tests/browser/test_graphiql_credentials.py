@@ -10,14 +10,15 @@ from playwright.async_api import Browser
 
 from graphql_api import Graph
 from graphql_api.examples.users import catalog
-from graphql_api.server.auth.development_tokens import mint_token
-from graphql_api.server.auth.identity import Identity
+from graphql_api.server.app import create_application
+from graphql_api.server.auth.bearer_tokens import mint_token
+from graphql_api.server.auth.principals import Identity
+from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.server.settings import Settings
-from graphql_api.server.startup import create_application, create_instrumentation
 from tests.browser.conftest import DatabaseOpener
 from tests.browser.graphiql_page import open_graphiql
 from tests.server.catalog_server import SECRETS
-from tests.server.loopback import serve_app
+from tests.support.loopback import serve_app
 
 ME_QUERY = "{ me }"
 
@@ -37,7 +38,7 @@ async def test_bearer_token_in_the_headers(browser: Browser, users_database: Dat
     graph = Graph(catalog)
     graph.query(Me)
     settings = Settings()
-    app = create_application(graph, users_database, settings, create_instrumentation(settings), secrets=SECRETS)
+    app = create_application(graph, users_database, settings, Instrumentation(settings), secrets=SECRETS)
     identity = Identity("alice", frozenset({"Admin", "Staff"}))
     token = mint_token(bytes(SECRETS.tokens[0]), identity, now=time.time(), seconds=600)
     with serve_app(app) as site:

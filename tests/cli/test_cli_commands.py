@@ -19,8 +19,9 @@ from typer.testing import CliRunner, Result
 import graphql_api
 from graphql_api.cli import app
 from graphql_api.connection import open_catalog
-from graphql_api.examples.user_samples import generate_emails, generate_users
-from graphql_api.examples.users import Email, User, catalog
+from graphql_api.database import Database
+from graphql_api.examples.users import Email, User, catalog, generate_emails, generate_users
+from graphql_api.model.entity import Entity
 
 USERS = "graphql_api.examples.users:catalog"
 STORE = "sqlite:///test.db"
@@ -204,18 +205,18 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, words: Sequence[str], write: int)
     """Run a load with Ctrl-C during a write. The preceding writes store nothing."""
     writes = 0
 
-    async def put_records(*arguments: Any, **_: Any) -> list[None]:
+    async def restore_many(_: Database, records: Sequence[Entity]) -> list[None]:
         nonlocal writes
         writes += 1
         if writes == write:
             signal.raise_signal(signal.SIGINT)
             await asyncio.sleep(10)
-        return [None for _ in arguments[2]]
+        return [None for _ in records]
 
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # Shells let background jobs ignore it.
     try:
         with monkeypatch.context() as patched:
-            patched.setattr("graphql_api.database.put_records", put_records)
+            patched.setattr(Database, "restore_many", restore_many)
             return run(*words)
     finally:
         signal.signal(signal.SIGINT, previous)
@@ -307,6 +308,16 @@ def test_show_writes_the_sample_once() -> None:
     without_tokens = [re.sub(r"[\w-]{60,}|next_token=\S+", "", text).split() for text in (first, second)]
     assert without_tokens[0][6:] == without_tokens[1]
     assert "Wrote" in run("show", "--people", "90", *URL).stdout
+
+
+def test_show_replaces_a_changed_sample() -> None:
+    """`show` writes the sample again if the last user is stored with other values."""
+    run("show", "--people", "30", *URL)
+    *_, last = run("sample", USERS, "User", "--count", "30").stdout.splitlines()
+    Path("other.jsonl").write_text(json.dumps(json.loads(last) | {"lastName": "Other"}), encoding="utf-8")
+    assert run("load", USERS, "User", "other.jsonl", *URL).exit_code == 0
+    assert "Wrote" in run("show", "--people", "30", *URL).stdout
+    assert "Wrote" not in run("show", "--people", "30", *URL).stdout
 
 
 def test_show_default_store() -> None:

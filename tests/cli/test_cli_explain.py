@@ -11,8 +11,7 @@ import pytest
 from graphql_api.codecs.record_key import RecordKeySeal
 from graphql_api.connection import open_catalog
 from graphql_api.database import Database
-from graphql_api.examples.user_samples import generate_users
-from graphql_api.examples.users import Email, User, catalog
+from graphql_api.examples.users import Email, User, catalog, generate_users
 from graphql_api.query.execution.result_page import Page
 from graphql_api.server.secret_keys import resolve_secrets
 from graphql_api.server.settings import read_settings
@@ -243,6 +242,16 @@ def test_errors(words: tuple[str, ...], message: str) -> None:
     assert message in result.stderr
     assert result.stderr.startswith("shardql: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_token_key_is_read_only_for_a_page_token() -> None:
+    """An unusable key file is an error only if the query has a page token."""
+    Path("x.db.token-key").write_text("short", encoding="ascii")
+    store = ("--store", "sqlite:///x.db")
+    assert run("explain", USERS, "{ users { nextToken } }", *store).exit_code == 0
+    result = run("explain", USERS, '{ users(nextToken: "a") { nextToken } }', *store)
+    assert result.exit_code == 2
+    assert "x.db.token-key cannot be used" in result.stderr
 
 
 def test_other_fields_are_planned_despite_an_error() -> None:

@@ -1,15 +1,11 @@
 """`shardql table` on DynamoDB servers and SQLite, and store URLs."""
 
-import ast
 import asyncio
 import json
 import os
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields
-from inspect import getsource
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -21,21 +17,17 @@ from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, 
 from graphql_api.cli import app
 from graphql_api.connection import open_catalog
 from graphql_api.errors import (
-    ConflictingArguments,
-    InvalidValue,
-    ShardQLError,
-    StoreRefused,
-    UnknownArgument,
     WrongTable,
 )
+from graphql_api.evolution import TABLE_RECORD_KEY
 from graphql_api.ops.cloudformation import cloudformation_template
 from graphql_api.ops.record_capacity import entity_capacity
-from graphql_api.storage.engines import creates_tables, open_store
-from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
-from graphql_api.storage.item_sizes import record_size
-from graphql_api.storage.values import TableDefinition
+from graphql_api.storage.engines import open_store
+from graphql_api.storage.item_rules import record_size
+from graphql_api.storage.values import Put, TableDefinition
+from graphql_api.writes.entity_records import item_at
 from graphql_api.writes.item_keys import to_item
-from tests.support.dynamodb_servers import CREDENTIALS, REGION, ROOT, Server, ServerUnavailable, moto, session
+from tests.support.dynamodb_servers import CREDENTIALS, REGION, Server, ServerUnavailable, moto, session
 
 T = TypeVar("T")
 
@@ -153,63 +145,116 @@ def table_name(url: str) -> str:
 
 
 def test_create_and_extend_a_table(url: str) -> None:
-    """A missing table is created, and gets the indexes of a later catalog. Each command reports the differences."""
+    """A missing table is created. The indexes of a later catalog are announced only, and reported as pending."""
     result = table("describe", "first", url)
-    assert (result.exit_code, result.stdout) == (1, "! There is no table.\n")
+    assert result.exit_code == 1
+    assert result.stdout == f"! There is no table.\nCreate what is missing with: {create_command('first', url)}\n"
 
     result = table("create", "first", url)
     assert result.exit_code == 0
     assert result.stdout == (
-        "Created the table with 1 index: place.\nRecorded format 1 and the shard generations visit: 1, 4 since 100.\n"
+        "Created the table with 1 index: place.\nRecorded format 2 and the shard generations visit: 1, 4 since 100.\n"
     )
     assert table("create", "first", url).stdout == "Nothing to do: the table has everything that the catalog needs.\n"
     result = table("describe", "first", url)
     assert result.exit_code == 0
     assert "place   visitPlaceHashKey   placeRangeKey   ALL          fits" in result.stdout
-    assert "format 1\nshards of visit: 1, 4 since 100\nremoves records by expires\n" in result.stdout
+    assert "format 2\nshards of visit: 1, 4 since 100\nelements: 9 ready\nremoves records by expires\n" in result.stdout
     assert result.stdout.endswith("The table has everything that the catalog needs.\n")
 
     result = table("describe", "more", url)
     assert result.exit_code == 1
-    assert [line for line in result.stdout.splitlines() if line.startswith("!")] == [
-        "! The table has no index created.",
-        "! The table has no index note.",
-        "! The table has no index expires.",
+    assert marked(result.stdout) == [
+        f"! The index visit.{name} is not recorded in the table yet." for name in ("created", "expires", "note")
     ]
-    assert table("create", "more", url).stdout == "Added 3 indexes: created, expires, note.\n"
+    announced = [
+        *(
+            f"! The index visit.{name} is announced: stored records do not follow it yet."
+            for name in ("created", "expires", "note")
+        ),
+        f'Build it with: shardql migrate {__name__}:more --store "{url}" --apply',
+    ]
+    result = table("create", "more", url)
+    assert (result.exit_code, result.stdout.splitlines()) == (0, announced)
+    assert table("create", "more", url).stdout.splitlines() == announced
     result = table("describe", "more", url)
-    assert result.exit_code == 0
+    assert result.exit_code == 1
+    assert marked(result.stdout) == announced[:-1]
     assert "created (number)" in result.stdout
     assert "INCLUDE note" in result.stdout
+    assert result.stdout.count("missing") == 3
+    assert "elements: 9 ready, 3 announced\n" in result.stdout
     result = table("describe", "first", url)
-    assert result.exit_code == 0, "an additional index is no difference"
+    assert result.exit_code == 1
+    assert marked(result.stdout) == announced[:-1], "an element of another catalog is pending too"
+    assert "declared only by other catalogs: 3\n" in result.stdout
+
+
+def test_an_additional_index_is_no_difference(url: str) -> None:
+    """A table with indexes that only another catalog declares matches."""
+    table("create", "more", url)
+    result = table("describe", "first", url)
+    assert result.exit_code == 0
     assert result.stdout.count("not needed") == 3
+
+
+def marked(output: str) -> list[str]:
+    """Return the lines about differences."""
+    return [line for line in output.splitlines() if line.startswith("!")]
+
+
+def create_command(catalog: str, url: str) -> str:
+    """Return the command that creates a table."""
+    return f'shardql table create {__name__}:{catalog} --store "{url}"'
 
 
 def test_json_output(url: str) -> None:
     """The JSON output has the same information, under stable names."""
     made = json.loads(table("create", "first", url, "--json").stdout)
-    spaces = {"visit": {"width": 2, "function": "blake2b", "generations": [{"size": 1}, {"size": 4, "since": "100"}]}}
-    assert made == {"madeTable": True, "addedIndexes": ["place"], "recorded": spaces}
+    generations = [{"size": 1}, {"size": 4, "since": "100", "state": "ready"}]
+    spaces = {"visit": {"width": 2, "function": "blake2b", "generations": generations}}
+    assert made == {"madeTable": True, "addedIndexes": ["place"], "recorded": spaces, "pending": []}
     assert json.loads(table("create", "first", url, "--json").stdout) == {
         "madeTable": False,
         "addedIndexes": [],
         "recorded": {},
+        "pending": [],
     }
     index = {"name": "place", "hashKey": "visitPlaceHashKey", "rangeKey": "placeRangeKey", "rangeType": "S"}
-    assert json.loads(table("describe", "first", url, "--json").stdout) == {
+    described = json.loads(table("describe", "first", url, "--json").stdout)
+    elements = described.pop("elements")
+    assert described == {
         "exists": True,
-        "format": 1,
+        "format": 2,
+        "epoch": 1,
+        "leaseSeconds": 30,
         "ttlAttribute": "expires",
         "indexes": [{**index, "projection": "ALL", "standing": "fits"}],
         "spaces": spaces,
         "differences": [],
     }
+    element = {"kind": "index", "entity": "visit", "name": "place"}
+    assert {**element, "state": "ready", "checked": True, "epoch": 1, "declared": True} in elements
+    assert len(elements) == 9
+    pending = json.loads(table("create", "more", url, "--json").stdout)["pending"]
+    assert {"element": "index visit.note", "state": "announced"} in pending
+    described = json.loads(table("describe", "first", url, "--json").stdout)
+    element = {"kind": "index", "entity": "visit", "name": "note"}
+    assert {**element, "state": "announced", "checked": True, "epoch": 2, "declared": False} in described["elements"]
+    assert described["differences"][-1] == "The index visit.note is announced: stored records do not follow it yet."
+
+
+def test_another_definition_in_json(url: str) -> None:
+    """An index with another definition is a difference of the physical table and of the element."""
+    table("create", "first", url)
     result = table("describe", "other", url, "--json")
     description = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert description["indexes"] == [{**index, "projection": "ALL", "standing": "differs"}]
-    assert description["differences"] == ["Index place has the projection ALL, and the catalog needs KEYS_ONLY."]
+    assert [(index["name"], index["standing"]) for index in description["indexes"]] == [("place", "differs")]
+    assert description["differences"] == [
+        "Index place has the projection ALL, and the catalog needs KEYS_ONLY.",
+        "The index visit.place has another definition in the table.",
+    ]
 
 
 def test_opening_creates_nothing_by_default(url: str) -> None:
@@ -223,12 +268,11 @@ def test_opening_creates_nothing_by_default(url: str) -> None:
         asyncio.run(opened(first))
     assert with_store(url, lambda store: store.describe()) is None
     asyncio.run(opened(first, create_table=True))
-    with pytest.raises(WrongTable, match=r"no index created.*no index expires.*shardql table create"):
-        asyncio.run(opened(more))
     with pytest.raises(WrongTable, match=r"Index place has the projection ALL.*another name="):
         asyncio.run(opened(other))
+    asyncio.run(opened(more, create_table=True))
     found = with_store(url, lambda store: store.describe())
-    assert [index.name for index in found.indexes] == ["place"]
+    assert [index.name for index in found.indexes] == ["place"], "only a migration adds indexes of stored records"
     asyncio.run(opened(first))
 
 
@@ -237,30 +281,46 @@ def test_table_without_a_table_record(server: Server, url: str) -> None:
     with_store(url, lambda store: store.ensure_table(first.table_definition()))
     result = table("describe", "first", url)
     assert result.exit_code == 1
-    assert (
-        "! The table does not record its format and shard generations yet. The first server records them."
-        in result.stdout
-    )
+    assert marked(result.stdout) == [
+        "! The table has no record of its entities and elements yet. The first server writes it."
+    ]
     assert table("create", "first", url).stdout == (
-        "Recorded format 1 and the shard generations visit: 1, 4 since 100.\n"
+        "Recorded format 2 and the shard generations visit: 1, 4 since 100.\n"
     )
+
+
+def test_table_of_an_earlier_format(url: str) -> None:
+    """A table of the first format is a difference until it is taken over. Then its elements are unchecked."""
+    with_store(url, lambda store: store.ensure_table(first.table_definition()))
+    spaces = {"visit": {"width": 2, "function": "blake2b", "generations": [{"size": 1}, {"size": 4, "since": "100"}]}}
+    earlier = item_at(TABLE_RECORD_KEY, {"format": 1, "spaces": spaces, "indexes": {}})
+    with_store(url, lambda store: store.write([Put(earlier)]))
+    result = table("describe", "first", url)
+    assert result.exit_code == 1
+    assert marked(result.stdout) == [
+        "! The table has format 1, which an earlier release wrote, and is not taken over yet."
+    ]
+    assert create_command("first", url) in result.stdout
+    table("create", "first", url)
+    result = table("describe", "first", url)
+    assert result.exit_code == 1
+    unchecked = "is unchecked: an earlier release wrote its records, and nothing has verified them."
+    assert f"! The index visit.place {unchecked}" in marked(result.stdout)
+    assert f'Verify it with: shardql migrate {__name__}:first --store "{url}" --apply' in result.stdout
 
 
 def test_generations_are_compared(url: str) -> None:
-    """A new shard generation is a difference, and `table create` applies it. None can be removed."""
+    """A new shard generation is a difference, and `table create` announces it."""
     table("create", "first", url)
     result = table("describe", "grown", url)
-    assert result.exit_code == 1
-    assert (
-        "! MoreShards has the shard generations 1, 4 since 100 in the table, and 1, 4 since 100, 8 since 4102444800"
-        " in the catalog." in result.stdout
+    assert (result.exit_code, marked(result.stdout)) == (
+        1,
+        ["! The generation visit.2 is not recorded in the table yet."],
     )
-    assert "visit: 1, 4 since 100, 8 since 4102444800" in table("create", "grown", url).stdout
-    assert table("describe", "grown", url).exit_code == 0
-    refused = table("create", "first", url)
-    assert refused.exit_code == 3
-    assert "keep the applied generations" in refused.stderr
-    assert table("describe", "first", url).exit_code == 1
+    table("create", "grown", url)
+    result = table("describe", "grown", url)
+    assert "shards of visit: 1, 4 since 100, 8 since 4102444800\n" in result.stdout
+    assert marked(result.stdout) == ["! The generation visit.2 is announced: stored records do not follow it yet."]
 
 
 def test_expiry_is_compared(server: Server, url: str) -> None:
@@ -275,12 +335,32 @@ def test_expiry_is_compared(server: Server, url: str) -> None:
     assert table("describe", "first", url).exit_code == 0
 
 
+def test_a_deleted_index_is_created_again(server: Server, url: str) -> None:
+    """A physical index that somebody has deleted is a difference. Records have its attributes, so it can be filled."""
+    table("create", "first", url)
+
+    async def delete_index() -> None:
+        async with client_of(server) as client:
+            change = {"Delete": {"IndexName": "place"}}
+            await client.update_table(TableName=table_name(url), GlobalSecondaryIndexUpdates=[change])
+            described = partial(client.describe_table, TableName=table_name(url))
+            while (await described())["Table"].get("GlobalSecondaryIndexes"):  # noqa: ASYNC110 - the server sends no event
+                await asyncio.sleep(0.05)
+
+    asyncio.run(delete_index())
+    described = table("describe", "first", url)
+    assert (described.exit_code, marked(described.stdout)) == (1, ["! The table has no index place."])
+    assert create_command("first", url) in described.stdout
+    assert table("create", "first", url).stdout == "Added 1 index: place.\n"
+    assert table("describe", "first", url).exit_code == 0
+
+
 def test_different_index_is_refused(url: str) -> None:
     """`table create` does not change an existing index. It reports an error that names it."""
     table("create", "first", url)
     refused = table("create", "other", url)
     assert refused.exit_code == 3
-    assert refused.stderr.startswith("shardql: Index 'place' exists as")
+    assert refused.stderr.startswith("shardql: Index place has the projection ALL, and the catalog needs KEYS_ONLY.")
     assert refused.stdout == ""
 
 
@@ -370,7 +450,7 @@ def test_sqlite_table() -> None:
     assert table("describe", "first", store).exit_code == 1
     assert table("create", "first", store).stdout.startswith("Created the table with 1 index: place.")
     assert table("describe", "first", store).exit_code == 0
-    assert table("create", "more", store).stdout == "Added 3 indexes: created, expires, note.\n"
+    assert len(marked(table("create", "more", store).stdout)) == 3
 
 
 def test_sqlite_without_table_creation() -> None:
@@ -383,9 +463,6 @@ def test_sqlite_without_table_creation() -> None:
     with pytest.raises(WrongTable, match="no table"):
         asyncio.run(opened(first, create_table=False))
     asyncio.run(opened(first))
-    with pytest.raises(WrongTable, match="no index created"):
-        asyncio.run(opened(more, create_table=False))
-    asyncio.run(opened(more))
     asyncio.run(opened(more, create_table=False))
 
 
@@ -404,72 +481,3 @@ def test_template_command() -> None:
     assert "      TableName: visits\n" in text
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
-
-
-# --- URLs ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("url", "error", "message"),
-    [
-        ("dynamo://users", UnknownArgument, "is not a store URL. Use sqlite:///"),
-        ("dynamo://users?region=a", UnknownArgument, "Did you mean 'dynamodb://users?region=a'?"),
-        ("dynamodb:users", UnknownArgument, "Did you mean 'dynamodb://users'?"),
-        ("sqlite:///", UnknownArgument, "or dynamodb://table."),
-        ("sqlite://users.db", UnknownArgument, "Did you mean 'sqlite:///users.db'?"),
-        ("sqlit:////srv/users.db", UnknownArgument, "Did you mean 'sqlite:////srv/users.db'?"),
-        ("dynamodb://", InvalidValue, "'' is not a valid table name"),
-        ("dynamodb://ab", InvalidValue, "'ab' is not a valid table name"),
-        ("dynamodb://users/more", InvalidValue, "'users/more' is not a valid table name"),
-        ("dynamodb://users?region", InvalidValue, "The options 'region' are invalid"),
-        ("dynamodb://users?regoin=eu-west-1", UnknownArgument, "Did you mean 'region'?"),
-        ("dynamodb://users?dedline=1", UnknownArgument, "Did you mean 'deadline'?"),
-        ("dynamodb://users?region=a&region=b", ConflictingArguments, "The option region is set twice"),
-        ("dynamodb://users?endpoint=localhost:8000", InvalidValue, "endpoint is 'localhost:8000'"),
-        ("dynamodb://users?deadline=soon", InvalidValue, "deadline is 'soon'. Use a number"),
-        ("dynamodb://users?deadline=nan", InvalidValue, "deadline is 'nan'. Use a number"),
-        ("dynamodb://users?attempts=2.5", InvalidValue, "attempts is '2.5'. Use a whole number"),
-        ("dynamodb://users?region=eu-west-1&attempts=0", StoreRefused, "attempts is 0"),
-    ],
-)
-async def test_invalid_store_urls(url: str, error: type[ShardQLError], message: str) -> None:
-    """An invalid store URL is an argument error that says how to write it."""
-    with pytest.raises(error) as caught:
-        await open_store(url)
-    assert message in caught.value.message
-    assert caught.value.argument == "url"
-
-
-async def test_settings_in_a_url() -> None:
-    """A URL may contain region, endpoint and every DynamoDB setting."""
-    store = await open_store("dynamodb://users?region=eu-west-1&endpoint=http%3A//127.0.0.1:9&deadline=0.25&attempts=2")
-    try:
-        assert isinstance(store, DynamoStore)
-        settings, meta = store._api.settings, store._api._client.meta
-        assert (settings.deadline, settings.attempts) == (0.25, 2)
-        assert (type(settings.deadline), type(settings.attempts)) == (float, int)
-        assert (meta.region_name, meta.endpoint_url) == ("eu-west-1", "http://127.0.0.1:9")
-    finally:
-        await store.close()
-
-
-def test_settings_are_documented() -> None:
-    """The table of DynamoDB settings equals the defaults and docstrings in the source."""
-    (settings,) = (node for node in ast.parse(getsource(DynamoSettings)).body if isinstance(node, ast.ClassDef))
-    rows = [
-        f"| `{setting.target.id}` | {ast.literal_eval(setting.value):g} | {description.value.value} |"
-        for setting, description in pairwise(settings.body)
-        if isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name) and setting.value is not None
-        if isinstance(description, ast.Expr)
-        and isinstance(description.value, ast.Constant)
-        and isinstance(description.value.value, str)
-    ]
-    assert len(rows) == len(fields(DynamoSettings))
-    page = (ROOT / "docs" / "dynamodb.md").read_text(encoding="utf-8")
-    assert [line for line in page.splitlines() if re.match(r"\| `[a-z_]+` \| [\d.]+ \|", line)] == rows
-
-
-def test_engines_that_create_tables() -> None:
-    """SQLite creates tables on opening, DynamoDB does not."""
-    assert creates_tables("sqlite:///users.db")
-    assert not creates_tables("dynamodb://users?region=eu-west-1")

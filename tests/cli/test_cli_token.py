@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from graphql_api.server.auth.auth_configuration import build_authenticator
-from graphql_api.server.auth.identity import Identity
+from graphql_api.server.auth.authenticator import build_authenticator
+from graphql_api.server.auth.principals import Identity
 from graphql_api.server.secret_keys import resolve_secrets
 from graphql_api.server.settings import read_settings
 from tests.support.cli_runner import USERS, run

@@ -61,7 +61,7 @@ def test_unchecked_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unusable_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unusable keys, algorithms without a key, and shared secrets are reported."""
+    """The report counts unusable keys, and names the algorithms of the others."""
     secret = {"kty": "oct", "k": token_segment(b"s" * 32)}
     weak = public_jwk("RS256", private_key("RS256", bits=1024))
     Path("jwks.json").write_bytes(jwks(secret, weak))
@@ -69,10 +69,7 @@ def test_unusable_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     code, lines = examine(monkeypatch, **named)
     assert code == 0
     assert lines[1] == "✓ Usable keys of jwks.json: 1, for HS256. Of other types or too weak: 1."
-    assert lines[2] == "· No key supports ES256. Remove it from SHARDQL_JWT_ALGORITHMS."
-    assert lines[3].startswith(
-        "· Anyone who can verify a token signed with a secret can also create one. Share the key file"
-    )
+    assert len(lines) == 2
 
 
 def test_invalid_key_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-// Loads lists with the recipes of docs/clients.md, and prints their contents as JSON.
+// Loads lists with the recipes of docs/how-to/clients.md, and prints their contents as JSON.
 import { rmSync, writeFileSync } from "node:fs";
 import { filter, firstValueFrom } from "rxjs";
 import { client } from "./client.mjs";

@@ -13,8 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 from graphql_api import open_catalog
-from graphql_api.examples.user_samples import generate_users
-from graphql_api.examples.users import User, catalog
+from graphql_api.examples.users import User, catalog, generate_users
 from graphql_api.model.markers import IndexRef
 from tests.clients.fault_switch import FaultSwitch
 from tests.clients.recipes import write_recipe
@@ -32,8 +31,8 @@ SECONDS = 180.0
 def unavailable(why: str) -> NoReturn:
     """Skip the test. In continuous integration, fail it."""
     if os.environ.get("CI") == "true":
-        pytest.fail(f"the recipes of docs/clients.md must run here: {why}")
-    pytest.skip(f"the recipes of docs/clients.md do not run: {why}")
+        pytest.fail(f"the recipes of docs/how-to/clients.md must run here: {why}")
+    pytest.skip(f"the recipes of docs/how-to/clients.md do not run: {why}")
 
 
 def tool(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The recipes of docs/clients.md and docs/client-writes.md: each block that begins with a file name."""
+"""The recipes of docs/how-to/clients.md and docs/how-to/client-writes.md: each block that begins with a file name."""
 
 import re
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT
 
-PAGE = ROOT / "docs" / "clients.md"
-WRITES = ROOT / "docs" / "client-writes.md"
+PAGE = ROOT / "docs" / "how-to" / "clients.md"
+WRITES = ROOT / "docs" / "how-to" / "client-writes.md"
 ADDRESS = "http://localhost:8000"
 """The server URL in the recipes."""
 

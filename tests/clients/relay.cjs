@@ -1,4 +1,4 @@
-// Builds the recipe of docs/clients.md with Relay and Babel, clicks through its lists, and prints their contents as JSON.
+// Builds the recipe of docs/how-to/clients.md with Relay and Babel, clicks through its lists, and prints their contents as JSON.
 const { execFileSync } = require("node:child_process");
 const { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } = require("node:fs");
 const { transformSync } = require("@babel/core");

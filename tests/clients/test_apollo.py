@@ -1,4 +1,4 @@
-"""Apollo Client, configured as in docs/clients.md, against a real server."""
+"""Apollo Client, configured as in docs/how-to/clients.md, against a real server."""
 
 from typing import Any
 

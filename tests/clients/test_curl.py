@@ -1,4 +1,4 @@
-"""The curl recipes of docs/clients.md against a real server."""
+"""The curl recipes of docs/how-to/clients.md against a real server."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The text and tables of docs/clients.md and docs/client-writes.md agree with the code."""
+"""The text and tables of docs/how-to/clients.md and docs/how-to/client-writes.md agree with the code."""
 
 import re
 from datetime import UTC, date, datetime, timedelta

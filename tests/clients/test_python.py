@@ -1,4 +1,4 @@
-"""The Python recipe of docs/clients.md against a real server."""
+"""The Python recipe of docs/how-to/clients.md against a real server."""
 
 import runpy
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from graphql_api.examples.user_samples import generate_users
+from graphql_api.examples.users import generate_users
 from tests.clients.conftest import PREFIX, USERS, ExampleServer
 from tests.clients.fault_switch import FaultSwitch
 from tests.clients.recipes import write_recipe

@@ -1,4 +1,4 @@
-"""Relay, configured as in docs/clients.md, against a real server: compiled, rendered and clicked."""
+"""Relay, configured as in docs/how-to/clients.md, against a real server: compiled, rendered and clicked."""
 
 from pathlib import Path
 from typing import Any

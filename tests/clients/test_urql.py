@@ -1,4 +1,4 @@
-"""urql with its normalized cache, configured as in docs/clients.md, against a real server."""
+"""urql with its normalized cache, configured as in docs/how-to/clients.md, against a real server."""
 
 from typing import Any
 

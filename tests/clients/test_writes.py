@@ -1,4 +1,4 @@
-"""Writes by Apollo Client and urql, configured as in docs/client-writes.md, against a real server."""
+"""Writes by Apollo Client and urql, configured as in docs/how-to/client-writes.md, against a real server."""
 
 import asyncio
 import json
@@ -12,18 +12,18 @@ import pytest
 
 from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.errors import StoreUnavailable
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import TransactionWrite
 from tests.clients.conftest import HERE, run, tool
 from tests.clients.recipes import write_recipe
 from tests.server.catalog_server import SECRETS, start_server
-from tests.support.store_doubles import WrappedStore
 
 LATER = ("latest", "bare")
 """The notes that were written after the list was read."""
 RECIPES = {"apollo": ["client.mjs", "notes.mjs"], "urql": ["notes.urql.mjs"]}
 
 
-class UnavailableStore(WrappedStore):
+class UnavailableStore(ForwardingStore):
     """Fails writes without applying them, as often as a file says."""
 
     def __init__(self, inner: Any, silent: Path) -> None:

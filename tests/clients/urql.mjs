@@ -1,4 +1,4 @@
-// Loads lists with the recipe of docs/clients.md, and prints their contents and the HTTP methods as JSON.
+// Loads lists with the recipe of docs/how-to/clients.md, and prints their contents and the HTTP methods as JSON.
 import { BY_FIRST_NAME, client } from "./client.urql.mjs";
 
 const prefix = process.argv[2];

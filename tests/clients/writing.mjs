@@ -1,4 +1,4 @@
-// Writes notes with the recipes of docs/client-writes.md. Prints requests, list contents and results as JSON.
+// Writes notes with the recipes of docs/how-to/client-writes.md. Prints requests, list contents and results as JSON.
 import { writeFileSync } from "node:fs";
 import { network } from "./fetch_control.mjs";
 

@@ -18,8 +18,9 @@ from graphql_api.codecs.key_ranges import (
     encode_tuple,
     encoded_range,
     raw_range,
+    successor,
 )
-from graphql_api.codecs.key_segments import escape_text, successor, unescape_text
+from graphql_api.codecs.text_codecs import escape_text, unescape_text
 from graphql_api.errors import EmptyKey, InvalidValue, KeyTooLong
 
 LAST = Column("last", Text())
@@ -79,7 +80,7 @@ RANGES: list[tuple[list[Condition], KeyRange]] = [
 
 @pytest.mark.parametrize(("conditions", "expected"), RANGES, ids=str)
 def test_conditions_compile_to_one_key_range(conditions: list[Condition], expected: KeyRange) -> None:
-    """Conditions compile to one key range, as documented in docs/key-format.md."""
+    """Conditions compile to one key range, as documented in docs/reference/key-format.md."""
     assert encoded_range(COLUMNS, conditions) == expected
 
 

@@ -97,7 +97,7 @@ FROZEN: list[tuple[Codec[Any], Any, str]] = [
 
 @pytest.mark.parametrize(("codec", "value", "encoded"), FROZEN, ids=str)
 def test_encoding_is_frozen(codec: Codec[Any], value: Any, encoded: str) -> None:
-    """Each scalar is encoded as documented in docs/key-format.md."""
+    """Each scalar is encoded as documented in docs/reference/key-format.md."""
     assert codec.encode(value) == encoded
     assert codec.decode(encoded) == value
 

@@ -8,9 +8,9 @@ import pytest
 from graphql_api import Catalog, Created, Entity, Id, Shards, SubId, Timestamp
 from graphql_api.errors import EmptyKey, InvalidRecord, MissingArgument, UnknownArgument
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Item, Key
 from tests.schema.graphql_client import client_for, open_database
-from tests.support.store_doubles import WrappedStore
 
 
 class User(Entity, shards=Shards(1).then(4, since=100)):
@@ -77,7 +77,7 @@ async def test_invalid_ids_are_refused(tmp_path: Path) -> None:
 async def test_undecodable_record_is_reported(tmp_path: Path) -> None:
     """A stored record that cannot be decoded raises `InvalidRecord`, as in `get`."""
 
-    class Broken(WrappedStore):
+    class Broken(ForwardingStore):
         async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
             return [item and {**item, "created": None} for item in await super().get_many(keys, consistent)]
 

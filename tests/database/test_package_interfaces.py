@@ -1,6 +1,8 @@
 """The exports of all packages."""
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules, walk_packages
 
 import pytest
@@ -13,19 +15,32 @@ PACKAGES = [
 ]
 
 
+def exports(package: str) -> set[str]:
+    """Return the names that the `__init__` of a package imports from its own modules, lazily or not."""
+    file = import_module(package).__file__
+    assert file is not None
+    imports = [node for node in ast.walk(ast.parse(Path(file).read_text())) if isinstance(node, ast.ImportFrom)]
+    own = [node for node in imports if (node.module or "").startswith(f"{package}.")]
+    return {alias.name for node in own for alias in node.names} - {"lazy_exports"}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_export_resolves(package: str) -> None:
-    """Each name in `__all__` is an attribute of its package, also if it is resolved lazily."""
+    """Each export is an attribute of its package, also if it is resolved lazily."""
     module = import_module(package)
-    assert [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)] == []
+    assert [name for name in exports(package) if not hasattr(module, name)] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_export_hides_a_module(package: str) -> None:
     """No export has the name of a module in its package, because importing the module would replace it."""
-    module = import_module(package)
-    modules = {found.name for found in iter_modules(module.__path__)}
-    assert modules.isdisjoint(getattr(module, "__all__", ()))
+    modules = {found.name for found in iter_modules(import_module(package).__path__)}
+    assert modules.isdisjoint(exports(package))
+
+
+def test_the_root_exports_what_it_imports() -> None:
+    """`__all__` of the package lists exactly its interface, so that `import *` and type checkers agree."""
+    assert set(graphql_api.__all__) == exports("graphql_api")
 
 
 @pytest.mark.parametrize("package", ["graphql_api", "graphql_api.schema", "graphql_api.server", "graphql_api.ops"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [*PAGES, ROOT / "CHANGELOG.md"]
 
 

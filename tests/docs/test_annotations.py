@@ -1,4 +1,4 @@
-"""`docs/annotations.md` lists all annotations, and its examples are valid."""
+"""`docs/how-to/annotations.md` lists all annotations, and its examples are valid."""
 
 import re
 
@@ -9,7 +9,7 @@ from graphql_api.examples.orders import catalog
 from graphql_api.schema.graph import build_schema
 from tests.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "annotations.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "annotations.md").read_text(encoding="utf-8")
 ANNOTATIONS = [
     "@@reventless.spec",
     "@schema type state",

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "graphql_api"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 QUERY = PACKAGE / "query" / "README.md"
 PAGES = [
-    *(ROOT / "docs" / name for name in ("architecture.md", "contributing.md", "glossary.md")),
+    *(ROOT / name for name in ("CONTRIBUTING.md", "docs/architecture.md", "docs/glossary.md")),
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
     QUERY,
 ]

@@ -1,4 +1,4 @@
-"""`docs/command-line.md` agrees with the commands."""
+"""`docs/reference/command-line.md` agrees with the commands."""
 
 import re
 import shlex
@@ -7,7 +7,7 @@ from typing import Any
 from tests.docs.pages import ROOT
 from tests.support.cli_runner import commands, run
 
-PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^## `shardql ([a-z ]+?)((?: [A-Z\[<].*)?)`$", re.MULTILINE)
 ROW = re.compile(r"^\| `(.+?)` \| (.+) \|$", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""`docs/errors.md` agrees with the error classes."""
+"""`docs/reference/errors.md` agrees with the error classes."""
 
 import re
 from collections import Counter
@@ -48,7 +48,7 @@ def test_every_error_has_a_summary() -> None:
 
 def test_errors_are_documented() -> None:
     """Each section lists exactly the codes of its module, with class, status, retry advice, and summary."""
-    _, *sections = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8").split("\n## ")
+    _, *sections = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8").split("\n## ")
     listed = {text.partition("\n")[0]: [row[:5] for row in ROW.findall(text)] for text in sections}
     classes = {
         heading: [value for value in vars(import_module(f"{PACKAGE}.{module}")).values() if value in error_classes()]

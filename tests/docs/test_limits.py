@@ -1,4 +1,4 @@
-"""The table of limits in `docs/graphql.md` agrees with the code."""
+"""The table of limits in `docs/reference/graphql.md` agrees with the code."""
 
 import re
 from dataclasses import fields
@@ -10,7 +10,7 @@ from tests.docs.pages import ROOT
 from tests.docs.test_errors import error_classes
 
 ROW = re.compile(r"^\| (`(\w+)`|characters)[^|]* \| ([\d,.]+) \| `([A-Z_]+)` \|$", re.MULTILINE)
-PAGE = (ROOT / "docs" / "graphql.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "graphql.md").read_text(encoding="utf-8")
 
 
 def test_limits_are_documented() -> None:

@@ -41,3 +41,12 @@ def test_scripts_stay_small() -> None:
     scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
     assert scripts
     assert [path.name for path in scripts if len(path.read_text(encoding="utf-8").splitlines()) > 15] == []
+
+
+def test_commit_hooks_run_the_checks() -> None:
+    """Each hook of pre-commit runs a tool that `scripts/check` runs too."""
+    config = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    tools = re.findall(r"entry: \.venv/bin/(?:python -m )?([\w.-]+)", config)
+    assert len(tools) == config.count("- id:") > 0
+    checks = (ROOT / "scripts" / "check").read_text(encoding="utf-8")
+    assert [tool for tool in tools if tool not in checks] == []

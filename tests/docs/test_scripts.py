@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphql_api import examples
-from graphql_api.model.catalog_loader import load_catalog
+from graphql_api.model.catalog import load_catalog
 from tests.docs.pages import ROOT
 
 USERS, ORDERS = "graphql_api.examples.users:catalog", "graphql_api.examples.orders:catalog"

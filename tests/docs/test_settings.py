@@ -1,4 +1,4 @@
-"""The tables of settings in `docs/settings.md` agree with the code."""
+"""The tables of settings in `docs/reference/settings.md` agree with the code."""
 
 import re
 from typing import Any
@@ -17,7 +17,8 @@ def row(name: str) -> tuple[str, str, str, str, str]:
     field = Settings.model_fields[name]
     extra: Any = field.json_schema_extra
     default = extra["default_text"] or formatted_default(field.default)
-    return variable_name(name), OPTIONS.get(name, "–"), default, extra["unit"], str(field.description)
+    meaning = " ".join(str(field.description).split())
+    return variable_name(name), OPTIONS.get(name, "–"), default, extra["unit"], meaning
 
 
 def formatted_default(default: object) -> str:
@@ -48,7 +49,7 @@ OPTIONS = options()
 
 def test_settings_are_documented() -> None:
     """The tables list exactly the existing settings in order, with option, default, unit and meaning."""
-    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     assert ROW.findall(text) == [row(name) for name in Settings.model_fields]
 
 

@@ -23,6 +23,7 @@ from graphql_api.errors import (
     Localizable,
     Message,
     NameList,
+    NameResolver,
     PropertyName,
     QueryTooLong,
     SearchName,
@@ -36,7 +37,7 @@ from graphql_api.errors import (
 from tests.docs.pages import ROOT
 
 
-class UpperCaseResolver:
+class UpperCaseResolver(NameResolver):
     """A naming scheme that writes names in capitals."""
 
     def property_name(self, name: str) -> str:
@@ -53,9 +54,6 @@ class UpperCaseResolver:
 
     def field_message(self, path: FieldPath, message: str) -> str:
         return f"{message} at {len(path.location)}"
-
-    def suggestion(self, text: str) -> str:
-        return text.upper()
 
 
 FIRST_NAME = PropertyName("first_name", "User")
@@ -188,7 +186,7 @@ def test_copies_keep_everything(error: ShardQLError) -> None:
 
 CLASSES = {name: value for name, value in vars(errors).items() if isinstance(value, type)}
 OWN_PARAMETERS = {
-    name: {parameter.name for parameter in inspect.signature(value).parameters.values()} - {"values"}
+    name: {"argument", "shard", *inspect.signature(value).parameters} - {"values"}
     for name, value in CLASSES.items()
     if issubclass(value, ShardQLError)
 } | {"Message": set[str](), "rephrase": set[str]()}
@@ -264,5 +262,5 @@ def test_without_suggestions() -> None:
     problem = InvalidValue("{value} is no color.{hint}", value=data, hint=suggest("gren", ["green"]))
     assert problem.message == f"{data} is no color. Did you mean 'green'?"
     assert problem.without_suggestions().message == f"{data} is no color."
-    assert problem.localized(UpperCaseResolver()).message == f"{data} is no color. DID YOU MEAN 'GREEN'?"
+    assert problem.localized(UpperCaseResolver()).message == f"{data} is no color. Did you mean 'green'?"
     assert problem.localized(UpperCaseResolver()).without_suggestions().message == f"{data} is no color."

@@ -1,26 +1,36 @@
-"""The record that a table stores about itself, and the growth of shards."""
+"""The record that a table stores about itself: what opening a table announces, and what it refuses."""
 
+import logging
 import sqlite3
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, date, datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 
+from graphql_api import UniqueTogether
 from graphql_api.connection import Secrets, open_catalog
 from graphql_api.database import Database
-from graphql_api.errors import ConditionFailed, GenerationTooEarly, StoreUnavailable, WrongTable
-from graphql_api.evolution.table_record import TABLE_FORMAT, TABLE_RECORD_KEY, index_entry_formats, prepare_table
+from graphql_api.errors import ConditionFailed, InvalidSettings, StoreUnavailable, WrongTable
+from graphql_api.evolution import (
+    EARLIER_FORMAT,
+    TABLE_FORMAT,
+    TABLE_RECORD_KEY,
+    TableRecord,
+    prepare_table,
+    save_record,
+)
 from graphql_api.model.catalog import Catalog
 from graphql_api.model.entity import Entity
-from graphql_api.model.markers import Created, Id, Index, Role, Shards, SubId, Timestamp, TimestampMs
+from graphql_api.model.markers import Created, Id, Index, Shards, SubId, Timestamp, TimestampMs
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Put, TableDefinition, TransactionWrite
-from tests.support.store_doubles import WrappedStore, all_items
+from tests.support.store_doubles import all_items
 
 NOW = 1_000
 SECRETS = Secrets((b"a secret of thirty-two bytes only",))
@@ -46,9 +56,9 @@ class Email(Entity):
     by_user = Index(hash="user_id", sort="created", sharded="User")
 
 
-def catalog_of_users(shards: Shards, *others: type[Entity]) -> Catalog:
-    """A catalog in which users have these shards."""
-    return Catalog(type("User", (User,), {"__module__": __name__}, shards=shards), *others)
+def catalog_of_users(shards: Shards, *others: type[Entity], **members: Any) -> Catalog:
+    """A catalog in which users have these shards and members."""
+    return Catalog(type("User", (User,), {"__module__": __name__, **members}, shards=shards), *others)
 
 
 def model_of(catalog: Catalog, name: str) -> Any:
@@ -61,239 +71,224 @@ def table_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'table.db'}"
 
 
-async def open_table(folder: Path, catalog: Catalog, now: float = NOW) -> None:
-    """Open the table of a catalog, as a server does at its start."""
-    async with open_catalog(catalog, table_url(folder), clock=lambda: now):
+async def open_table(folder: Path, catalog: Catalog, now: float = NOW, **options: Any) -> None:
+    """Open the table of a catalog, as a server does at its start. It builds nothing."""
+    async with open_catalog(catalog, table_url(folder), clock=lambda: now, **{"migrate": False, **options}):
         pass
 
 
-async def read_table_record(folder: Path) -> Item | None:
-    """Return the table record."""
+async def read_item(folder: Path) -> Item | None:
+    """Return the stored form of the table's record."""
     store = await open_sqlite(folder / "table.db")
     try:
-        (meta,) = await store.get_many([TABLE_RECORD_KEY], consistent=True)
-        return meta
+        return (await store.get_many([TABLE_RECORD_KEY], consistent=True))[0]
     finally:
         await store.close()
 
 
-async def recorded_generations(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the recorded generations by entity."""
-    meta = await read_table_record(folder)
-    assert meta is not None
-    return {name: space["generations"] for name, space in meta["spaces"].items()}
+async def table_record(folder: Path) -> TableRecord:
+    """Return the table's record."""
+    item = await read_item(folder)
+    assert item is not None
+    return TableRecord.from_item(item)
 
 
-async def expect_rejection(
-    folder: Path, catalog: Catalog, error: type[Exception], match: str, now: float = NOW
-) -> None:
-    """Verify that opening the table fails and leaves the table record unchanged."""
-    before = await read_table_record(folder)
-    with pytest.raises(error, match=match):
-        await open_table(folder, catalog, now)
-    assert await read_table_record(folder) == before
+async def states(folder: Path, kind: str) -> dict[str, str]:
+    """Return the states of all elements of one kind, by entity and name."""
+    elements = (await table_record(folder)).elements.values()
+    return {f"{one.element.entity}.{one.element.name}": one.state for one in elements if one.element.kind == kind}
 
 
-async def put(folder: Path, catalog: Catalog, *records: Entity, tenant: str | None = None) -> None:
-    """Write records as a server with this catalog."""
-    async with open_catalog(catalog, table_url(folder), clock=lambda: NOW) as db:
-        for record in records:
-            await db.scoped(tenant=tenant).put(record)
+async def expect_rejection(folder: Path, catalog: Catalog, match: str, **options: Any) -> None:
+    """Verify that opening the table fails and leaves its record unchanged."""
+    before = await read_item(folder)
+    with pytest.raises(WrongTable, match=match):
+        await open_table(folder, catalog, **options)
+    assert await read_item(folder) == before
 
 
 # --- the record itself -----------------------------------------------------------------------------------------
 
 
-async def test_a_new_table_records_all_generations(tmp_path: Path) -> None:
-    """A new table records its format and all declared generations, past and future."""
-    catalog = catalog_of_users(Shards(1).then(4, since=10).then(16, since=5_000), Email)
-    await open_table(tmp_path, catalog)
-    meta = await read_table_record(tmp_path)
-    assert meta is not None
-    assert len(meta["_w"]) == 16
-    assert dict(meta) == {
-        "hashKey": "shardql!",
-        "rangeKey": "table#meta",
+async def test_a_new_table_knows_everything(tmp_path: Path) -> None:
+    """A new table records its entities, and all elements as ready, generations of the past and the future too."""
+    await open_table(tmp_path, catalog_of_users(Shards(1).then(4, since=10).then(16, since=5_000), Email))
+    item = await read_item(tmp_path)
+    assert item is not None
+    assert len(item["_w"]) == 16
+    assert {name: item[name] for name in ("format", "epoch", "leaseSeconds")} == {
         "format": TABLE_FORMAT,
-        "spaces": {
-            "user": {
-                "width": 2,
-                "function": "blake2b",
-                "generations": [{"size": 1}, {"size": 4, "since": "10"}, {"size": 16, "since": "5000"}],
-            },
-            "email": {"width": 2, "function": "blake2b", "generations": [{"size": 1}]},
-        },
-        "indexes": {entity.name: index_entry_formats(entity) for entity in catalog.entities.values()},
-        "_w": meta["_w"],
+        "epoch": 1,
+        "leaseSeconds": "30.0",
     }
+    record = await table_record(tmp_path)
+    assert {name: data["size"] for name, data in record.entities.items()} == {"user": 1, "email": 1}
+    assert {one.state for one in record.elements.values()} == {"ready"}
+    assert {one.is_checked for one in record.elements.values()} == {True}
+    assert await states(tmp_path, "index") == {"user.name": "ready", "email.user": "ready"}
+    generations = {
+        one.element.name: one.element.definition["size"]
+        for one in record.of_entity("user")
+        if one.element.kind == "generation"
+    }
+    assert generations == {"1": 4, "2": 16}
+
+
+async def test_the_lease_of_a_new_table(tmp_path: Path) -> None:
+    """The lease that the first server proposes is stored in the table, and later proposals change nothing."""
+    await open_table(tmp_path, Catalog(User), lease_seconds=7.5)
+    await open_table(tmp_path, Catalog(User), lease_seconds=60)
+    assert (await table_record(tmp_path)).lease_seconds == 7.5
+    with pytest.raises(InvalidSettings, match="lease_seconds is 0"):
+        await open_table(tmp_path, Catalog(User), lease_seconds=0)
+
+
+async def test_additions_to_known_entities_are_announced(tmp_path: Path) -> None:
+    """What a catalog adds to an entity that the table knows is announced. Its index is not created yet."""
+    await open_table(tmp_path, Catalog(User))
+    more = {"by_created": Index(sort="created"), "unique_name": UniqueTogether("user_id", "name")}
+    await open_table(tmp_path, catalog_of_users(Shards(1).then(4, since=2_000), Email, **more))
+    assert await states(tmp_path, "index") == {"user.name": "ready", "user.created": "announced", "email.user": "ready"}
+    assert set((await states(tmp_path, "unique")).values()) == {"announced"}
+    assert await states(tmp_path, "generation") == {"user.1": "announced"}
+    store = await open_sqlite(tmp_path / "table.db")
+    table = await store.describe()
+    await store.close()
+    assert table is not None
+    assert sorted(index.name for index in table.indexes) == ["name", "user"]
+
+
+async def test_indexes_that_a_new_entity_lacks(tmp_path: Path) -> None:
+    """If a server may not create the indexes of a new entity, they are announced, and the entity is served."""
+    await open_table(tmp_path, Catalog(User))
+    async with open_catalog(Catalog(User, Email), table_url(tmp_path), create_table=False) as db:
+        await db.create(Email, email="a@b", created=1)
+        assert await db.get(Email, "a@b") is not None
+    assert await states(tmp_path, "index") == {"user.name": "ready", "email.user": "announced"}
+
+
+async def test_a_missing_table_is_not_created(tmp_path: Path) -> None:
+    """A server that may not create the table refuses to start without it."""
+    for options in ({"create_table": False}, {"read_only": True}):
+        with pytest.raises(WrongTable, match="There is no table"):
+            await open_table(tmp_path, Catalog(User), **options)
+
+
+async def test_read_only_servers_announce_nothing(tmp_path: Path) -> None:
+    """A read-only server writes nothing to the table."""
+    await open_table(tmp_path, Catalog(User))
+    before = await read_item(tmp_path)
+    await open_table(tmp_path, catalog_of_users(Shards(1), Email, by_created=Index(sort="created")), read_only=True)
+    assert await read_item(tmp_path) == before
 
 
 async def test_a_changed_index_order_is_rejected(tmp_path: Path) -> None:
-    """An index with another order than its stored entries is rejected. The error names both orders."""
+    """An index with another order than its stored entries is rejected, with a remedy. Under a new name it is added."""
 
     def ordered_by(*sort: str, **named: Any) -> Catalog:
-        by_name = Index(sort=list(sort), **named)
-        return Catalog(type("User", (User,), {"__module__": __name__, "by_name": by_name}))
+        return catalog_of_users(Shards(1), by_name=Index(sort=list(sort), **named))
 
     await open_table(tmp_path, ordered_by("name"))
-    changed = (
-        "by_name are stored as hashKey: user; nameRangeKey: name text, userId text, and the catalog declares .*created"
-    )
-    await expect_rejection(tmp_path, ordered_by("name", "created"), WrongTable, changed)
+    changed = "another definition of the index user.name, which is ready.*under another name="
+    await expect_rejection(tmp_path, ordered_by("name", "created"), changed)
     await open_table(tmp_path, ordered_by("name", "created", name="nameCreated"))
-    meta = await read_table_record(tmp_path)
-    assert meta is not None
-    assert meta["indexes"]["user"] == {
-        "id": "hashKey: user; rangeKey: userId text",
-        "name": "hashKey: user; nameRangeKey: name text, userId text",
-        "nameCreated": "hashKey: user; nameCreatedRangeKey: name text, created timestamp, userId text",
-    }
-    await expect_rejection(tmp_path, ordered_by("name", raw=True), WrongTable, "hashKey: user; name raw: name text")
+    assert await states(tmp_path, "index") == {"user.name": "ready", "user.nameCreated": "announced"}
+    await expect_rejection(tmp_path, ordered_by("name", raw=True), "range key")
+
+
+async def test_announced_definitions_are_replaced(tmp_path: Path) -> None:
+    """A definition that was never built gives way to another proposal."""
+    await open_table(tmp_path, Catalog(User))
+    for order in (["created"], ["created", "name"]):
+        await open_table(tmp_path, catalog_of_users(Shards(1), by_created=Index(sort=order, name="more")))
+        sort = (await table_record(tmp_path)).elements["user index more"].element.definition["sort"]
+        assert [part["stored"] for part in sort] == order
 
 
 async def test_reopening_writes_nothing(tmp_path: Path) -> None:
-    """Opening the same catalog again writes nothing, at any later time."""
+    """Opening the same catalog again, or one with less, writes nothing, at any later time."""
     catalog = catalog_of_users(Shards(1).then(4, since=10).then(16, since=5_000), Email)
     await open_table(tmp_path, catalog)
     watcher = sqlite3.connect(tmp_path / "table.db", isolation_level=None)
     try:
         before = watcher.execute("PRAGMA data_version").fetchone()
-        await open_table(tmp_path, catalog, now=9_999)
+        await open_table(tmp_path, catalog, now=9_999, migrate=True)
+        await open_table(tmp_path, catalog_of_users(Shards(1).then(4, since=10)))
+        await open_table(tmp_path, Catalog(Email, User))
         assert watcher.execute("PRAGMA data_version").fetchone() == before
-        await open_table(
-            tmp_path, catalog_of_users(Shards(1).then(4, since=10).then(16, since=5_000).then(5, since=10_000), Email)
-        )
+        await open_table(tmp_path, catalog_of_users(Shards(1), by_created=Index(sort="created")))
         assert watcher.execute("PRAGMA data_version").fetchone() != before
     finally:
         watcher.close()
 
 
-@pytest.mark.parametrize("format_number", [0, 2, "1", None])
+@pytest.mark.parametrize("format_number", [0, 3, "1", None])
 async def test_unknown_formats_are_rejected(tmp_path: Path, format_number: Any) -> None:
     """A table with an unknown format is rejected before any change."""
     store = await open_sqlite(tmp_path / "table.db")
     await store.ensure_table(TableDefinition())
-    await store.write(
-        [Put({"hashKey": TABLE_RECORD_KEY.hash, "rangeKey": TABLE_RECORD_KEY.range, "format": format_number})]
-    )
+    record = {"hashKey": TABLE_RECORD_KEY.hash, "rangeKey": TABLE_RECORD_KEY.range, "format": format_number}
+    await store.write([Put(record)])
     await store.close()
-    await expect_rejection(tmp_path, catalog_of_users(Shards(1)), WrongTable, f"format {format_number!r}.*format 1")
+    await expect_rejection(
+        tmp_path, Catalog(User), f"format {format_number!r}.*format {TABLE_FORMAT}", adopt_table=True
+    )
     store = await open_sqlite(tmp_path / "table.db")
     assert await store.describe() == TableDefinition()
     await store.close()
 
 
-# --- growth ----------------------------------------------------------------------------------------------------
+# --- tables of the earlier format ------------------------------------------------------------------------------
 
 
-async def test_future_generations_are_recorded(tmp_path: Path) -> None:
-    """One or more added generations that start in the future are recorded after the applied ones."""
-    await open_table(tmp_path, catalog_of_users(Shards(1)))
-    await open_table(tmp_path, catalog_of_users(Shards(1).then(4, since=NOW + 1)))
-    assert await recorded_generations(tmp_path) == {"user": [{"size": 1}, {"size": 4, "since": "1001"}]}
-    await open_table(
-        tmp_path, catalog_of_users(Shards(1).then(4, since=NOW + 1).then(8, since=NOW + 2).then(16, since=NOW + 9))
-    )
-    assert [each["size"] for each in (await recorded_generations(tmp_path))["user"]] == [1, 4, 8, 16]
-
-
-@pytest.mark.parametrize("since", [NOW, NOW - 1, 0, -5])
-async def test_past_generations_are_rejected(tmp_path: Path, since: int) -> None:
-    """An added generation that starts now or earlier is rejected, and nothing is recorded."""
-    await open_table(tmp_path, catalog_of_users(Shards(1)))
-    message = f"User gets a shard generation since {since}, which is not in the future"
-    await expect_rejection(
-        tmp_path, catalog_of_users(Shards(1).then(4, since=since)), GenerationTooEarly, message, now=NOW + 0.9
-    )
-
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("kind", "too_early", "in_time"),
-    [
-        (Timestamp, NOON, datetime(2026, 3, 1, 12, 0, 1, tzinfo=UTC)),
-        (TimestampMs, NOON, datetime(2026, 3, 1, 12, 0, 0, 1_000, tzinfo=UTC)),
-        (datetime, NOON, datetime(2026, 3, 1, 12, 0, 0, 1, tzinfo=UTC)),
-        (date, date(2026, 3, 1), date(2026, 3, 2)),
-    ],
-)
-async def test_start_dates_of_every_time_type(tmp_path: Path, kind: Any, too_early: date, in_time: date) -> None:
-    """Seconds, milliseconds, datetimes and dates are compared with the current time in their own unit."""
-
-    def catalog(shards: Shards) -> Catalog:
-        annotations = {"thing_id": Id[str], "created": Annotated[kind, Role("created")]}
-        return Catalog(
-            type("Thing", (Entity,), {"__module__": __name__, "__annotations__": annotations}, shards=shards)
-        )
-
-    now = NOON.timestamp()
-    await open_table(tmp_path, catalog(Shards(1)), now)
-    await expect_rejection(
-        tmp_path, catalog(Shards(1).then(4, since=too_early)), GenerationTooEarly, "not in the future", now
-    )
-    await open_table(tmp_path, catalog(Shards(1).then(4, since=in_time)), now)
-    assert len((await recorded_generations(tmp_path))["thing"]) == 2
-
-
-@pytest.mark.parametrize("tenant", [None, "acme", "a|b!c"])
-async def test_generations_start_after_all_stored_records(tmp_path: Path, tenant: str | None) -> None:
-    """A generation that starts at or before a stored creation value, of any tenant, is rejected."""
-    old = catalog_of_users(Shards(1))
-    model = model_of(old, "User")
-    users = [model(user_id=f"u{number}", created=created) for number, created in enumerate([5, 1_700, 1_600])]
-    await put(tmp_path, old, *users, tenant=tenant)
-    for since in (NOW + 1, 1_700):
-        message = f"since {since}, and a record in its shards was created at 1700"
-        await expect_rejection(tmp_path, catalog_of_users(Shards(1).then(4, since=since)), GenerationTooEarly, message)
-    await open_table(tmp_path, catalog_of_users(Shards(1).then(4, since=1_701)))
-    assert len((await recorded_generations(tmp_path))["user"]) == 2
-
-
-async def test_generations_start_after_records_of_sharded_children(tmp_path: Path) -> None:
-    """Records in the shards of a parent count for its growth, by their own creation value."""
-    old = catalog_of_users(Shards(1), Email)
-    await put(tmp_path, old, Email(email="x@y", user_id="u", created=1_800))
-    too_early = catalog_of_users(Shards(1).then(4, since=1_800), Email)
-    await expect_rejection(tmp_path, too_early, GenerationTooEarly, "User .* since 1800.* created at 1800")
-    await open_table(tmp_path, catalog_of_users(Shards(1).then(4, since=1_801), Email))
-    grown = await recorded_generations(tmp_path)
-    assert (len(grown["user"]), len(grown["email"])) == (2, 1)
-
-
-class Ticket(Entity):
-    """An entity whose creation values are not times."""
-
-    ticket_id: Id[str]
-    created: Created[int]
-
-
-async def test_numeric_generations_start_after_stored_records(tmp_path: Path) -> None:
-    """If creation values are numbers, an added generation only has to start after all stored ones."""
-
-    def tickets(shards: Shards) -> Catalog:
-        return Catalog(type("Ticket", (Ticket,), {"__module__": __name__}, shards=shards))
-
-    old = tickets(Shards(1))
-    model = model_of(old, "Ticket")
-    await put(tmp_path, old, model(ticket_id="t", created=7))
-    await expect_rejection(tmp_path, tickets(Shards(1).then(4, since=7)), GenerationTooEarly, "created at 7")
-    await open_table(tmp_path, tickets(Shards(1).then(4, since=8)))
-    assert (await recorded_generations(tmp_path))["ticket"][1] == {"size": 4, "since": "8"}
-
-
-async def test_a_rejected_catalog_adds_no_index(tmp_path: Path) -> None:
-    """A rejected catalog does not add its indexes to the table."""
-    await open_table(tmp_path, catalog_of_users(Shards(1)))
-    await expect_rejection(
-        tmp_path, catalog_of_users(Shards(1).then(4, since=1), Email), GenerationTooEarly, "not in the future"
-    )
-    store = await open_sqlite(tmp_path / "table.db")
-    table = await store.describe()
+async def write_earlier_record(folder: Path, catalog: Catalog, indexes: dict[str, str]) -> None:
+    """Create a table as a server of the earlier format does."""
+    store = await open_sqlite(folder / "table.db")
+    await store.ensure_table(catalog.table_definition())
+    spaces = {
+        name: {"width": 2, "function": "blake2b", "generations": [{"size": 1}, {"size": 4, "since": "2000"}]}
+        for name in catalog.entities
+    }
+    key = {"hashKey": TABLE_RECORD_KEY.hash, "rangeKey": TABLE_RECORD_KEY.range}
+    await store.write([Put({**key, "format": EARLIER_FORMAT, "spaces": spaces, "indexes": {"user": indexes}})])
     await store.close()
-    assert table is not None
-    assert [index.name for index in table.indexes] == ["name"]
+
+
+EARLIER_INDEXES = {
+    "id": "hashKey: user; rangeKey: userId text",
+    "name": "hashKey: user; nameRangeKey: name text, userId text",
+}
+
+
+async def test_tables_of_the_earlier_format(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A table of the earlier format is taken over: what it served is ready and unchecked, and the log warns."""
+    grown = Shards(1).then(4, since=2_000)
+    await write_earlier_record(tmp_path, catalog_of_users(grown), EARLIER_INDEXES)
+    with caplog.at_level(logging.WARNING, "shardql"):
+        await open_table(tmp_path, catalog_of_users(grown, by_created=Index(sort="created")))
+    assert "Stop all servers of earlier releases first" in caplog.text
+    record = await table_record(tmp_path)
+    assert await states(tmp_path, "index") == {"user.name": "ready", "user.created": "announced"}
+    assert await states(tmp_path, "generation") == {"user.1": "ready"}
+    assert not record.elements["user index name"].is_checked
+    assert record.epoch > 0
+
+
+async def test_reading_a_table_of_the_earlier_format(tmp_path: Path) -> None:
+    """A read-only server serves a table of the earlier format as before, and does not take it over."""
+    catalog = catalog_of_users(Shards(1).then(4, since=2_000))
+    await write_earlier_record(tmp_path, catalog, EARLIER_INDEXES)
+    before = await read_item(tmp_path)
+    async with open_catalog(catalog, table_url(tmp_path), read_only=True) as db:
+        assert (await db.search(model_of(catalog, "User").by_name)).items == []
+    assert await read_item(tmp_path) == before
+
+
+async def test_changed_entries_of_the_earlier_format(tmp_path: Path) -> None:
+    """A table of the earlier format whose entries have another order is refused."""
+    catalog = catalog_of_users(Shards(1).then(4, since=2_000))
+    await write_earlier_record(tmp_path, catalog, {**EARLIER_INDEXES, "name": "hashKey: user; nameRangeKey: name text"})
+    await expect_rejection(tmp_path, catalog, "by_name are stored as hashKey: user; nameRangeKey: name text, and")
 
 
 # --- what never changes ----------------------------------------------------------------------------------------
@@ -304,23 +299,30 @@ APPLIED = Shards(1).then(4, since=2_000).then(16, since=3_000)
 @pytest.mark.parametrize(
     ("shards", "match"),
     [
-        (
-            Shards(1).then(4, since=2_000),
-            "1, 4 since 2000, 16 since 3000, and the catalog declares 1, 4 since 2000: keep",
-        ),
-        (Shards(1), "and the catalog declares 1: keep"),
-        (Shards(2).then(4, since=2_000).then(16, since=3_000), "and the catalog declares 2, 4"),
-        (Shards(1).then(5, since=2_000).then(16, since=3_000), "5 since 2000"),
-        (Shards(1).then(4, since=2_001).then(16, since=3_000), "4 since 2001"),
-        (Shards(1).then(2, since=1_500).then(4, since=2_000).then(16, since=3_000), "2 since 1500"),
-        (Shards(1, width=3).then(4, since=2_000).then(16, since=3_000), "width 2 by blake2b.* width 3 by blake2b"),
-        (Shards(1, function="string-hash").then(4, since=2_000).then(16, since=3_000), "width 2 by string-hash"),
+        (Shards(2).then(4, since=2_000).then(16, since=3_000), "size of the first shard generation"),
+        (Shards(1).then(5, since=2_000).then(16, since=3_000), "generation user.1"),
+        (Shards(1).then(4, since=2_001).then(16, since=3_000), "generation user.1"),
+        (Shards(1).then(2, since=1_500).then(4, since=2_000).then(16, since=3_000), "generation user.1"),
+        (Shards(1, width=3).then(4, since=2_000).then(16, since=3_000), "shards of width 2.*3"),
+        (Shards(1, function="string-hash").then(4, since=2_000).then(16, since=3_000), "blake2b.*string-hash"),
     ],
 )
 async def test_changes_of_applied_shards_are_rejected(tmp_path: Path, shards: Shards, match: str) -> None:
-    """A catalog that lacks or changes an applied generation, the width or the function is rejected."""
+    """A catalog that changes a ready generation, the width or the function is rejected."""
     await open_table(tmp_path, catalog_of_users(APPLIED))
-    await expect_rejection(tmp_path, catalog_of_users(shards), WrongTable, match)
+    await expect_rejection(tmp_path, catalog_of_users(shards), match)
+
+
+async def test_older_catalogs_place_records_as_the_table_says(tmp_path: Path) -> None:
+    """A server whose catalog lacks a ready generation uses it nevertheless."""
+    await open_table(tmp_path, catalog_of_users(APPLIED))
+    older = catalog_of_users(Shards(1))
+    async with open_catalog(older, table_url(tmp_path), clock=lambda: NOW) as db:
+        user = model_of(older, "User")
+        await db.put_many([user(user_id=f"u{number}", created=2_000 + number) for number in range(20)])
+        hash_keys = {item["hashKey"] for item in await all_items(db.store) if "userId" in item}
+        assert hash_keys == {"user!00", "user!01", "user!02", "user!03"}
+        assert len((await db.search(user.by_name, limit=50)).items) == 20
 
 
 async def test_changed_types_of_creation_values_are_rejected(tmp_path: Path) -> None:
@@ -331,28 +333,38 @@ async def test_changed_types_of_creation_values_are_rejected(tmp_path: Path) -> 
         user_id: Id[str]
         created: Created[TimestampMs]
 
-    await expect_rejection(
-        tmp_path, Catalog(Other), WrongTable, "4 since 1767225600, and the catalog declares 1, 4 since 1767225600000"
-    )
+    await expect_rejection(tmp_path, Catalog(Other), "user")
 
 
-async def test_added_entities_record_all_generations(tmp_path: Path) -> None:
-    """An added entity may have past generations. The generations of a removed entity stay recorded."""
+async def test_changed_ids_are_rejected(tmp_path: Path) -> None:
+    """A catalog with another id is rejected: record keys never change."""
+    await open_table(tmp_path, Catalog(User))
+
+    class Other(Entity, name="user"):
+        other_id: Id[str]
+
+    await expect_rejection(tmp_path, Catalog(Other), "the id userId text.* otherId text")
+
+
+async def test_added_and_removed_entities(tmp_path: Path) -> None:
+    """An added entity may have past generations. A removed entity stays known."""
     await open_table(tmp_path, Catalog(Email, User))
-    with_tickets = Catalog(type("Ticket", (Ticket,), {"__module__": __name__}, shards=APPLIED))
-    await open_table(tmp_path, with_tickets, now=9_999)
-    grown = await recorded_generations(tmp_path)
-    assert [len(grown[name]) for name in ("email", "user", "ticket")] == [1, 1, 3]
-    await expect_rejection(
-        tmp_path, catalog_of_users(Shards(2)), WrongTable, "User was stored with the shard generations 1"
-    )
-    await expect_rejection(tmp_path, Catalog(Ticket), WrongTable, "Ticket was stored")
+    await open_table(tmp_path, catalog_of_users(Shards(1)))
+
+    class Ticket(Entity, shards=APPLIED):
+        ticket_id: Id[str]
+        created: Created[int]
+
+    await open_table(tmp_path, Catalog(Ticket, User), now=9_999)
+    assert sorted((await table_record(tmp_path)).entities) == ["email", "ticket", "user"]
+    assert await states(tmp_path, "generation") == {"ticket.1": "ready", "ticket.2": "ready"}
+    await expect_rejection(tmp_path, catalog_of_users(Shards(2)), "User was stored with")
 
 
 # --- several processes -----------------------------------------------------------------------------------------
 
 
-class OvertakenStore(WrappedStore):
+class OvertakenStore(ForwardingStore):
     """Runs another action before each transaction."""
 
     def __init__(self, inner: Store, *others: Callable[[], Awaitable[None]]) -> None:
@@ -366,7 +378,7 @@ class OvertakenStore(WrappedStore):
         await super().write_together(writes, token)
 
 
-class AlwaysConflictingStore(WrappedStore):
+class AlwaysConflictingStore(ForwardingStore):
     """Fails every transaction because of a concurrent change."""
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
@@ -382,10 +394,10 @@ async def test_concurrent_opening_with_the_same_catalog(tmp_path: Path) -> None:
     store = OvertakenStore(
         await open_sqlite(tmp_path / "table.db"), lambda: open_table(tmp_path, catalog_of_users(GROWN))
     )
-    await prepare_table(store, catalog_of_users(GROWN), NOW)
+    await prepare_table(store, catalog_of_users(GROWN))
     await store.close()
     assert store.others == []
-    assert await recorded_generations(tmp_path) == {"user": [{"size": 1}, {"size": 4, "since": "2000"}]}
+    assert await states(tmp_path, "generation") == {"user.1": "ready"}
 
 
 async def test_concurrent_opening_with_another_entity(tmp_path: Path) -> None:
@@ -394,39 +406,49 @@ async def test_concurrent_opening_with_another_entity(tmp_path: Path) -> None:
     store = OvertakenStore(
         await open_sqlite(tmp_path / "table.db"), lambda: open_table(tmp_path, catalog_of_users(Shards(1), Email))
     )
-    await prepare_table(store, catalog_of_users(GROWN), NOW)
+    await prepare_table(store, catalog_of_users(GROWN))
     await store.close()
-    assert {name: len(each) for name, each in (await recorded_generations(tmp_path)).items()} == {"user": 2, "email": 1}
+    assert await states(tmp_path, "generation") == {"user.1": "announced"}
+    assert await states(tmp_path, "index") == {"user.name": "ready", "email.user": "ready"}
 
 
 async def test_concurrent_opening_with_another_growth(tmp_path: Path) -> None:
     """A process reads the table record again after a concurrent growth, and is rejected if it conflicts."""
     await open_table(tmp_path, catalog_of_users(Shards(1)))
     other = Shards(1).then(8, since=3_000)
-    store = OvertakenStore(
-        await open_sqlite(tmp_path / "table.db"), lambda: open_table(tmp_path, catalog_of_users(other))
-    )
-    with pytest.raises(WrongTable, match="8 since 3000, and the catalog declares 1, 4 since 2000"):
-        await prepare_table(store, catalog_of_users(GROWN), NOW)
+
+    async def build_other() -> None:
+        await open_table(tmp_path, catalog_of_users(other))
+        store = await open_sqlite(tmp_path / "table.db")
+        record = await table_record(tmp_path)
+        growth = replace(record.elements["user generation 1"], state="building")
+        assert await save_record(store, record, record.changed(growth))
+        await store.close()
+
+    store = OvertakenStore(await open_sqlite(tmp_path / "table.db"), build_other)
+    with pytest.raises(WrongTable, match=r"generation user\.1, which is building"):
+        await prepare_table(store, catalog_of_users(GROWN))
     await store.close()
-    assert await recorded_generations(tmp_path) == {"user": [{"size": 1}, {"size": 8, "since": "3000"}]}
+    assert (await table_record(tmp_path)).elements["user generation 1"].element.definition["size"] == 8
 
 
 async def test_persistent_conflicts(tmp_path: Path) -> None:
     """A process whose transactions always conflict fails with a retryable error."""
     store = AlwaysConflictingStore(await open_sqlite(tmp_path / "table.db"))
     with pytest.raises(StoreUnavailable, match="keep changing the record of the table: retry") as problem:
-        await prepare_table(store, catalog_of_users(GROWN), NOW)
+        await prepare_table(store, catalog_of_users(GROWN))
     await store.close()
     assert problem.value.retryable
-    assert await read_table_record(tmp_path) is None
+    assert await read_item(tmp_path) is None
 
 
 async def test_many_concurrent_openings(tmp_path: Path) -> None:
     """Processes that open a new table concurrently agree on one table record."""
     await gather(*(open_table(tmp_path, catalog_of_users(APPLIED, Email)) for _ in range(6)))
     await open_table(tmp_path, catalog_of_users(APPLIED, Email))
-    assert {name: len(each) for name, each in (await recorded_generations(tmp_path)).items()} == {"user": 3, "email": 1}
+    record = await table_record(tmp_path)
+    assert record.epoch == 1
+    assert await states(tmp_path, "generation") == {"user.1": "ready", "user.2": "ready"}
 
 
 # --- records from before a growth ------------------------------------------------------------------------------

@@ -12,18 +12,22 @@ import pytest
 from graphql_api import Entity, open_catalog
 from graphql_api.codecs.key_ranges import decode_tuple
 from graphql_api.errors import ForeignKeyBroken, ImmutableChanged, InvalidValue, NotUnique
-from graphql_api.examples.issue_samples import (
+from graphql_api.examples.issues import (
     ACME,
     BRIDGE,
     DAILY_NEWS,
     FIXED_ISSUES,
     FIXED_RECORDS,
     GRID_VIEW,
+    Issue,
+    IssueState,
+    Project,
+    Tenant,
+    catalog,
     generate_issue,
     generate_issues,
-    generate_projects,
+    sample,
 )
-from graphql_api.examples.issues import Issue, IssueState, Project, Tenant, catalog, sample
 from graphql_api.ops.design_advice import find_advice
 from graphql_api.storage.values import AttributeValue
 from graphql_api.writes.item_keys import to_item
@@ -139,9 +143,7 @@ def test_shorter_sample_is_a_prefix() -> None:
     shorter = [*sample(40)]
     assert RECORDS[: len(shorter)] == shorter
     assert len(RECORDS) == len(shorter) + 260
-    one, other = (
-        {repr(record) for record in generate_projects(40, seed) if isinstance(record, Issue)} for seed in (1, 2)
-    )
+    one, other = ({repr(record) for record in sample(40, seed) if isinstance(record, Issue)} for seed in (1, 2))
     assert one & other == {repr(record) for record in FIXED_RECORDS if isinstance(record, Issue)}
 
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 import pytest
 
 from graphql_api import Entity
-from graphql_api.examples.order_samples import generate_orders
 from graphql_api.examples.orders import (
     Customer,
     Order,
@@ -109,8 +108,7 @@ def test_shorter_sample_is_a_prefix() -> None:
     assert RECORDS[: len(shorter)] == shorter
     assert RECORDS[-1] == OrderCount(orders=300)
     orders_by_seed = [
-        [(order.order_id, order.placed_at) for order in generate_orders(40, seed) if isinstance(order, Order)]
-        for seed in (1, 2)
+        [(order.order_id, order.placed_at) for order in sample(40, seed) if isinstance(order, Order)] for seed in (1, 2)
     ]
     assert set(orders_by_seed[0]) & set(orders_by_seed[1]) == {("order-123", datetime(2024, 1, 15, 10, 30, tzinfo=UTC))}
 

@@ -10,8 +10,7 @@ import pytest
 from graphql_api.codecs.key_ranges import decode_tuple
 from graphql_api.connection import open_catalog
 from graphql_api.examples.seeded_random import SeededRandom
-from graphql_api.examples.user_samples import generate_emails, generate_users
-from graphql_api.examples.users import Email, User, catalog, sample
+from graphql_api.examples.users import Email, User, catalog, generate_emails, generate_users, sample
 from graphql_api.model.entity import Entity
 from graphql_api.storage.values import AttributeValue
 from graphql_api.writes.item_keys import to_item

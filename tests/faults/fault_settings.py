@@ -53,3 +53,13 @@ def settings_for(name: str, *, lasting: bool = True) -> DynamoSettings:
     if name not in UNANSWERED_FAULTS:
         return LONG_TIMEOUTS
     return SHORT_TIMEOUTS if lasting else MANY_ATTEMPTS
+
+
+def more_patient(settings: DynamoSettings) -> DynamoSettings:
+    """Return settings with much longer timeouts, to repeat a read that a busy machine disturbed."""
+    return replace(
+        settings,
+        deadline=4 * settings.deadline,
+        connect_seconds=4 * settings.connect_seconds,
+        read_seconds=4 * settings.read_seconds,
+    )

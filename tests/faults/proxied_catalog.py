@@ -67,7 +67,7 @@ def sorted_wide_records() -> list[Wide]:
 
 
 def shard_of(thing: Thing) -> str:
-    """The shard of a record, computed as in docs/shards.md."""
+    """The shard of a record, computed as in docs/reference/shards.md."""
     number = int.from_bytes(blake2b(thing.key.encode()).digest()[:8], "big") % SHARDS
     return f"0{'0123456789abcdef'[number]}"
 

@@ -11,7 +11,7 @@ from graphql_api.errors import StoreError, Throttled
 from tests.faults.conftest import ProxiedStores
 from tests.faults.fault_proxy import no_fault
 from tests.faults.fault_rules import always, first_request, random_faults, reads_shard
-from tests.faults.fault_settings import LONG_TIMEOUTS, SHORT_TIMEOUTS
+from tests.faults.fault_settings import LONG_TIMEOUTS, SHORT_TIMEOUTS, more_patient
 from tests.faults.fault_types import SERVER_ERROR, THROTTLE, BlackHole, Delay, Fault, Reset
 from tests.faults.proxied_catalog import (
     SHARDS,
@@ -79,7 +79,7 @@ async def test_a_new_store_retries_its_first_call(proxied: ProxiedStores, fault:
 async def test_an_unresponsive_shard_does_not_affect_other_searches(proxied: ProxiedStores) -> None:
     """While one shard does not respond, searches of other shards have no errors and few extra calls."""
     proxy = proxied.proxy
-    store = await proxied.open_store(SHORT_TIMEOUTS)
+    store = await proxied.open_store(more_patient(SHORT_TIMEOUTS))
     hanging_db = database(store)
     counting_store = CountingStore(store)
     db = database(counting_store)
@@ -110,7 +110,7 @@ async def test_an_unresponsive_shard_does_not_affect_other_searches(proxied: Pro
         ended = await asyncio.gather(*hanging_searches, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ended)
     assert errors
-    # On a busy machine, another shard may exceed the timeout of half a second too.
+    # On a busy machine, another shard may exceed the timeout too.
     assert any(UNRESPONSIVE_SHARD in str(error.shard) for error in errors)
     calls = [request for request in proxy.requests if request.index is None and request.operation == "Query"]
     assert counting_store.counts.reads >= len(other_things)
@@ -119,7 +119,7 @@ async def test_an_unresponsive_shard_does_not_affect_other_searches(proxied: Pro
 
 async def test_the_circuit_breaker_stops_calls_to_an_unresponsive_shard(proxied: ProxiedStores) -> None:
     """Under PARTIAL, other shards fill the pages, and calls to the unresponsive shard stop after a few attempts."""
-    settings = replace(SHORT_TIMEOUTS, breaker_seconds=60.0)
+    settings = more_patient(replace(SHORT_TIMEOUTS, breaker_seconds=60.0))
     proxy = proxied.proxy
     db = await proxied.open_database(settings)
     proxy.rule = always(BlackHole(), reads_shard(UNRESPONSIVE_SHARD))

@@ -19,6 +19,7 @@ from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, NotUnique, ShardQLError, StoreError, StoreUnavailable, VersionConflict
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import TransactionWrite, Write
 from graphql_api.writes.commands import Command, Create, Remove, Update
@@ -29,7 +30,7 @@ from tests.faults.fault_settings import LONG_TIMEOUTS
 from tests.faults.fault_types import AppliedThenReset, TransactionConflict
 from tests.support.dynamodb_servers import ROOT
 from tests.support.run_depth import depth
-from tests.support.store_doubles import WrappedStore, all_items
+from tests.support.store_doubles import all_items
 
 WORKERS = 8
 BOARDS = ("a", "b", "c")
@@ -50,7 +51,7 @@ CATALOG = Catalog(Card)
 CARD = CATALOG.entity(Card)
 
 
-class LossyStore(WrappedStore):
+class LossyStore(ForwardingStore):
     """Loses the replies of half of the writes after executing them."""
 
     def __init__(self, inner: Store, random: Random) -> None:

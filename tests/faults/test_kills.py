@@ -15,9 +15,8 @@ import pytest
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreRefused
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
-from graphql_api.storage.engines.sqlite.key_bytes import encode_hash_key, tie_breaker
 from graphql_api.storage.engines.sqlite.record_body import decode_body
-from graphql_api.storage.engines.sqlite.table_layout import load_layout
+from graphql_api.storage.engines.sqlite.table_layout import encode_hash_key, load_layout, tie_breaker
 from graphql_api.storage.values import Key, Put, RangeRead, RowPage
 from tests.faults.killed_writers import (
     BATCH,
@@ -126,9 +125,9 @@ def check_entries(path: Path) -> None:
         assert layout is not None
         expected = set()
         for record, hash_key, range_key, body in sql.execute("SELECT id, hash, range, body FROM records"):
-            base, shard = encode_hash_key(hash_key.decode(), "the record")
+            base, shard = encode_hash_key(hash_key.decode())
             expected.add((0, base, range_key, shard, b"", record))
-            tie = tie_breaker(hash_key, range_key, layout.tie_order)
+            tie = tie_breaker(hash_key, range_key)
             expected |= {(*entry, record) for entry in layout.stored_entries(decode_body(body), tie)}
         stored = sql.execute("SELECT idx, base, value, shard, tie, record FROM entries").fetchall()
         assert len(stored) == len(expected)

@@ -32,6 +32,9 @@ from tests.laws.search_catalogs import IDS, POOLS, SIZES, ColumnShape, DrawnSear
 
 Predicate = Callable[[Record], bool]
 
+TEXT_OPERATIONS: dict[str, Callable[[str, str], bool]] = {"prefix": str.startswith, "contains": str.__contains__}
+"""Operators of texts, and their meaning."""
+
 
 @dataclass(frozen=True)
 class Filter:
@@ -90,7 +93,7 @@ def _comparisons(draw: st.DrawFn, drawn: DrawnCatalog, known: Sequence[Record]) 
     if not values:
         operations = ["exists"]
     elif isinstance(values[0], str) and name not in LISTS:
-        operations += ["prefix", "prefix", "contains"]
+        operations += ["prefix", *TEXT_OPERATIONS]
     operation = draw(st.sampled_from(operations))
     seen[f"test {operation}"] += 1
     one = partial(draw, st.sampled_from(values)) if values else None
@@ -110,8 +113,8 @@ def _comparisons(draw: st.DrawFn, drawn: DrawnCatalog, known: Sequence[Record]) 
             lambda record: _compares(name, "ge", record, low) and _compares(name, "le", record, high),
         )
     value = one()
-    if operation in ("prefix", "contains") and name not in LISTS:
-        begin = draw(st.integers(0, len(value))) if operation == "contains" else 0
+    if operation in TEXT_OPERATIONS and name not in LISTS:
+        begin = 0 if operation == "prefix" else draw(st.integers(0, len(value)))
         value = value[begin : draw(st.integers(begin, len(value)))]
     bare = operation == "eq" and draw(st.booleans())
     seen["bare value"] += bare
@@ -135,9 +138,7 @@ def _holds(name: str, operation: str, value: Any, record: Record) -> bool:
         return not _equal(found, value)
     if operation == "eq":
         return _equal(found, value)
-    if found is None:
-        return False
-    return bool(found.startswith(value) if operation == "prefix" else value in found)
+    return found is not None and TEXT_OPERATIONS[operation](found, value)
 
 
 def _equal(found: Any, value: Any) -> bool:

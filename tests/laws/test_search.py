@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphql_api.database import Database
 from graphql_api.query.execution.result_page import Page
 from graphql_api.query.token_seal import TokenSeal
-from graphql_api.storage.engines.sqlite import EngineQuirks, SqliteStore, open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from tests.laws.search_catalogs import (
     GROWTH,
@@ -32,6 +32,7 @@ from tests.laws.search_catalogs import (
     seen,
     with_mutable_fields_of,
 )
+from tests.support.distributed_store import KeyOrderedStore, open_lagging
 from tests.support.run_depth import examples
 from tests.support.store_doubles import IndependentReadsStore, InterleavingStore
 
@@ -67,39 +68,52 @@ def run_in_batches(law: Callable[[], None], request: pytest.FixtureRequest, clas
 Settle = Callable[[], Awaitable[None]]
 """waits until all index entries reflect their records"""
 
+PAGE_ROWS = (2, 1, 3, 1)
+"""rows that a call of the distributed store examines at most, in turn"""
+
+
+async def no_index_lag() -> None:
+    """Waits for nothing: the engine has no index lag."""
+
 
 @dataclass
 class Engines:
     """Stores shared by all cases; each case has its own tenant, and so its own hash keys."""
 
     runner: asyncio.Runner
-    plain: SqliteStore
-    quirky: SqliteStore
+    plain: Store
+    distributed: Store
+    catch_up_indexes: Settle
+    """of the distributed store"""
+
+    def draw_store(self, data: st.DataObject) -> tuple[Store, Settle]:
+        """Draws one of the stores."""
+        if data.draw(st.booleans(), label="distributed engine"):
+            return self.distributed, self.catch_up_indexes
+        return self.plain, no_index_lag
 
 
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    """A plain store, and a store with all the quirks that an engine may have."""
+    """A plain store, and a store with all that a distributed engine may do."""
     folder: Path = tmp_path_factory.mktemp("laws")
     with asyncio.Runner() as runner:
         plain = runner.run(open_sqlite(folder / "plain.db"))
         # Another order of ties, late index entries, and engine pages of a few rows.
-        quirky = runner.run(
-            open_sqlite(folder / "quirky.db", quirks=EngineQuirks(tie_order="key", index_lag=3, page_bytes=700))
-        )
-        yield Engines(runner, plain, quirky)
+        lagging = runner.run(open_lagging(folder / "distributed.db", 3))
+        yield Engines(runner, plain, KeyOrderedStore(lagging, PAGE_ROWS), lagging.catch_up_indexes)
         runner.run(plain.close())
-        runner.run(quirky.close())
+        runner.run(lagging.close())
 
 
 def _database(data: st.DataObject, engines: Engines, drawn: DrawnCatalog) -> tuple[Database, Settle]:
-    inner = data.draw(st.sampled_from([engines.plain, engines.quirky]), label="engine")
+    inner, settle = engines.draw_store(data)
     most = data.draw(st.sampled_from([None, None, 1, 2, 1000]), label="rows a read")
     seen["shared scan" if most is None else "independent reads"] += 1
     seen["short engine pages"] += most in {1, 2}
     store: Store = inner if most is None else IndependentReadsStore(inner, most)
     engines.runner.run(inner.ensure_table(drawn.catalog.table_definition()))
-    return Database(drawn.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner.catch_up_indexes
+    return Database(drawn.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), settle
 
 
 async def put_records(db: Database, drawn: DrawnCatalog, some: list[Record]) -> None:
@@ -220,7 +234,7 @@ def test_changes_between_pages_do_not_affect_other_records(engines: Engines, req
         case = draw_case(data)
         db, settle = _database(data, engines, case.drawn)
         # Hashed ties differ between tenants, and so does the effect of a change: Hypothesis could not replay the case.
-        assume(not case.search.raw or settle == engines.quirky.catch_up_indexes)
+        assume(not case.search.raw or settle == engines.catch_up_indexes)
         engines.runner.run(check_changes(data, db, settle, case))
 
     run_in_batches(law, request, SHAPES + CHANGES)

@@ -13,7 +13,7 @@ from graphql_api.database import Database
 from graphql_api.storage.engines.dynamodb import DynamoStore
 from graphql_api.storage.values import TableDefinition
 from tests.laws.search_catalogs import NOW, Case, draw_case, new_tenant
-from tests.laws.test_search import SEAL, check_changes, check_pages, run_in_batches
+from tests.laws.test_search import SEAL, check_changes, check_pages, no_index_lag, run_in_batches
 from tests.support.dynamodb_servers import Server
 from tests.support.run_depth import examples
 
@@ -42,10 +42,6 @@ def dynamodb_local(dynamodb: Server) -> Iterator[DynamoDBLocal]:
 def table_without_ttl(catalog: Catalog) -> TableDefinition:
     """Returns the table of the catalog without expiry: DynamoDB would use the real time, and the cases do not."""
     return replace(catalog.table_definition(), ttl_attribute=None)
-
-
-async def no_index_lag() -> None:
-    """Waits for nothing: indexes of DynamoDB Local have no lag."""
 
 
 def test_every_page_is_a_slice_of_the_sorted_result(

@@ -55,9 +55,9 @@ def failing_database(data: st.DataObject, engines: Engines, catalog: Catalog) ->
     """Returns a database whose reads fail, and the faults that decide it."""
     faults = RandomFaults(data.draw(st.integers(0, 2**16), label="seed"))
     most = data.draw(st.sampled_from([1, 2, 1000]), label="rows a read")
-    engines.runner.run(engines.quirky.ensure_table(catalog.table_definition()))
+    engines.runner.run(engines.distributed.ensure_table(catalog.table_definition()))
     # Ties in the order of keys make the case replayable.
-    store = FailingStore(IndependentReadsStore(engines.quirky, most), faults)
+    store = FailingStore(IndependentReadsStore(engines.distributed, most), faults)
     return Database(catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), faults
 
 
@@ -69,7 +69,7 @@ def test_records_of_failed_shards_follow_on_later_pages(engines: Engines, reques
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
         db, faults = failing_database(data, engines, case.drawn.catalog)
-        engines.runner.run(_check(data, db, engines.quirky.catch_up_indexes, case, faults))
+        engines.runner.run(_check(data, db, engines.catch_up_indexes, case, faults))
 
     run_in_batches(law, request, SHAPES_OF_FAILURE)
 

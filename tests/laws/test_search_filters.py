@@ -98,7 +98,7 @@ def test_changes_between_filtered_pages_do_not_affect_other_records(
         case = draw_case(data)
         db, settle = _database(data, engines, case.drawn)
         # Hashed ties differ between tenants, and so does the effect of a change: Hypothesis could not replay the case.
-        assume(settle == engines.quirky.catch_up_indexes or not any(part.raw for part in case.search.parts))
+        assume(settle == engines.catch_up_indexes or not any(part.raw for part in case.search.parts))
         engines.runner.run(check_changes(data, db, settle, case))
 
     run_in_batches(law, request, CHANGES)
@@ -114,13 +114,13 @@ def test_records_of_failed_shards_follow_on_later_filtered_pages(
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
         db, faults = failing_database(data, engines, case.drawn.catalog)
-        engines.runner.run(_check_failures(data, db, engines.quirky.catch_up_indexes, case, faults))
+        engines.runner.run(_check_failures(data, db, engines.catch_up_indexes, case, faults))
 
     run_in_batches(law, request, FAILURES)
 
 
 def _database(data: st.DataObject, engines: Engines, drawn: DrawnCatalog) -> tuple[Database, Settle]:
-    inner = data.draw(st.sampled_from([engines.plain, engines.quirky]), label="engine")
+    inner, settle = engines.draw_store(data)
     most = data.draw(st.sampled_from([None, None, 1, 2, 1000]), label="rows a read")
     unfiltered = data.draw(st.booleans(), label="engine without filters")
     seen["shared scan" if most is None else "independent reads"] += 1
@@ -128,7 +128,7 @@ def _database(data: st.DataObject, engines: Engines, drawn: DrawnCatalog) -> tup
     if unfiltered:
         store = UnfilteredStore(store)
     engines.runner.run(inner.ensure_table(drawn.catalog.table_definition()))
-    return Database(drawn.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), inner.catch_up_indexes
+    return Database(drawn.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), settle
 
 
 # --- writing and reading ---------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from graphql_api.database import Database
 from graphql_api.storage.engines.dynamodb import DynamoStore
 from tests.laws.filter_strategies import Case, draw_case
 from tests.laws.search_catalogs import FEW, NOW, new_tenant, seen
-from tests.laws.test_search import SEAL, run_in_batches
-from tests.laws.test_search_dynamodb import no_index_lag, table_without_ttl
+from tests.laws.test_search import SEAL, no_index_lag, run_in_batches
+from tests.laws.test_search_dynamodb import table_without_ttl
 from tests.laws.test_search_filters import OPERATIONS, check_changes, check_pages
 from tests.support.dynamodb_servers import Server
 from tests.support.run_depth import examples

@@ -15,11 +15,14 @@ from graphql_api.codecs.scalar_codec import Codec
 from graphql_api.database import Database
 from graphql_api.errors import InvalidValue, ShardQLError
 from graphql_api.model.markers import IndexRef
+from graphql_api.model.naming import camel_case
 from graphql_api.model.specs import EntitySpec, IndexSpec, PropertySpec
+from graphql_api.query.filter_operators import Operand, ValueKind, kind_of, operators_of
 from graphql_api.query.filter_parser import filter_property_name
-from graphql_api.query.naming_scheme import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
+from graphql_api.query.search_request import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
 from graphql_api.schema.fields.search_fields import available_orders, indexes_by_hash
-from graphql_api.storage.engines.sqlite import EngineQuirks, SqliteStore, open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.port import Store
 from tests.laws.search_catalogs import (
     IDS,
     NOW,
@@ -34,9 +37,10 @@ from tests.laws.search_catalogs import (
     seen,
     shapes,
 )
-from tests.laws.test_search import SEAL, check_changes, check_pages, put_records, run_in_batches
+from tests.laws.test_search import SEAL, check_changes, check_pages, no_index_lag, put_records, run_in_batches
 from tests.schema.graphql_database import GraphQLDatabase, OperationFailed, Schema, execute, schema_of
 from tests.schema.graphql_text import EnumName, argument_value, document_with_literals, page_selection
+from tests.support.distributed_store import KeyOrderedStore
 from tests.support.run_depth import examples
 
 CLASSES = ["same page", "same error", "tokens", "both styles", "PARTIAL", "id", "filters"]
@@ -48,7 +52,7 @@ class Engine:
     """A store shared by all cases; each case has its own tenant, and so its own hash keys."""
 
     runner: asyncio.Runner
-    store: SqliteStore
+    store: Store
 
     def database(self, drawn: DrawnCatalog) -> Database:
         """Returns an empty database for a catalog."""
@@ -66,13 +70,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A store whose ties are in the order of their keys, so that Hypothesis can replay a case."""
     path: Path = tmp_path_factory.mktemp("laws") / "x.db"
     with asyncio.Runner() as runner:
-        store = runner.run(open_sqlite(path, quirks=EngineQuirks(tie_order="key")))
+        store = KeyOrderedStore(runner.run(open_sqlite(path)))
         yield Engine(runner, store)
         runner.run(store.close())
-
-
-async def no_index_lag() -> None:
-    """Waits for nothing: this engine has no index lag."""
 
 
 def draw_graphql_case(data: st.DataObject) -> Case:
@@ -301,19 +301,23 @@ class _Arguments:
         word = filter_property_name(self.schema.graph.names.naming, name)
         value = self._value(name).map(lambda found: (found, self._graphql_value(name, found)))
         texts = st.sampled_from(["", "a", "an", "\x00"]).map(lambda text: (text, text))
-        kinds: dict[str, st.SearchStrategy[tuple[Any, Any]]] = {
-            **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), value),
-            **dict.fromkeys(("prefix", "contains"), texts),
-            "in": st.lists(value, max_size=3).map(lambda some: ([one[0] for one in some], [one[1] for one in some])),
-            "between": st.tuples(value, value).map(
+        operands: dict[Operand, st.SearchStrategy[tuple[Any, Any]]] = {
+            Operand.VALUE: value,
+            Operand.VALUES: st.lists(value, max_size=3).map(lambda some: _both(lambda way: [one[way] for one in some])),
+            Operand.RANGE: st.tuples(value, value).map(
                 lambda pair: _both(lambda way: {"from": pair[0][way], "to": pair[1][way]})
             ),
-            "exists": st.booleans().map(lambda there: (there, there)),
+            Operand.BOOLEAN: st.booleans().map(lambda there: (there, there)),
         }
+        operators = {camel_case(operator.name): operator for operator in operators_of(kind_of(part.codec)).values()}
+
+        def comparison(kind: str) -> st.SearchStrategy[tuple[Any, Any]]:
+            operator = operators[kind]
+            operand = texts if operator.applies_to == {ValueKind.TEXT} else operands[operator.operand]
+            return operand.map(lambda both: ({name: {operator.name: both[0]}}, {word: {kind: both[1]}}))
+
         offered = get_named_type(types.fields[word].type).fields
-        return st.sampled_from([*offered]).flatmap(
-            lambda kind: kinds[kind].map(lambda both: ({name: {kind: both[0]}}, {word: {kind: both[1]}}))
-        )
+        return st.sampled_from([*offered]).flatmap(comparison)
 
     def _value(self, name: str) -> st.SearchStrategy[Any]:
         """Draws a value of a record, or any other value of the property's type."""

@@ -6,7 +6,6 @@ from itertools import pairwise
 from hypothesis import given, target
 from hypothesis import strategies as st
 
-from graphql_api.sharding.coverage import covering_shards
 from graphql_api.sharding.shard_space import Generation, ShardSpace
 
 CREATED = st.integers(-2, 40)
@@ -48,8 +47,8 @@ def test_coverage_is_exactly_the_shards_that_can_hold_a_match(
     low = data.draw(st.sampled_from([None, bounds[0]]))
     high = data.draw(st.sampled_from([None, bounds[1]]))
     values = range(-3 if low is None else low, (41 if high is None else high) + 1)
-    all_shards = covering_shards(space, created_from=low, created_to=high)
-    shards_of_id = covering_shards(space, unique_id=own_id, created_from=low, created_to=high)
+    all_shards = space.covering_shards(created_from=low, created_to=high)
+    shards_of_id = space.covering_shards(unique_id=own_id, created_from=low, created_to=high)
     target(float(len(all_shards)), label="shards visited")
     assert all_shards == tuple(sorted(set().union(*(possible_ordinals(space, created) for created in values))))
     assert shards_of_id == tuple(sorted({expected_ordinal(space, own_id, created) for created in values}))
@@ -64,8 +63,8 @@ def test_a_new_generation_moves_no_record(space: ShardSpace, size: int, later: i
     old_ordinal, new_ordinal = (each.ordinal(own_id, each.generation_at(before)) for each in (space, grown))
     assert new_ordinal == old_ordinal
     assert grown.shard_text(new_ordinal) == space.shard_text(old_ordinal)
-    assert covering_shards(grown, created_to=later - 1) == covering_shards(space)
-    assert set(covering_shards(grown)) == set(covering_shards(space)) | set(grown.ordinals(len(space.generations)))
+    assert grown.covering_shards(created_to=later - 1) == space.covering_shards()
+    assert set(grown.covering_shards()) == set(space.covering_shards()) | set(grown.ordinals(len(space.generations)))
 
 
 @given(width=st.integers(1, 5), data=st.data())

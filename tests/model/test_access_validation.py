@@ -22,7 +22,7 @@ from graphql_api import (
 )
 from graphql_api.errors import InvalidCatalog
 from graphql_api.model.access_declarations import Group, Rule
-from graphql_api.model.unrestricted_access import find_unrestricted_access
+from graphql_api.model.validation.access_validation import find_unrestricted_access
 
 
 class Share(Entity):

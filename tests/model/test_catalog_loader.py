@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from graphql_api.errors import InvalidCatalog, InvalidValue
-from graphql_api.model.catalog_loader import load_catalog
+from graphql_api.model.catalog import load_catalog
 
 APP = """
 from graphql_api import Catalog, Entity, Id
@@ -57,6 +57,9 @@ def test_incomplete_address_is_refused(address: str) -> None:
     [
         ("{0}.ap:catalog", "There is no module '{0}.ap'. Did you mean '{0}.app'?"),
         ("{0}x.app:catalog", "There is no module '{0}x'. Did you mean '{0}'?"),
+        ("{0}/app.py:catalog", "'{0}/app.py' is a file. Write the name of its module: {0}.app:catalog."),
+        ("./{0}/app.py:catalog", "'./{0}/app.py' is a file. Write the name of its module: {0}.app:catalog."),
+        ("{0}.app.deeper:catalog", "There is no module '{0}.app.deeper'."),
         ("{0}.app:catalgo", "Module '{0}.app' has no attribute 'catalgo'. Did you mean 'catalog'?"),
         ("{0}.app:zzzzz", "Module '{0}.app' has no attribute 'zzzzz'. Its catalogs are catalog."),
         ("{0}.app:number", "{0}.app:number is of type int, not a Catalog. Its catalogs are catalog."),

@@ -20,6 +20,7 @@ from graphql_api import (
     Timestamp,
     TimestampMs,
     Ttl,
+    canonical,
     derived,
     desc,
     stored,
@@ -385,6 +386,20 @@ def test_derived_property_of_nullable_source_is_nullable() -> None:
         fine: str | None = derived(str.upper, "name")
 
     assert violations(Part) == ["Part.short: is null if name is null, and its type does not allow null."]
+
+
+def test_canonical_form_of_a_number() -> None:
+    """Only texts have a canonical form."""
+
+    class Part(Entity):
+        part_id: Id[str]
+        number: int
+        name: str
+        fine: str = derived(canonical, "name")
+        twice: str = derived(canonical, "fine")
+        folded: str = derived(canonical, "number")
+
+    assert violations(Part) == ["Part.folded: is the canonical form of number, which is no text."]
 
 
 def test_derived_property_has_function_and_source() -> None:

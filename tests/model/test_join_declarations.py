@@ -21,7 +21,7 @@ from graphql_api import (
     derived,
 )
 from graphql_api.errors import InvalidCatalog
-from graphql_api.model.join_declarations import Join
+from graphql_api.model.relation_declarations import Join
 
 
 class Color(Enum):

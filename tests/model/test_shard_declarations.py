@@ -95,6 +95,8 @@ def test_generations_must_ascend(later: str) -> None:
         (Shards(1, width=0), "has the shard width 0."),
         (Shards(1, width=6), "has the shard width 6."),
         (Shards(1, function="blake2"), "has the unknown shard function 'blake2'."),
+        (Shards(1, function=len), "has the unknown shard function <built-in function len>."),  # type: ignore[arg-type]
+        (Shards(1, function=["md5"]), "has the unknown shard function ['md5']."),  # type: ignore[arg-type]
     ],
 )
 def test_invalid_shards_are_reported(shards: Shards, problem: str) -> None:

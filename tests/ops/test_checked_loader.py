@@ -30,8 +30,7 @@ from graphql_api import (
 from graphql_api.cli import app
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError, StoreUnavailable
-from graphql_api.examples.issue_samples import BRIDGE, FIXED_ISSUES
-from graphql_api.examples.issues import Issue, Project, Tenant
+from graphql_api.examples.issues import BRIDGE, FIXED_ISSUES, Issue, Project, Tenant
 from graphql_api.examples.issues import catalog as issues
 from graphql_api.ops.checked_loader import conflict_free_groups, conflict_free_writer, create_only_writer
 from graphql_api.ops.loader import load_lines

@@ -12,8 +12,8 @@ from cfnlint.decode import cfn_yaml
 
 from graphql_api import Catalog, Entity, Id, Index, Timestamp, Ttl
 from graphql_api.examples.users import catalog as users
-from graphql_api.ops.cloudformation import cloudformation_template, create_table_arguments, to_yaml
-from graphql_api.storage.engines.dynamodb.table_lifecycle import create_table_request
+from graphql_api.ops.cloudformation import cloudformation_template, to_yaml
+from graphql_api.storage.engines.dynamodb.table_requests import create_table_arguments
 from graphql_api.storage.values import TableDefinition
 
 ADAPTER = Path(__file__).parents[2] / "graphql_api" / "storage" / "engines" / "dynamodb"
@@ -111,8 +111,9 @@ def test_minimal_table() -> None:
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
 def test_adapter_creates_the_same_table(definition: TableDefinition) -> None:
-    """The adapter creates exactly the table of the template."""
-    assert create_table_request("one", definition) == {"TableName": "one", **create_table_arguments(definition)}
+    """The template contains the arguments with which the adapter creates the table."""
+    properties = resources(cloudformation_template(definition))["Table"]
+    assert {name: properties[name] for name in create_table_arguments(definition)} == create_table_arguments(definition)
 
 
 # --- permissions -------------------------------------------------------------------------------------------------
@@ -161,10 +162,20 @@ def test_reader_policy_has_no_writes() -> None:
     assert not any("*" in action for grants in (servers, readers) for actions in grants.values() for action in actions)
 
 
+def test_migrator_policy_changes_indexes() -> None:
+    """The policy of migrations also allows changes of indexes and expiry, and not the creation of tables."""
+    servers, migrators = allowed_actions("ServerPolicy"), allowed_actions("MigratorPolicy")
+    added = {resource: actions - servers[resource] for resource, actions in migrators.items()}
+    assert [sorted(actions) for actions in added.values() if actions] == [
+        ["dynamodb:UpdateTable", "dynamodb:UpdateTimeToLive"]
+    ]
+    assert all(actions <= migrators[resource] for resource, actions in servers.items())
+
+
 def test_roles_have_one_policy_each() -> None:
     """Each role has exactly its own policy, and only the given service can assume it."""
     found = resources(cloudformation_template(SESSIONS))
-    for name in ("Server", "Reader"):
+    for name in ("Server", "Reader", "Migrator"):
         role = found[f"{name}Role"]
         assert role["ManagedPolicyArns"] == [{"Ref": f"{name}Policy"}]
         (statement,) = role["AssumeRolePolicyDocument"]["Statement"]

@@ -24,7 +24,7 @@ from graphql_api import (
     counter,
 )
 from graphql_api.database import Database
-from graphql_api.ops.constraint_capacity import ConstraintItemCapacity, TransactionUnits
+from graphql_api.ops.item_capacity import ConstraintItemCapacity, TransactionUnits
 from graphql_api.ops.record_capacity import EntityCapacity, entity_capacity
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.dynamodb import DynamoStore

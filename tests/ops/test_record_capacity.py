@@ -32,16 +32,16 @@ from graphql_api.cli import app
 from graphql_api.errors import InvalidRecord, InvalidValue
 from graphql_api.examples.users import catalog as users
 from graphql_api.model.record_codec import decode_record, encode_record
-from graphql_api.ops.index_capacity import index_entry, write_units
+from graphql_api.ops.item_capacity import index_entry, write_units
 from graphql_api.ops.record_capacity import (
     EntityCapacity,
     design_size,
     entity_capacity,
     records_per_partition,
     shards_for,
+    typical_record,
 )
-from graphql_api.ops.typical_records import typical_record
-from graphql_api.storage.item_sizes import attribute_size, record_size, value_size
+from graphql_api.storage.item_rules import attribute_size, record_size, value_size
 from graphql_api.storage.values import IndexDefinition, TableDefinition
 from graphql_api.writes.item_keys import to_item
 from tests.examples.test_example_users import JASON

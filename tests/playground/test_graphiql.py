@@ -22,8 +22,9 @@ from graphql_api.playground.graphiql import (
     graphiql_routes,
 )
 from graphql_api.playground.tab_text import Tab
-from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.csrf import check_not_cross_site
+from graphql_api.server.app import build_app
+from graphql_api.server.graphql_request import check_not_cross_site
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
 
 TITLE = 'User & "<Email>" $title'
@@ -150,6 +151,6 @@ def test_default_headers_satisfy_the_csrf_protection() -> None:
 @pytest.mark.parametrize("prefix", ["", "/api"])
 async def test_root_path_redirects_to_the_page(prefix: str) -> None:
     """A browser that opens the root path is redirected to the page, with the path prefix of a proxy too."""
-    app = build_app(ScriptedExecutor(), no_database(), WebOptions(), browser_page=graphiql_page(TITLE, [TAB]))
+    app = build_app(ScriptedExecutor(), no_database(), Settings(), browser_page=graphiql_page(TITLE, [TAB]))
     answer = await client(app, prefix).get(f"{prefix}/")
     assert (answer.status_code, answer.headers["location"]) == (307, f"{prefix}/graphql")

@@ -477,3 +477,16 @@ def test_values_without_a_graphql_literal() -> None:
     odd = Labelled(labelled_id="l", labels={"not a name": "x"})
     assert mutation_tabs(Catalog(Labelled), [odd]) == []
     assert mutation_names(Catalog(Labelled, Open), [odd])[0] == "createOpen"
+
+
+class Parsed(Entity):
+    """Its derived property rejects sample values."""
+
+    parsed_id: Id[str]
+    digits: str
+    number: int = derived(int, "digits")
+
+
+def test_derived_property_that_rejects_sample_values() -> None:
+    """An entity whose derived property cannot be computed from sample values has no tabs."""
+    assert mutation_tabs(Catalog(Parsed)) == []

@@ -10,10 +10,12 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl
 from graphql_api.database import Database
 from graphql_api.query.token_seal import TokenSeal
-from graphql_api.storage.engines.sqlite import EngineQuirks, open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
-from tests.support.store_doubles import CountingStore, IndependentReadsStore, WrappedStore
+from tests.support.distributed_store import open_lagging
+from tests.support.store_doubles import CountingStore, IndependentReadsStore
 
 NOW = 1_000
 
@@ -73,7 +75,7 @@ async def test_unprojected_properties_are_fetched_in_one_batch_per_page(index: A
 
 async def test_stale_index_entries_are_left_out_and_do_not_end_the_traversal(tmp_path: Path) -> None:
     """While index entries lag, deleted and moved records are left out, and empty pages do not end the traversal."""
-    store = await open_sqlite(tmp_path / "x.db", quirks=EngineQuirks(index_lag=1_000))
+    store = await open_lagging(tmp_path / "x.db", 1_000)
     db = await _database(store, NarrowProjections)
     records = [NarrowProjections(key=f"k{at:02}", position=at) for at in range(9)]
     await db.put_many(records)
@@ -116,7 +118,7 @@ async def test_stale_index_entries_return_no_record_that_does_not_match(tmp_path
 
         by_state = Index(hash="state", sort="at", projection="KEYS_ONLY")
 
-    store = await open_sqlite(tmp_path / "x.db", quirks=EngineQuirks(index_lag=100))
+    store = await open_lagging(tmp_path / "x.db", 100)
     db = await _database(store, Ticket)
     await db.put_many([Ticket(key=f"k{at}", state="open", at=at) for at in range(4)])
     await store.catch_up_indexes()
@@ -125,7 +127,7 @@ async def test_stale_index_entries_return_no_record_that_does_not_match(tmp_path
     await store.close()
 
 
-class InterleavedFetchStore(WrappedStore):
+class InterleavedFetchStore(ForwardingStore):
     """Runs an action before each fetch by key, after the index was read."""
 
     def __init__(self, inner: Store) -> None:

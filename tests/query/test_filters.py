@@ -15,12 +15,8 @@ from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Time
 from graphql_api.database import Database
 from graphql_api.errors import FilterTooLarge, InvalidValue, ShardQLError, UnknownArgument
 from graphql_api.query.filter_parser import MAX_COMPARISONS, MAX_NESTING, MAX_VALUES
-from graphql_api.query.filters import OPERATORS
-from graphql_api.query.store_pushdown import PUSHED_OPERATORS
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
-from graphql_api.storage.filter_evaluation import filter_matches
-from graphql_api.storage.values import AttributeTest
 from tests.support.store_doubles import CountingStore
 
 NOW = 1_000
@@ -460,10 +456,3 @@ async def test_only_properties_can_be_selected(select: Sequence[str], message: s
     with pytest.raises(ShardQLError, match=message) as caught:
         await db.search(Thing.by_id, select=select)
     assert caught.value.argument == "select"
-
-
-@pytest.mark.parametrize("operator", sorted(PUSHED_OPERATORS))
-def test_engines_evaluate_every_pushed_operator(operator: str) -> None:
-    """An operator is pushed down only if engines know it; all others are tested after the read."""
-    assert isinstance(filter_matches(AttributeTest("a", operator, ("x", "y"), or_missing=False), {"a": "x"}), bool)
-    assert {*OPERATORS} - PUSHED_OPERATORS == {"ne", "exists"}

@@ -184,7 +184,7 @@ def test_bytes_after_the_end_are_rejected() -> None:
 @pytest.mark.parametrize(("size", "most"), [(53, 182), (100, 244), (1020, 1471)])
 @pytest.mark.parametrize("ordinal", [0, 1, 127, 128, SHARDS])
 def test_token_sizes_keep_the_documented_limits(size: int, most: int, ordinal: int) -> None:
-    """In any of 150 shards, with the longest description, a token is as short as docs/tokens.md promises."""
+    """In any of 150 shards, with the longest description, a token is as short as docs/reference/tokens.md promises."""
     for generations in (1, 100):
         assert len(_seal_token(Cursor(0, "v" * size, ordinal), generations=generations)) <= most
 

@@ -265,9 +265,11 @@ async def test_a_filter_of_one_percent_takes_few_rounds_within_the_budget(
     assert len(costs) >= 100
     costs += await costs_of_pages(filled_database, sqlite, index, depth(1, 10))
     assert max(cost.records_read for cost in costs) <= READ_BUDGET
-    assert 100 * sum(cost.rounds > 4 for cost in costs) <= len(costs)
+    # A sample of 1 % of the pages deviates by less than three standard deviations.
+    most = len(costs) / 100 + 3 * (len(costs) / 100) ** 0.5
+    assert sum(cost.rounds > 4 for cost in costs) <= most
     # Records are fetched in batches, at most one per round.
-    assert 100 * sum(cost.batches > 4 for cost in costs) <= len(costs)
+    assert sum(cost.batches > 4 for cost in costs) <= most
     assert (sum(cost.batches for cost in costs) == 0) == (index == "by_position")
 
 

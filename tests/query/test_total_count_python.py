@@ -12,9 +12,10 @@ from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl, Unio
 from graphql_api.database import Database
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import RangeRead, ReadResult
-from tests.support.store_doubles import IndependentReadsStore, MinimalAttributesStore, WrappedStore
+from tests.support.store_doubles import IndependentReadsStore, MinimalAttributesStore
 
 NOW = 1_000
 
@@ -54,7 +55,7 @@ class Expiring(Base, name="thing", shards=Shards(3)):
 PERMANENT, EXPIRING = Catalog(Permanent), Catalog(Expiring)
 
 
-class AttributeRecordingStore(WrappedStore):
+class AttributeRecordingStore(ForwardingStore):
     """Records the attributes requested from each index."""
 
     def __init__(self, inner: Store) -> None:

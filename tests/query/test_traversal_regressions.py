@@ -13,9 +13,10 @@ from graphql_api.database import Database
 from graphql_api.model.markers import IndexRef
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import RangeRead, ReadResult
-from tests.support.store_doubles import IndependentReadsStore, InterleavingStore, WrappedStore
+from tests.support.store_doubles import IndependentReadsStore, InterleavingStore
 
 SEAL = TokenSeal([b"s" * 32])
 
@@ -214,7 +215,7 @@ async def test_an_engine_may_alternate_between_scans_and_independent_reads(tmp_p
     independent = IndependentReadsStore(inner, max_rows=2)
     alternating_stores: Iterator[Store] = cycle([inner, independent, independent])
 
-    class AlternatingStore(WrappedStore):
+    class AlternatingStore(ForwardingStore):
         async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
             return await next(alternating_stores).read_ranges(reads, min(want, 3))
 

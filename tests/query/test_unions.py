@@ -20,8 +20,9 @@ from graphql_api.errors import (
     UnknownArgument,
 )
 from graphql_api.query.token_seal import TokenSeal
-from graphql_api.storage.engines.sqlite import EngineQuirks, SqliteStore, open_sqlite
+from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
+from tests.support.distributed_store import KeyOrderedStore
 from tests.support.store_doubles import FailingStore, IndependentReadsStore, InterleavingStore
 
 SEAL = TokenSeal([b"s" * 32])
@@ -67,16 +68,16 @@ CATALOG = Catalog(Person)
 
 
 @pytest.fixture
-async def sqlite(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+async def sqlite(tmp_path: Path) -> AsyncIterator[Store]:
     """An empty store."""
-    store = await open_sqlite(tmp_path / "x.db", quirks=EngineQuirks(tie_order="key"))
+    store = KeyOrderedStore(await open_sqlite(tmp_path / "x.db"))
     await store.ensure_table(CATALOG.table_definition())
     yield store
     await store.close()
 
 
 @pytest.fixture(params=[IndependentReadsStore, lambda store: store])
-async def db(sqlite: SqliteStore, request: pytest.FixtureRequest) -> Database:
+async def db(sqlite: Store, request: pytest.FixtureRequest) -> Database:
     """An empty database, on an engine with independent reads per shard and on one with a single scan."""
     engine: Callable[[Store], Store] = request.param
     return Database(CATALOG, engine(sqlite), SEAL)
@@ -152,7 +153,7 @@ async def test_any_cursor_continues_in_either_direction(db: Database) -> None:
             assert before.has_previous == (at - size > 0)
 
 
-async def test_a_record_without_an_earlier_index_entry_is_found_in_a_later_index(sqlite: SqliteStore) -> None:
+async def test_a_record_without_an_earlier_index_entry_is_found_in_a_later_index(sqlite: Store) -> None:
     """A record without an entry in an earlier index is found in a later one."""
     db = Database(CATALOG, sqlite, SEAL)
     earlier = replace(db, catalog=Catalog(EarlierPerson))
@@ -209,7 +210,7 @@ async def test_a_token_is_valid_for_its_union_only(db: Database) -> None:
             await db.search(index, prefix="jo", next_token=given)
 
 
-async def test_a_record_that_moves_during_a_page_is_on_it_once(sqlite: SqliteStore) -> None:
+async def test_a_record_that_moves_during_a_page_is_on_it_once(sqlite: Store) -> None:
     """A record that changes its indexed name during a page is on the page once."""
     between = InterleavingStore(IndependentReadsStore(sqlite))
     db = Database(CATALOG, between, SEAL)
@@ -220,7 +221,7 @@ async def test_a_record_that_moves_during_a_page_is_on_it_once(sqlite: SqliteSto
     assert page.next_token is None
 
 
-async def test_failed_shards_of_a_union_are_read_again(sqlite: SqliteStore, random: Random) -> None:
+async def test_failed_shards_of_a_union_are_read_again(sqlite: Store, random: Random) -> None:
     """Shards that fail in any index of a union are read again from their own positions."""
     chance = 0.4
     people = [
@@ -248,7 +249,7 @@ async def test_failed_shards_of_a_union_are_read_again(sqlite: SqliteStore, rand
         assert sorted(found) == [person.key for person in people]
 
 
-async def test_a_record_that_moves_to_a_later_index_hides_no_other(sqlite: SqliteStore) -> None:
+async def test_a_record_that_moves_to_a_later_index_hides_no_other(sqlite: Store) -> None:
     """A record that moves to a later index during a page is returned once, and hides no record after it."""
     store = InterleavingStore(sqlite)
     db = Database(CATALOG, store, SEAL)
@@ -287,7 +288,7 @@ async def test_order_by_sorts_the_whole_result(by: str, db: Database, random: Ra
         assert (page.next_token, page.has_next, page.has_previous) == (None, False, False)
 
 
-async def test_at_most_a_thousand_matches_are_sorted(sqlite: SqliteStore) -> None:
+async def test_at_most_a_thousand_matches_are_sorted(sqlite: Store) -> None:
     """At most 1,000 records, without duplicates, can be sorted; more are an error with a remedy."""
     db = Database(CATALOG, sqlite, SEAL)
     await store_records(db, *(Person(key=f"{at:04}", first="jo", last="jo", age=-at) for at in range(1_000)))

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from graphql_api.runtime.capacity_meter import CapacityMeter, current_meter, meter_capacity, meter_part
-from graphql_api.storage.item_sizes import read_units
+from graphql_api.runtime.request_statistics import CapacityMeter, current_meter, meter_capacity, meter_part
+from graphql_api.storage.item_rules import read_units
 
 
 @pytest.mark.parametrize(

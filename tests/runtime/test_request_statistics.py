@@ -9,26 +9,24 @@ import pytest
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.database import Database
 from graphql_api.errors import StoreError, StoreUnavailable, Throttled
-from graphql_api.evolution.table_record import prepare_table
-from graphql_api.examples.user_samples import generate_users
-from graphql_api.examples.users import User, catalog
+from graphql_api.evolution import prepare_table
+from graphql_api.examples.users import User, catalog, generate_users
 from graphql_api.query.planner import plan_search
 from graphql_api.query.search_request import SearchRequest
 from graphql_api.runtime.request_statistics import (
     RequestStatistics,
     collect_statistics,
-    count_retry,
     current_statistics,
 )
 from graphql_api.storage.engines.sqlite import open_sqlite
-from graphql_api.storage.metered_store import CANCELLED, UNFORESEEN, MeteredStore, StoreCall
+from graphql_api.storage.metered_store import CANCELLED, UNFORESEEN, ForwardingStore, MeteredStore, StoreCall
 from graphql_api.storage.values import Delete, Item, Key, RangeRead, Write
 from tests.storage.scripted_dynamodb import Reply, error_reply, start_scripted_dynamodb
 from tests.support.all_types_catalog import SEAL
-from tests.support.store_doubles import CountingStore, FailingStore, WrappedStore
+from tests.support.store_doubles import CountingStore, FailingStore
 
 
-class FailingOrWaitingStore(WrappedStore):
+class FailingOrWaitingStore(ForwardingStore):
     """Fails or waits on demand."""
 
     failure: BaseException | None = None
@@ -47,7 +45,7 @@ class FailingOrWaitingStore(WrappedStore):
 async def counting_store(tmp_path: Path) -> AsyncIterator[CountingStore]:
     """A table of users that counts its calls."""
     store = CountingStore(await open_sqlite(tmp_path / "users.db"))
-    await prepare_table(store, catalog, 0.0)
+    await prepare_table(store, catalog)
     yield store
     await store.close()
 
@@ -87,7 +85,7 @@ async def test_tasks_of_a_request_count_for_it() -> None:
     async def request(retries: int) -> RequestStatistics:
         async def retry() -> None:
             await asyncio.sleep(0)
-            count_retry()
+            current_statistics().retries += 1
 
         with collect_statistics() as statistics:
             await asyncio.gather(*(retry() for _ in range(retries)))
@@ -102,7 +100,7 @@ def test_nothing_is_counted_outside_of_a_request() -> None:
     """Outside of a request, counting has no effect."""
     with collect_statistics() as statistics:
         pass
-    count_retry()
+    current_statistics().retries += 1
     assert statistics == current_statistics() == RequestStatistics()
 
 
@@ -127,12 +125,12 @@ async def test_partial_failures_are_reported(counting_store: CountingStore) -> N
     failing = MeteredStore(
         FailingStore(FailingOrWaitingStore(counting_store), lambda read: read.hash_key == "user!03"), calls.append
     )
-    plan = plan_search(catalog, SearchRequest("user", "by_created", {}), 0.0, SEAL).first_reads
-    answers = await failing.read_ranges(plan, 5)
+    reads = plan_search(catalog, SearchRequest("user", "by_created", {}), 0.0, SEAL).scans[0].shard_reads
+    answers = await failing.read_ranges(reads, 5)
     outcomes = await failing.write([Delete(Key("a!", "b")), Delete(Key("a!", "c"))])
     assert sum(isinstance(answer, StoreError) for answer in answers) == 1
     assert [(call.name, call.failure, call.parts) for call in calls] == [
-        ("read_ranges", "STORE_UNAVAILABLE", len(plan)),
+        ("read_ranges", "STORE_UNAVAILABLE", len(reads)),
         ("write", "THROTTLED", 2),
     ]
     assert isinstance(outcomes[1], Throttled)

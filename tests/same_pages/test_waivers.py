@@ -27,7 +27,7 @@ REVERSED = {**PAGE, "items": PAGE["items"][::-1], "cursors": ["z", "w"], "start 
 
 def test_waivers_are_documented() -> None:
     """The table of permitted differences lists exactly the waivers of the tests, each with its reason."""
-    page = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "engines.md").read_text(encoding="utf-8")
     section = page.partition("## What may differ\n")[2].partition("\n## ")[0]
     _, *rows = ROW.findall(section)
     assert rows == [(waiver.name, waiver.reason) for waiver in WAIVERS]

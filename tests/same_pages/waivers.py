@@ -1,4 +1,4 @@
-"""The permitted differences between a page of SQLite and of DynamoDB, with their reasons (see docs/engines.md)."""
+"""The permitted differences between a page of SQLite and of DynamoDB, with reasons (docs/explanation/engines.md)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

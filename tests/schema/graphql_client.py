@@ -21,7 +21,8 @@ from tests.support.store_doubles import CountingStore, Counts
 
 SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 NOW = 1_764_000_000.0
-LIMITS = Limits()
+LIMITS = Limits(deadline=60.0)
+"""The limits of a server, with a deadline that operations meet on a busy machine too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from graphql_api.database import Database
 from graphql_api.model.catalog import Catalog
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.specs import EntitySpec, IndexSpec
-from graphql_api.query.naming_scheme import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
+from graphql_api.query.search_request import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
 from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph

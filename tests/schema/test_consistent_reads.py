@@ -11,9 +11,9 @@ from graphql_api import Catalog, Entity, Id, Index, Ref, SubId, owner_through
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.schema.graphql_client import client_for, open_database
-from tests.support.store_doubles import WrappedStore
 
 
 class Folder(Entity):
@@ -67,7 +67,7 @@ RECORDS: Sequence[Entity] = [
 ]
 
 
-class ConsistencyRecorder(WrappedStore):
+class ConsistencyRecorder(ForwardingStore):
     """Records for each read whether it is consistent."""
 
     def __init__(self, inner: Any) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import strawberry
 
 from graphql_api.schema.request_context import Caller
-from graphql_api.schema.types.connection_types import Connection
+from graphql_api.schema.types.connection_types import Connection, EmptyPage, PageInfo, StoppedBy
 from tests.schema.graphql_client import LIMITS
 from tests.schema.staff_catalog import Info, Level, Person, staff_client, staff_graph
 
@@ -55,6 +55,26 @@ async def test_custom_queries(tmp_path: Path) -> None:
             "person": {"name": "Ann"},
             "romans": {"items": [{"name": "Ann"}], "edges": [{}], "pageInfo": {"hasNextPage": True}},
         }
+
+
+def test_attributes_of_connections() -> None:
+    """Resolvers can read a connection before they return it."""
+
+    class StoppedPage(EmptyPage):
+        items = ("Ann", "Bo")
+        cursors = ("1", "2")
+        has_next = True
+        stopped_by: Any = "BUDGET"
+
+    connection = Connection(StoppedPage())
+    assert (connection.items, connection.next_token, connection.complete) == (("Ann", "Bo"), None, True)
+    assert [(edge.node, edge.cursor) for edge in connection.edges] == [("Ann", "1"), ("Bo", "2")]
+    page_info: PageInfo = connection.page_info
+    assert (page_info.has_next_page, page_info.has_previous_page) == (True, False)
+    assert (page_info.start_cursor, page_info.end_cursor) == (None, None)
+    stopped_by: StoppedBy | None = connection.stopped_by
+    assert stopped_by is StoppedBy.BUDGET
+    assert connection.shards.expected == 0
 
 
 async def test_query_cost_of_custom_pages(tmp_path: Path) -> None:

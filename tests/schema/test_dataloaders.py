@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index
+from graphql_api.codecs import RecordKey
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
 from graphql_api.model.specs import EntitySpec
 from graphql_api.query.search_request import SearchRequest
 from graphql_api.schema.dataloaders import Dataloaders
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.schema.graphql_client import open_database
-from tests.support.store_doubles import WrappedStore
 
 
 class Note(Entity):
@@ -36,7 +37,7 @@ SPEC: EntitySpec = CATALOG.entity(Note)
 SEARCH = SearchRequest("note", "by_text", {})
 
 
-class HeldStore(WrappedStore):
+class HeldStore(ForwardingStore):
     """Holds calls while it is closed. Records the sizes of started calls and counts cancelled calls."""
 
     def __init__(self, inner: Store) -> None:
@@ -109,10 +110,10 @@ async def test_lookups_without_batching(tmp_path: Path) -> None:
         assert sorted(store.call_sizes) == [1, 1, 2]
 
 
-async def test_lookups_by_known_keys(tmp_path: Path) -> None:
-    """A lookup with known keys reads only those keys."""
+async def test_lookups_by_record_key(tmp_path: Path) -> None:
+    """A lookup with a record key reads the record of that key."""
     async with open_dataloaders(tmp_path) as (loaders, store):
-        assert await note_text(loaders, "n1", keys=[Key("note!", "noteId#n4")]) == "t4"
+        assert await note_text(loaders, "n1", key=RecordKey("note", ("n4",))) == "t4"
         assert store.call_sizes == [1]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from graphql_api import Catalog, Entity, ForeignKey, Id, Ref
 from graphql_api.examples import issues, orders, users
-from graphql_api.examples.issue_samples import BRIDGE, DAILY_NEWS, FIXED_RECORDS
+from graphql_api.examples.issues import BRIDGE, DAILY_NEWS, FIXED_RECORDS
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.schema.graphql_client import NOW, GraphQLClient, client_for, open_client, open_database

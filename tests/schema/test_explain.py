@@ -12,7 +12,7 @@ import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Union
 from graphql_api.cli.process.log_output import JsonFormatter, TextFormatter
-from graphql_api.runtime.capacity_meter import meter_capacity
+from graphql_api.runtime.request_statistics import meter_capacity
 from graphql_api.schema.request_context import Caller
 from tests.docs.pages import ROOT
 from tests.schema.graphql_client import GraphQLClient, open_client
@@ -70,7 +70,12 @@ async def explain_output(
 
 def test_the_keys_are_documented() -> None:
     """The GraphQL page documents every key of the explain output, in its example or in its table."""
-    text = (ROOT / "docs" / "graphql.md").read_text(encoding="utf-8").partition("## Explain")[2].partition("\n## ")[0]
+    text = (
+        (ROOT / "docs" / "reference" / "graphql.md")
+        .read_text(encoding="utf-8")
+        .partition("## Explain")[2]
+        .partition("\n## ")[0]
+    )
     shown = json.loads(text.partition("```json")[2].partition("```")[0])
     table = {word for row in re.findall(r"^\| (`.+?) \|", text, re.MULTILINE) for word in re.findall(r"`(\w+)`", row)}
     assert set(shown) == {"path", "why", *PLANNED, "filter", "read"}

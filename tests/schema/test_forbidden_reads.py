@@ -29,9 +29,9 @@ from graphql_api import (
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.schema.graphql_client import GraphQLClient, client_for, open_database, write
-from tests.support.store_doubles import WrappedStore
 
 GROWN = Shards(2).then(5, since=500)
 
@@ -124,7 +124,7 @@ JOINS = {
 VALUES = {"ID": '"x"', "String": '"x"', "BigInt": "1"}
 
 
-class KeyRecordingStore(WrappedStore):
+class KeyRecordingStore(ForwardingStore):
     """Records the hash key of every read."""
 
     def __init__(self, inner: Any) -> None:

@@ -10,8 +10,18 @@ import pytest
 
 from graphql_api import Graph
 from graphql_api.database import Database
-from graphql_api.examples.issue_samples import ACME, BRIDGE, DAILY_NEWS, FIXED_RECORDS, GRID_VIEW, generate_issues
-from graphql_api.examples.issues import Issue, IssueState, catalog, sample
+from graphql_api.examples.issues import (
+    ACME,
+    BRIDGE,
+    DAILY_NEWS,
+    FIXED_RECORDS,
+    GRID_VIEW,
+    Issue,
+    IssueState,
+    catalog,
+    generate_issues,
+    sample,
+)
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.schema.graphql_client import SEAL, GraphQLClient, client_for, open_client, open_database, write
 from tests.support.dynamodb_servers import Server

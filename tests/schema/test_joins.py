@@ -29,9 +29,10 @@ from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Item, Key, RangeRead
 from tests.schema.graphql_client import GraphQLClient, client_for, open_client, open_database
-from tests.support.store_doubles import FailingStore, WrappedStore
+from tests.support.store_doubles import FailingStore
 
 
 class User(Entity, shards=Shards(1).then(4, since=100)):
@@ -130,7 +131,7 @@ VISITS = [Visit(town="rome", day=day, by=f"v{day}") for day in range(5)]
 RECORDS: Sequence[Entity] = [*USERS, *EMAILS, *TEAMS, *PLACES, *VISITS, Settings(text="one")]
 
 
-class KeyedStore(WrappedStore):
+class KeyedStore(ForwardingStore):
     """Records the keys of each point lookup, and fails for keys that contain `fails`."""
 
     fails: str | None = None
@@ -513,7 +514,7 @@ async def test_an_invalid_record_does_not_affect_others(tmp_path: Path) -> None:
     """An invalid stored record is an error at its fields. Other records of its batch are returned."""
     async with open_database(CATALOG, await open_sqlite(tmp_path / "x.db"), *RECORDS) as db:
 
-        class Broken(WrappedStore):
+        class Broken(ForwardingStore):
             async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
                 found = await super().get_many(keys, consistent)
                 return [

@@ -12,13 +12,12 @@ from pydantic import BaseModel, Field
 
 from graphql_api import Catalog, Entity, Id, Index, Shards
 from graphql_api.schema.execution.document_executor import MAX_TEXT_LENGTH
-from graphql_api.schema.execution.document_limits import Limits
-from graphql_api.schema.query_cost import MAX_COST
+from graphql_api.schema.execution.document_limits import MAX_COST, Limits
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import RangeRead, ReadResult
 from tests.schema.graphql_client import GraphQLClient, client_for, open_client, open_database
-from tests.support.store_doubles import WrappedStore
 
 LIMITS = Limits()
 ID = "w1"
@@ -370,7 +369,7 @@ async def test_the_cost_of_introspection(tmp_path: Path) -> None:
 # --- time ------------------------------------------------------------------------------------------------------
 
 
-class SlowStore(WrappedStore):
+class SlowStore(ForwardingStore):
     """Never completes a read, and counts started and cancelled reads."""
 
     def __init__(self, inner: Store) -> None:

@@ -12,8 +12,9 @@ from graphql_api.errors import ShardQLError, StoreRefused, Throttled
 from graphql_api.schema.fields.mutation_fields import MAX_ROWS
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from tests.schema.graphql_client import LIMITS, GraphQLClient, client_for, open_client, open_database
-from tests.support.store_doubles import Counts, WrappedStore
+from tests.support.store_doubles import Counts
 
 
 class Badge(Entity):
@@ -240,7 +241,7 @@ async def test_query_cost_of_rows(tmp_path: Path, by_variable: bool) -> None:
 # --- store errors ----------------------------------------------------------------------------------------------
 
 
-class RefusingStore(WrappedStore):
+class RefusingStore(ForwardingStore):
     """Fails every write of the configured badges."""
 
     problems: Mapping[str, ShardQLError] = {}

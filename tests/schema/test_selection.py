@@ -16,10 +16,10 @@ from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Time
 from graphql_api.database import Database
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
 from tests.schema.graphql_client import NOW, GraphQLClient, client_for, open_database
-from tests.support.store_doubles import WrappedStore
 
 
 class State(Enum):
@@ -77,7 +77,7 @@ TASKS = [
 ]
 
 
-class FetchCountingStore(WrappedStore):
+class FetchCountingStore(ForwardingStore):
     """Records the number of records that each call fetches by key."""
 
     def __init__(self, inner: Store) -> None:

@@ -13,9 +13,9 @@ from graphql_api import Catalog, Entity, Id, Int32, Ref, Version, generated
 from graphql_api.errors import StoreUnavailable, Throttled
 from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Delete, Item, Key, Put, TransactionWrite
 from tests.schema.graphql_client import LIMITS, GraphQLClient, client_for, open_database
-from tests.support.store_doubles import WrappedStore
 
 
 class Door(Entity):
@@ -58,7 +58,7 @@ class CustomMutations:
         return True
 
 
-class UnresponsiveStore(WrappedStore):
+class UnresponsiveStore(ForwardingStore):
     """Applies transactions of badges, then hangs or reports that the outcome is unknown."""
 
     is_hanging = False

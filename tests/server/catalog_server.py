@@ -16,12 +16,13 @@ from graphql_api.database import Database
 from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import build_schema
-from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.app import build_app
 from graphql_api.server.graphql_endpoint import BrowserPage
+from graphql_api.server.settings import Settings
 from graphql_api.storage.port import Store
-from tests.server.loopback import TIMEOUT, serve_app
+from tests.support.loopback import TIMEOUT, serve_app
 
-OPTIONS = WebOptions()
+OPTIONS = Settings()
 LIMITS = Limits()
 SECRETS = Secrets([b"a secret of thirty-two bytes only"])
 
@@ -66,7 +67,7 @@ def start_server(
     wrap: Callable[[Store], Store] = lambda inner: inner,
     clock: Clock = system_clock,
     secrets: Secrets = SECRETS,
-    options: WebOptions = OPTIONS,
+    options: Settings = OPTIONS,
     limits: Limits = LIMITS,
     page: BrowserPage | None = None,
     schema: strawberry.Schema | None = None,
@@ -91,7 +92,7 @@ def build_test_app(
     catalog: Catalog,
     open_database: Callable[[], AbstractAsyncContextManager[Database]],
     *,
-    options: WebOptions = OPTIONS,
+    options: Settings = OPTIONS,
     limits: Limits = LIMITS,
     page: BrowserPage | None = None,
     schema: strawberry.Schema | None = None,

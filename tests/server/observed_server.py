@@ -11,15 +11,14 @@ import httpx
 
 from graphql_api import open_catalog
 from graphql_api.database import Database
-from graphql_api.examples.user_samples import generate_users
-from graphql_api.examples.users import catalog
+from graphql_api.examples.users import catalog, generate_users
+from graphql_api.server.app import create_application
 from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.server.observability.tracing import Tracing
 from graphql_api.server.settings import Settings, read_settings
-from graphql_api.server.startup import create_application
 from graphql_api.storage.port import Store
 from tests.server.catalog_server import SECRETS
-from tests.server.loopback import TIMEOUT, serve_app
+from tests.support.loopback import TIMEOUT, serve_app
 
 USER_COUNT = 80
 SAMPLE = re.compile(r"^(shardql_\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
@@ -73,7 +72,7 @@ def observed_server(
         return _open_users(f"sqlite:///{folder}/users.db", wrap)
 
     settings = settings or read_settings(graphiql=False, ready_seconds=0.3)
-    instrumentation = Instrumentation(ready_seconds=settings.ready_seconds, metrics=settings.metrics, tracing=tracing)
+    instrumentation = Instrumentation(settings, tracing=tracing)
     app = create_application(catalog, open_database, settings, instrumentation)
     with serve_app(app, **server_options) as address, httpx.Client(base_url=address, timeout=TIMEOUT) as client:
         yield ObservedServer(client, instrumentation)

@@ -29,11 +29,10 @@ class ScriptedExecutor:
             case ["wait"]:
                 await self._wait()
             case ["refuse", status]:
-                code = f"REFUSED_{status}"
-                error = {"message": "It was refused.", "extensions": {"code": code}}
-                return ExecutionResponse({"errors": [error]}, executed=False, status=int(status), codes=(code,))
+                error = {"message": "It was refused.", "extensions": {"code": f"REFUSED_{status}"}}
+                return ExecutionResponse({"errors": [error]}, int(status))
         data: dict[str, Any] = {"name": operation.name, "variables": dict(operation.variables)}
-        return ExecutionResponse({"data": data}, executed=True, status=200, codes=())
+        return ExecutionResponse({"data": data})
 
     async def _wait(self) -> None:
         self.waiting.set()

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 import graphql_api
-from tests.server.loopback import TIMEOUT
+from tests.support.loopback import TIMEOUT
 
 USERS = "graphql_api.examples.users:catalog"
 ROOT = Path(graphql_api.__file__).parents[1]

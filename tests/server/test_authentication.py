@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
@@ -20,21 +21,19 @@ from hypothesis import strategies as st
 from graphql_api import asgi, open_catalog
 from graphql_api.database import Database
 from graphql_api.errors import InvalidToken, Unauthenticated
-from graphql_api.examples.user_samples import generate_users
-from graphql_api.examples.users import catalog
+from graphql_api.examples.users import catalog, generate_users
 from graphql_api.schema.request_context import Caller
-from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.auth.auth_configuration import build_authenticator
-from graphql_api.server.auth.bearer_tokens import IssuerTokenVerifier
-from graphql_api.server.auth.development_tokens import mint_token
-from graphql_api.server.auth.identity import Identity
-from graphql_api.server.auth.jwks_loading import jwks_loader
+from graphql_api.server.app import build_app, create_application
+from graphql_api.server.auth.authenticator import build_authenticator
+from graphql_api.server.auth.bearer_tokens import IssuerTokenVerifier, mint_token
+from graphql_api.server.auth.jwks import load_key_set
+from graphql_api.server.auth.principals import Identity
+from graphql_api.server.observability.instrumentation import Instrumentation
 from graphql_api.server.settings import Settings, read_settings
-from graphql_api.server.startup import create_application, create_instrumentation
 from tests.server.catalog_server import SECRETS
-from tests.server.loopback import LOOPBACK, TIMEOUT, RawConnection, Reply, serve_app
 from tests.server.scripted_executor import ScriptedExecutor, no_database
 from tests.server.server_processes import USERS, run_failing_server, server_process
+from tests.support.loopback import LOOPBACK, TIMEOUT, RawConnection, Reply, serve_app
 from tests.support.token_issuer import (
     AUDIENCE,
     NAME,
@@ -106,7 +105,7 @@ class AuthenticationClient:
 
 @contextmanager
 def start_client(
-    options: WebOptions | None = None, *, fast: bool = False, **settings: Any
+    options: Settings | None = None, *, fast: bool = False, **settings: Any
 ) -> Iterator[AuthenticationClient]:
     """Start a server with these settings. `fast` shortens the timeouts and intervals of the JWKS cache."""
     chosen = read_settings(**settings)
@@ -114,9 +113,9 @@ def start_client(
     for verifier in authenticator.token_verifiers:
         if fast and isinstance(verifier, IssuerTokenVerifier):
             verifier.keys.max_age = verifier.keys.retry_interval = verifier.keys.unknown_key_interval = 0.1
-            verifier.keys.load = jwks_loader(verifier.keys.location, verifier.algorithms, seconds=0.5)
+            verifier.keys.load = partial(load_key_set, verifier.keys.location, verifier.algorithms, seconds=0.5)
     executor = ScriptedExecutor()
-    with serve_app(build_app(executor, no_database(), options or WebOptions(), authenticator=authenticator)) as address:
+    with serve_app(build_app(executor, no_database(), options or Settings(), authenticator=authenticator)) as address:
         yield AuthenticationClient(address, executor)
 
 
@@ -308,7 +307,7 @@ def test_arbitrary_credential_headers(client: AuthenticationClient, headers: lis
 
 def test_server_without_authentication() -> None:
     """A server without authentication refuses credentials instead of ignoring them."""
-    with serve_app(build_app(ScriptedExecutor(), no_database(), WebOptions())) as address:
+    with serve_app(build_app(ScriptedExecutor(), no_database(), Settings())) as address:
         client = AuthenticationClient(address, ScriptedExecutor())
         assert "accepts no bearer tokens" in client.refusal(authorization="Bearer abc.def.ghi")["message"]
         assert "accepts no API keys" in client.refusal(x_api_key=KEY)["message"]
@@ -508,7 +507,7 @@ def test_tenants(issuer: Issuer, tmp_path: Path) -> None:
     """If tenants are configured, every operation needs one, from its token or its API key."""
     (tmp_path / "jwks.json").write_bytes(issuer.jwks_text())
     (tmp_path / "keys.json").write_text(json.dumps([{"key": KEY, "subject": "robot", "tenant": "acme"}]))
-    options = WebOptions(cors_origins=("https://app.example",))
+    options = Settings(cors_origins=("https://app.example",))
     files: dict[str, Any] = {"jwks": str(tmp_path / "jwks.json"), "api_keys_file": tmp_path / "keys.json"}
     with start_client(options, tenant_claim="org", **files, **PROTECTED) as client:
         assert client.authenticate_bearer(issuer.token(org="acme")).tenant == "acme"
@@ -589,7 +588,7 @@ async def test_page_tokens_are_bound_to_the_principal(tmp_path: Path, issuer: Is
     async with open_database() as database:
         assert not any(await database.put_many([*generate_users(20)]))
     with (
-        serve_app(create_application(catalog, open_database, settings, create_instrumentation(settings))) as address,
+        serve_app(create_application(catalog, open_database, settings, Instrumentation(settings))) as address,
         httpx.Client(base_url=address, timeout=TIMEOUT) as client,
     ):
         first = execute(client, issuer.token(), PAGE)["data"]["userByCreated"]

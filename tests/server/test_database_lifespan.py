@@ -12,10 +12,11 @@ from starlette.routing import Mount
 
 from graphql_api.database import Database
 from graphql_api.errors import StoreUnavailable
-from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.app import build_app
 from graphql_api.server.database_lifespan import DatabaseHolder
-from tests.server.loopback import RawConnection, serve_app
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor
+from tests.support.loopback import RawConnection, serve_app
 
 GOOD = b'{"query": "{ a }"}'
 
@@ -45,7 +46,7 @@ def test_opened_at_startup() -> None:
     """A server opens the database before it accepts requests, and closes it when it stops."""
     open_database = CountingOpener()
     with (
-        serve_app(build_app(ScriptedExecutor(), open_database, WebOptions())) as address,
+        serve_app(build_app(ScriptedExecutor(), open_database, Settings())) as address,
         RawConnection(address) as connection,
     ):
         assert (open_database.opened, open_database.closed) == (1, 0)
@@ -56,7 +57,7 @@ def test_opened_at_startup() -> None:
 async def test_opened_by_the_first_request() -> None:
     """An application that is mounted without its lifespan opens the database once, for the first requests."""
     open_database = CountingOpener()
-    app = build_app(ScriptedExecutor(), open_database, WebOptions())
+    app = build_app(ScriptedExecutor(), open_database, Settings())
     outer = Starlette(routes=[Mount("/api", app)])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(outer), base_url="http://a") as client:
         replies = await asyncio.gather(*(client.post("/api/graphql", json={"query": "{ a }"}) for _ in range(5)))
@@ -70,7 +71,7 @@ async def test_opened_by_the_first_request() -> None:
 async def test_failed_opening_is_retried() -> None:
     """If opening fails, the request gets the error, and the next request tries again."""
     open_database = CountingOpener(failures=1)
-    app = build_app(ScriptedExecutor(), open_database, WebOptions())
+    app = build_app(ScriptedExecutor(), open_database, Settings())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
         reply = await client.post("/graphql", json={"query": "{ a }"})
         assert (reply.status_code, reply.json()["errors"][0]["extensions"]["code"]) == (503, "STORE_UNAVAILABLE")
@@ -94,7 +95,7 @@ async def test_cancelled_request_while_opening() -> None:
 
 async def test_failed_startup() -> None:
     """A server whose database cannot be opened does not start."""
-    app = build_app(ScriptedExecutor(), CountingOpener(failures=1), WebOptions())
+    app = build_app(ScriptedExecutor(), CountingOpener(failures=1), Settings())
     with pytest.raises(StoreUnavailable):
         async with app.router.lifespan_context(app):
             pass

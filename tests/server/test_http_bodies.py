@@ -6,10 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.app import build_app
+from graphql_api.server.settings import Settings
 from graphql_api.server.strict_json import MAX_NESTING
-from tests.server.loopback import RawConnection, Reply, request, serve_app
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import RawConnection, Reply, request, serve_app
 
 GOOD = b'{"query": "{ a }"}'
 LIMIT = 1 << 20
@@ -20,8 +21,8 @@ EXECUTOR = ScriptedExecutor()
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Return the URL of the server."""
-    options = WebOptions(max_body_bytes=LIMIT, body_deadline=0.5)
-    with serve_app(build_app(EXECUTOR, no_database(), options)) as found:
+    app = build_app(EXECUTOR, no_database(), Settings(max_body_bytes=LIMIT), body_seconds=0.5)
+    with serve_app(app) as found:
         yield found
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from graphql_api.errors import InvalidValue
-from graphql_api.server.app import WebOptions, build_app
-from tests.server.loopback import RawConnection, serve_app
+from graphql_api.server.app import build_app
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import RawConnection, serve_app
 
 GOOD = b'{"query": "{ a }"}'
 QUERY = "GET /graphql?query={a}"
@@ -19,14 +20,14 @@ EXECUTOR = ScriptedExecutor()
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The URL of a server that allows no origin."""
-    with serve_app(build_app(EXECUTOR, no_database(), WebOptions())) as found:
+    with serve_app(build_app(EXECUTOR, no_database(), Settings())) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def cors_address() -> Iterator[str]:
     """The URL of a server that allows two origins."""
-    options = WebOptions(cors_origins=(ALLOWED_ORIGIN, "http://localhost:3000"))
+    options = Settings(cors_origins=(ALLOWED_ORIGIN, "http://localhost:3000"))
     with serve_app(build_app(EXECUTOR, no_database(), options)) as found:
         yield found
 
@@ -139,7 +140,7 @@ def test_preflight(cors_address: str) -> None:
 def test_any_origin() -> None:
     """With `*`, pages of all origins may read responses, without credentials."""
     with (
-        serve_app(build_app(EXECUTOR, no_database(), WebOptions(cors_origins=("*",)))) as address,
+        serve_app(build_app(EXECUTOR, no_database(), Settings(cors_origins=("*",)))) as address,
         RawConnection(address) as connection,
     ):
         reply = connection.post(GOOD, origin="https://anyone.example")
@@ -151,4 +152,4 @@ def test_any_origin() -> None:
 def test_invalid_origins(origin: str) -> None:
     """An invalid origin is refused before the server starts."""
     with pytest.raises(InvalidValue, match="is not an origin"):
-        WebOptions(cors_origins=(origin,))
+        build_app(EXECUTOR, no_database(), Settings(cors_origins=(origin,)))

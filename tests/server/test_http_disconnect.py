@@ -5,12 +5,14 @@ import socket
 import struct
 
 import pytest
+from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.disconnect import ClientDisconnected, cancel_on_disconnect
-from tests.server.loopback import TIMEOUT, RawConnection, request, serve_app
+from graphql_api.server.app import build_app
+from graphql_api.server.graphql_endpoint import cancel_on_disconnect
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import TIMEOUT, RawConnection, request, serve_app
 
 WAIT = b'{"query": "wait"}'
 CANCEL_SECONDS = 0.2
@@ -22,7 +24,7 @@ CANCEL_SECONDS = 0.2
 def test_disconnect_cancels_the_operation(method: str, reset: bool, caplog: pytest.LogCaptureFixture) -> None:
     """An operation ends within 200 ms after its client closes or resets the connection. Nothing is logged."""
     executor = ScriptedExecutor()
-    with serve_app(build_app(executor, no_database(), WebOptions())) as address, RawConnection(address) as other:
+    with serve_app(build_app(executor, no_database(), Settings())) as address, RawConnection(address) as other:
         with RawConnection(address) as connection:
             if method == "POST":
                 connection.send(request("POST /graphql", WAIT, content_type="application/json"))
@@ -41,7 +43,7 @@ def test_disconnect_cancels_the_operation(method: str, reset: bool, caplog: pyte
 def test_disconnect_during_the_body(caplog: pytest.LogCaptureFixture) -> None:
     """A disconnect before the body is complete executes nothing, and is no failure."""
     executor = ScriptedExecutor()
-    with serve_app(build_app(executor, no_database(), WebOptions())) as address:
+    with serve_app(build_app(executor, no_database(), Settings())) as address:
         with RawConnection(address) as connection:
             connection.send(request("POST /graphql", content_type="application/json", content_length="100") + b"{")
         with RawConnection(address) as connection:
@@ -94,7 +96,7 @@ async def test_cleanup_is_awaited() -> None:
             await asyncio.sleep(0.01)
             ended = True
 
-    with pytest.raises(ClientDisconnected):
+    with pytest.raises(ClientDisconnect):
         await cancel_on_disconnect(slowly(), messages)
     assert ended
 

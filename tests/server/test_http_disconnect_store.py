@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from graphql_api.examples.users import catalog, sample
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.server.catalog_server import start_server
-from tests.server.loopback import TIMEOUT, RawConnection, request
-from tests.support.store_doubles import WrappedStore
+from tests.support.loopback import TIMEOUT, RawConnection, request
 
 CANCEL_SECONDS = 0.2
 """Seconds after which no store call may be in progress."""
 
 
-class BlockingStore(WrappedStore):
+class BlockingStore(ForwardingStore):
     """Blocks reads until released, and counts the blocked ones."""
 
     def __init__(self, inner: Store) -> None:

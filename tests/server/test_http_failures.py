@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from graphql_api.server.app import WebOptions, build_app
-from tests.server.loopback import RawConnection, serve_app
+from graphql_api.server.app import build_app
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import RawConnection, serve_app
 
 
 async def refused(request: Request) -> Response:
@@ -30,7 +31,7 @@ async def interrupted(_: Request) -> Response:
 
 
 APP = build_app(
-    ScriptedExecutor(), no_database(), WebOptions(), [Route("/refused/{status}", refused), Route("/cut", interrupted)]
+    ScriptedExecutor(), no_database(), Settings(), [Route("/refused/{status}", refused), Route("/cut", interrupted)]
 )
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.server.app import WebOptions, build_app
-from tests.server.loopback import RawConnection, Reply, serve_app
+from graphql_api.server.app import build_app
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import RawConnection, Reply, serve_app
 
 GOOD = b'{"query": "{ a }"}'
 JSON = st.recursive(
@@ -38,7 +39,7 @@ BODIES = st.binary(max_size=200) | JSON.map(json.dumps).map(str.encode) | REQUES
 def connection() -> Iterator[RawConnection]:
     """One connection for all examples."""
     with (
-        serve_app(build_app(ScriptedExecutor(), no_database(), WebOptions())) as address,
+        serve_app(build_app(ScriptedExecutor(), no_database(), Settings())) as address,
         RawConnection(address) as connection,
     ):
         yield connection

@@ -8,10 +8,11 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from graphql_api.server.app import WebOptions, build_app
-from graphql_api.server.graphql_endpoint import MAX_URL_BYTES
-from tests.server.loopback import RawConnection, Reply, serve_app
+from graphql_api.server.app import build_app
+from graphql_api.server.graphql_request import MAX_URL_BYTES
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import RawConnection, Reply, serve_app
 
 GOOD = b'{"query": "{ a }"}'
 JSON = "application/json"
@@ -29,7 +30,7 @@ def page(_: Request) -> Response:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The URL of the server."""
-    with serve_app(build_app(EXECUTOR, no_database(), WebOptions(), browser_page=page)) as found:
+    with serve_app(build_app(EXECUTOR, no_database(), Settings(), browser_page=page)) as found:
         yield found
 
 
@@ -218,7 +219,7 @@ def test_browsers_get_the_page(connection: RawConnection) -> None:
 
 def test_browsers_without_a_page() -> None:
     """Without a page, a browser gets a JSON error that names what is missing."""
-    with serve_app(build_app(EXECUTOR, no_database(), WebOptions())) as address, RawConnection(address) as connection:
+    with serve_app(build_app(EXECUTOR, no_database(), Settings())) as address, RawConnection(address) as connection:
         assert connection.exchange("GET /graphql", accept=BROWSER).codes == ["INVALID_REQUEST"]
 
 
@@ -266,7 +267,7 @@ def test_explain_header(connection: RawConnection, sent: dict[str, str], expecte
 
 def test_explain_disabled() -> None:
     """If explain is disabled, the header x-explain has no effect."""
-    app = build_app(EXECUTOR, no_database(), WebOptions(explain=False))
+    app = build_app(EXECUTOR, no_database(), Settings(explain=False))
     with serve_app(app) as address, RawConnection(address) as connection:
         assert connection.post(GOOD, x_explain="1").status == 200
         assert not EXECUTOR.callers[-1].explain
@@ -274,7 +275,7 @@ def test_explain_disabled() -> None:
 
 def test_path_and_root_path() -> None:
     """The path can be configured, and the application works below a root path."""
-    app = build_app(EXECUTOR, no_database(), WebOptions(path="/api/q"))
+    app = build_app(EXECUTOR, no_database(), Settings(path="/api/q"))
     with serve_app(app, root_path="/below") as address, RawConnection(address) as connection:
         assert connection.exchange("POST /api/q", GOOD, content_type=JSON).status == 200
         assert connection.exchange("POST /graphql", GOOD, content_type=JSON).status == 404

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, allow, asgi, counter, generated, group, signed_in
-from tests.server.loopback import TIMEOUT, serve_app
+from tests.support.loopback import TIMEOUT, serve_app
 from tests.support.token_issuer import AUDIENCE, NAME, Issuer, private_key
 
 CREATE = 'mutation { createTicket(input: {text: "-"}, idempotencyKey: "k") { ticket { ticketId num FIELDS } } }'

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from graphql_api.errors import Unauthenticated
-from graphql_api.server.auth.jwks import KeySet, VerifyingKey
-from graphql_api.server.auth.jwks_cache import JwksCache, JwksUnavailable
+from graphql_api.server.auth.jwks import JwksCache, JwksUnavailable, KeySet, VerifyingKey
 
 
 @dataclass(slots=True)

@@ -10,19 +10,22 @@ import httpx
 import pytest
 
 from graphql_api import open_catalog
+from graphql_api.database import Database
 from graphql_api.errors import StoreDenied, StoreUnavailable
-from graphql_api.evolution.table_record import TABLE_RECORD_KEY
+from graphql_api.evolution import EPOCH_KEY
 from graphql_api.examples.users import catalog
-from graphql_api.server.app import WebOptions, build_app
+from graphql_api.query import TokenSeal
+from graphql_api.server.app import build_app
 from graphql_api.server.observability.instrumentation import Instrumentation
+from graphql_api.server.settings import Settings
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
 from tests.server.observed_server import observed_server
 from tests.server.scripted_executor import ScriptedExecutor, no_database
-from tests.support.store_doubles import WrappedStore
 
 
-class ControllableStore(WrappedStore):
+class ControllableStore(ForwardingStore):
     """Fails or blocks reads by key on demand."""
 
     def __init__(self, inner: Store) -> None:
@@ -57,9 +60,9 @@ def test_ready(tmp_path: Path) -> None:
     with observed_server(tmp_path, wrap=control.wrap) as server:
         live, ready = server.client.get("/healthz"), server.client.get("/readyz")
     assert (live.status_code, live.json()) == (200, {"status": "live"})
-    assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "elements": []})
     assert live.headers["cache-control"] == ready.headers["cache-control"] == "no-store"
-    assert control.store.calls == [[TABLE_RECORD_KEY]]
+    assert control.store.calls == [[EPOCH_KEY]]
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("/secret/path is gone"), StoreDenied("role/secret may not")])
@@ -95,7 +98,7 @@ async def test_concurrent_checks_share_one_call() -> None:
     started, resume = asyncio.Event(), asyncio.Event()
     calls = 0
 
-    class Slow(WrappedStore):
+    class Slow(ForwardingStore):
         async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
             nonlocal calls
             calls += 1
@@ -103,8 +106,9 @@ async def test_concurrent_checks_share_one_call() -> None:
             await resume.wait()
             return [None for _ in keys]
 
-    instrumentation = Instrumentation(ready_seconds=60)
-    instrumentation.readiness.store_opened(Slow(cast(Store, None)))  # never called
+    instrumentation = Instrumentation(Settings(ready_seconds=60))
+    slow = Slow(cast(Store, None))  # never called
+    instrumentation.readiness.database_opened(Database(catalog, slow, TokenSeal([TokenSeal.new_secret()])))
 
     async def no_opening() -> None:
         raise AssertionError("already open")
@@ -135,9 +139,9 @@ def test_shutdown(tmp_path: Path) -> None:
 
 async def test_readiness_check_opens_the_store(tmp_path: Path) -> None:
     """In an application without lifespan, the first readiness check opens the store."""
-    instrumentation = Instrumentation()
+    instrumentation = Instrumentation(Settings())
     open_database = instrumentation.instrument_database(lambda: open_catalog(catalog, f"sqlite:///{tmp_path}/users.db"))
-    app = build_app(ScriptedExecutor(), open_database, WebOptions(), instrumentation.routes())
+    app = build_app(ScriptedExecutor(), open_database, Settings(), instrumentation.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
         reply = await client.get("/readyz")
         await app.state.opened.close()
@@ -148,11 +152,11 @@ async def test_readiness_check_opens_the_store(tmp_path: Path) -> None:
 
 async def test_failed_opening(tmp_path: Path) -> None:
     """If the store cannot be opened, the response has the code of its error."""
-    instrumentation = Instrumentation()
+    instrumentation = Instrumentation(Settings())
     open_database = instrumentation.instrument_database(
         lambda: open_catalog(catalog, f"sqlite:///{tmp_path}/nowhere/users.db")
     )
-    app = build_app(ScriptedExecutor(), open_database, WebOptions(), instrumentation.routes())
+    app = build_app(ScriptedExecutor(), open_database, Settings(), instrumentation.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
         reply = await client.get("/readyz")
     assert (reply.status_code, reply.json()["code"]) == (503, "STORE_UNAVAILABLE")
@@ -160,6 +164,6 @@ async def test_failed_opening(tmp_path: Path) -> None:
 
 async def test_liveness_needs_no_store() -> None:
     """Liveness does not depend on the store, because a restart would not repair it."""
-    app = build_app(ScriptedExecutor(), no_database(), WebOptions(), Instrumentation().routes())
+    app = build_app(ScriptedExecutor(), no_database(), Settings(), Instrumentation(Settings()).routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
         assert (await client.get("/healthz")).status_code == 200

@@ -13,13 +13,15 @@ import pytest
 
 from graphql_api.cli.process.log_output import JsonFormatter, TextFormatter, configure_logging
 from graphql_api.errors import StoreUnavailable
-from graphql_api.server.app import WebOptions, build_app
+from graphql_api.server.app import build_app
 from graphql_api.server.observability.instrumentation import Instrumentation
+from graphql_api.server.settings import Settings
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import RangeRead, ReadResult
-from tests.server.loopback import TIMEOUT, RawConnection, request, serve_app
 from tests.server.observed_server import observed_server
 from tests.server.scripted_executor import ScriptedExecutor, no_database
-from tests.support.store_doubles import FailingStore, WrappedStore
+from tests.support.loopback import TIMEOUT, RawConnection, request, serve_app
+from tests.support.store_doubles import FailingStore
 
 SECRET = "a-secret-of-a-client"  # noqa: S105 - a test value
 SEARCH = "query Search($p: String) { userByFirstName(prefix: $p, limit: 3) { items { userId } nextToken } }"
@@ -119,11 +121,11 @@ def test_health_checks_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureF
 
 def test_internal_errors_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An internal error is one traceback, and one request line with the same correlation id."""
-    instrumentation = Instrumentation()
+    instrumentation = Instrumentation(Settings())
     app = build_app(
         instrumentation.instrument_executor(ScriptedExecutor()),
         no_database(),
-        WebOptions(),
+        Settings(),
         middleware=[instrumentation.middleware()],
     )
     with serve_app(app) as address, httpx.Client(base_url=address, timeout=TIMEOUT) as client:
@@ -138,7 +140,7 @@ def test_internal_errors_are_logged_once(caplog: pytest.LogCaptureFixture) -> No
     assert "a secret of the server" not in reply.text
 
 
-class CrashingStore(WrappedStore):
+class CrashingStore(ForwardingStore):
     """Raises an unexpected error."""
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
@@ -159,11 +161,11 @@ def test_internal_errors_of_fields_are_logged_once(tmp_path: Path, caplog: pytes
 
 def test_disconnect_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A request whose client disconnected is logged with status 499."""
-    executor, instrumentation = ScriptedExecutor(), Instrumentation()
+    executor, instrumentation = ScriptedExecutor(), Instrumentation(Settings())
     app = build_app(
         instrumentation.instrument_executor(executor),
         no_database(),
-        WebOptions(),
+        Settings(),
         middleware=[instrumentation.middleware()],
     )
     with serve_app(app) as address:

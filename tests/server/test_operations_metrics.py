@@ -6,16 +6,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from graphql_api.examples.user_samples import generate_users
-from graphql_api.server.app import WebOptions, build_app
+from graphql_api.examples.users import generate_users
+from graphql_api.server.app import build_app
 from graphql_api.server.observability.instrumentation import Instrumentation
-from graphql_api.server.observability.metrics import MAX_CODES, OTHER, SEARCHES, Metrics
-from graphql_api.server.settings import read_settings
+from graphql_api.server.observability.metrics import MAX_CODES, OTHER, Metric, Metrics
+from graphql_api.server.settings import Settings, read_settings
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import RangeRead, ReadResult
-from tests.server.loopback import TIMEOUT, RawConnection, request, serve_app
 from tests.server.observed_server import USER_COUNT, count_changes, observed_server, parse_counts
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import TIMEOUT, RawConnection, request, serve_app
 from tests.support.store_doubles import CountingStore, FailingStore
 
 PAGE = "query Page($after: String) { userByCreated(limit: 9, nextToken: $after) { items { userId } nextToken } }"
@@ -127,11 +127,11 @@ def test_internal_errors_are_counted(tmp_path: Path) -> None:
 
 def test_operations_in_flight() -> None:
     """An operation is in flight until its end. On a disconnect it ends as cancelled, with status 499."""
-    executor, instrumentation = ScriptedExecutor(), Instrumentation()
+    executor, instrumentation = ScriptedExecutor(), Instrumentation(Settings())
     app = build_app(
         instrumentation.instrument_executor(executor),
         no_database(),
-        WebOptions(),
+        Settings(),
         instrumentation.routes(),
         middleware=[instrumentation.middleware()],
     )
@@ -188,7 +188,7 @@ def test_servers_have_separate_counts() -> None:
     """Two servers in one process have separate counts."""
     first, second = Metrics(), Metrics()
 
-    first.increment(SEARCHES, amount=3)
+    first.record(Metric.SEARCHES, amount=3)
     assert parse_counts(first.render("")[0].decode())["shardql_searches_total"] == 3
     assert parse_counts(second.render("")[0].decode())["shardql_searches_total"] == 0
 

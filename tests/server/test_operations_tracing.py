@@ -12,13 +12,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from graphql_api.errors import InvalidSettings
-from graphql_api.examples.user_samples import generate_users
-from graphql_api.server.app import WebOptions, build_app
+from graphql_api.examples.users import generate_users
+from graphql_api.server.app import build_app
 from graphql_api.server.observability.instrumentation import Instrumentation
-from graphql_api.server.observability.tracing import NoTracing, OpenTelemetryTracing, create_tracing
-from tests.server.loopback import TIMEOUT, serve_app
+from graphql_api.server.observability.tracing import Tracing, create_tracing
+from graphql_api.server.settings import Settings
 from tests.server.observed_server import observed_server
 from tests.server.scripted_executor import ScriptedExecutor, no_database
+from tests.support.loopback import TIMEOUT, serve_app
 from tests.support.store_doubles import FailingStore
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -32,7 +33,7 @@ class SpanRecorder:
         self._exporter = InMemorySpanExporter()
         self._provider = TracerProvider(shutdown_on_exit=False)
         self._provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.tracing = OpenTelemetryTracing(self._provider.get_tracer("test"))
+        self.tracing = Tracing(self._provider.get_tracer("test"))
 
     @property
     def all(self) -> tuple[ReadableSpan, ...]:
@@ -110,11 +111,11 @@ def test_failures_are_marked(spans: SpanRecorder, tmp_path: Path) -> None:
 
 def test_internal_errors_are_marked(spans: SpanRecorder) -> None:
     """An operation with an internal error has an ended span with an error status."""
-    instrumentation = Instrumentation(tracing=spans.tracing)
+    instrumentation = Instrumentation(Settings(), tracing=spans.tracing)
     app = build_app(
         instrumentation.instrument_executor(ScriptedExecutor()),
         no_database(),
-        WebOptions(),
+        Settings(),
         middleware=[instrumentation.middleware()],
     )
     with serve_app(app) as address:
@@ -144,5 +145,5 @@ def test_package_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Without tracing, no module of OpenTelemetry is imported."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with observed_server(tmp_path, tracing=NoTracing()) as server:
+    with observed_server(tmp_path, tracing=None) as server:
         assert "errors" not in server.post(SEARCH).json()

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from graphql_api.cli import app
 from graphql_api.errors import BodyTooLarge, DocumentRequired, QueryTooDeep
-from graphql_api.examples.user_samples import generate_users
-from tests.server.loopback import LOOPBACK, TIMEOUT, RawConnection
+from graphql_api.examples.users import generate_users
 from tests.server.observed_server import count_changes, parse_counts
 from tests.server.server_processes import KEY, USERS, run_failing_server, server_process
+from tests.support.loopback import LOOPBACK, TIMEOUT, RawConnection
 
 PAGE = "query Page($after: String) { userByCreated(limit: 5, nextToken: $after) { items { userId } nextToken } }"
 PROC = Path("/proc/self/task")

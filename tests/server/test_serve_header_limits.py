@@ -3,34 +3,52 @@
 import re
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from select import select
 from typing import ClassVar
 
 import pytest
 
-from graphql_api.cli.process.limited_protocol import LimitedHttpProtocol
-from graphql_api.server.app import WebOptions, build_app
-from tests.server.loopback import RawConnection, request, serve_app
+from graphql_api.cli.process.server_process import LimitedHttpProtocol
+from graphql_api.server.app import build_app
+from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
 from tests.server.server_processes import USERS, server_process
+from tests.support.loopback import RawConnection, request, serve_app
 
 GOOD = b'{"query": "{ a }"}'
 
 
-class ShortLimitsProtocol(LimitedHttpProtocol):
-    """The protocol with smaller limits."""
+class SmallHeadProtocol(LimitedHttpProtocol):
+    """The protocol with a smaller size limit."""
 
     max_head_bytes: ClassVar[int] = 20_000
+
+
+class ShortTimeoutProtocol(LimitedHttpProtocol):
+    """The protocol with a shorter timeout."""
+
     head_timeout: ClassVar[float] = 0.5
+
+
+def serve_with(protocol: type[LimitedHttpProtocol]) -> AbstractContextManager[str]:
+    """Serve with a protocol, and return the URL of the server."""
+    app = build_app(ScriptedExecutor(), no_database(), Settings())
+    return serve_app(app, http=protocol, timeout_keep_alive=1)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The URL of the server."""
-    with serve_app(
-        build_app(ScriptedExecutor(), no_database(), WebOptions()), http=ShortLimitsProtocol, timeout_keep_alive=1
-    ) as found:
+    """Return the URL of a server with a small size limit."""
+    with serve_with(SmallHeadProtocol) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def impatient_address() -> Iterator[str]:
+    """Return the URL of a server with a short timeout."""
+    with serve_with(ShortTimeoutProtocol) as found:
         yield found
 
 
@@ -72,13 +90,14 @@ def test_url_size_limit(address: str) -> None:
         assert connection.reply("GET").status == 431
 
 
-def test_header_timeout(address: str) -> None:
+def test_header_timeout(impatient_address: str) -> None:
     """Headers that arrive byte by byte are refused with 408 after the timeout."""
-    with RawConnection(address) as connection:
-        for byte in b"GET /graphql HTTP/1.1\r\n":
+    with RawConnection(impatient_address) as connection:
+        for byte in b"GET /graphql HTTP/1.1\r\nx: y":
+            answered, _, _ = select([connection.socket], [], [], 0.02)
+            if answered:
+                break
             connection.send(bytes([byte]))
-            time.sleep(0.02)
-        connection.send(b"x: ")
         reply = connection.reply("GET")
         assert reply.status == 408
         assert reply.body == b"The header of the request did not arrive within 0.5 s."
@@ -90,11 +109,18 @@ def test_idle_connection(address: str) -> None:
         assert connection.is_closed()
 
 
-def test_limits_apply_per_request(address: str) -> None:
-    """The limits apply to each request, not to the whole connection."""
+def test_size_limit_applies_per_request(address: str) -> None:
+    """The size limit applies to each request, not to the whole connection."""
     with RawConnection(address) as connection:
         for _ in range(4):
             assert connection.post(GOOD, x_long="a" * 10_000).status == 200
+
+
+def test_timeout_applies_per_request(impatient_address: str) -> None:
+    """The timeout applies to each request, not to the whole connection."""
+    with RawConnection(impatient_address) as connection:
+        for _ in range(4):
+            assert connection.post(GOOD).status == 200
             time.sleep(0.25)
 
 

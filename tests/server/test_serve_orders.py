@@ -4,8 +4,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.server.loopback import TIMEOUT
 from tests.server.server_processes import server_process
+from tests.support.loopback import TIMEOUT
 
 ORDERS = "graphql_api.examples.orders:catalog"
 QUERY = """query {

@@ -10,14 +10,11 @@ import pytest
 
 from graphql_api.errors import InvalidSettings
 from graphql_api.schema.execution.document_limits import Limits
-from graphql_api.server.auth.auth_configuration import Issuer, build_authenticator, configured_issuer
-from graphql_api.server.auth.bearer_tokens import IssuerTokenVerifier
-from graphql_api.server.auth.token_claims import ClaimRules
-from graphql_api.server.observability.health import HEALTH, READY
-from graphql_api.server.observability.metrics_endpoint import METRICS_PATH
+from graphql_api.server.app import settings_problems
+from graphql_api.server.auth.authenticator import Issuer, build_authenticator, configured_issuer
+from graphql_api.server.auth.bearer_tokens import ClaimRules, IssuerTokenVerifier
 from graphql_api.server.secret_keys import resolve_secrets
 from graphql_api.server.settings import Settings, parse_secret, read_settings
-from graphql_api.server.settings_checks import settings_problems
 
 SECRET = bytes(range(32))
 OTHER = bytes(range(32, 72))
@@ -381,7 +378,10 @@ def test_settings_reach_the_authenticator() -> None:
             for url in ("https://", "https://user:secret@issuer.example/jwks", "https://issuer.example/#keys")
         ),
         ({"jwks": "https://issuer.example:x/jwks"}, ["SHARDQL_JWKS is https://issuer.example:x/jwks: it is not a URL"]),
-        *(({"path": path}, [f"SHARDQL_PATH is {path}, which is reserved"]) for path in (HEALTH, READY, METRICS_PATH)),
+        *(
+            ({"path": path}, [f"SHARDQL_PATH is {path}, which is reserved"])
+            for path in ("/healthz", "/readyz", "/metrics")
+        ),
         ({"only_documents": True}, ["SHARDQL_ONLY_DOCUMENTS is on, but there are no trusted"]),
         ({"read_only": True, "create_table": True}, ["A read-only server creates no table"]),
         ({"production": True, "store": "sqlite:///x.db", **KEYED}, []),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphql_api.errors import Unauthenticated
-from graphql_api.server.auth.identity import Identity
-from graphql_api.server.auth.token_claims import ClaimRules
+from graphql_api.server.auth.bearer_tokens import ClaimRules
+from graphql_api.server.auth.principals import Identity
 
 NOW = 1_800_000_000
 RULES = ClaimRules(issuer="https://issuer.example", audiences=frozenset({"shop", "till"}), skew=60)

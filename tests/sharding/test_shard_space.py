@@ -151,7 +151,7 @@ CATALOG = Catalog(Author, Post, Step)
 def hash_keys_read(entity: str, index: str, **arguments: object) -> list[str]:
     """Returns the hash keys that a search reads."""
     plan = plan_search(CATALOG, SearchRequest(entity, index, arguments), 0, SEAL)
-    return [read.hash_key for read in plan.first_reads]
+    return list(plan.describe()["hashKeys"])
 
 
 def hash_keys_of(*texts: str, head: str = "author", rest: str = "") -> list[str]:

@@ -125,7 +125,7 @@ async def test_deadline(server: ScriptedDynamoDB) -> None:
     """A server that does not respond costs the caller its deadline, not the 30 seconds until the reply."""
     server.set_replies("Query", NO_RESPONSE)
     store = await server.open(deadline=0.3)
-    await store._table.description(store._api.new_deadline() + 5)
+    await store._table.definition(store._api.new_deadline() + 5)
     started = time.monotonic()
     error = await read_result(store)
     assert isinstance(error, StoreUnavailable)
@@ -193,6 +193,16 @@ async def test_unprocessed_keys_are_requested_again(server: ScriptedDynamoDB) ->
     requests = [request["RequestItems"]["script"] for request in server.requests("BatchGetItem")]
     assert [len(request["Keys"]) for request in requests] == [2, 1, 1]
     assert all(request["ConsistentRead"] for request in requests)
+
+
+async def test_scans_are_strongly_consistent(server: ScriptedDynamoDB) -> None:
+    """Each page of a scan is a strongly consistent read."""
+    server.set_replies("Scan", Reply({"Items": [], "Count": 0}))
+    store = await server.open()
+    await store.scan(0, 1, None)
+    await store.scan(1, 4, Key("h!", "r"))
+    await store.close()
+    assert [request["ConsistentRead"] for request in server.requests("Scan")] == [True, True]
 
 
 async def test_unprocessed_keys_end_at_the_deadline(server: ScriptedDynamoDB) -> None:

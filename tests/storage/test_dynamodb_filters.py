@@ -10,7 +10,7 @@ import pytest
 
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreError
-from graphql_api.runtime.capacity_meter import meter_capacity
+from graphql_api.runtime.request_statistics import meter_capacity
 from graphql_api.storage.engines.dynamodb.filter_expressions import (
     MAX_CHARACTERS,
     MAX_IN,
@@ -18,8 +18,8 @@ from graphql_api.storage.engines.dynamodb.filter_expressions import (
     MAX_VALUE_BYTES,
     QueryExpressions,
     build_expressions,
-    build_expressions_of_reads,
 )
+from graphql_api.storage.filter_evaluation import build_per_search
 from graphql_api.storage.values import (
     AllOf,
     AnyOf,
@@ -164,7 +164,7 @@ def test_reads_of_one_search_share_their_expressions() -> None:
     filter = AllOf((A, B))
     reads = [RangeRead("all", f"t!{shard}", shard, KeyRange(), 5, filter=filter) for shard in range(3)]
     reads += [replace(reads[0], filter=A), replace(reads[0], filter=None), replace(reads[0], attributes=frozenset("x"))]
-    expressions = build_expressions_of_reads(TABLE, ALL, reads)
+    expressions = build_per_search(reads, lambda read: build_expressions(TABLE, ALL, read.filter, read.attributes))
     assert expressions[0] is expressions[1] is expressions[2]
     assert [each.filter for each in expressions[3:]] == ["#a2 = :a0", None, expressions[0].filter]
     assert [each.projection is None for each in expressions] == [True] * 5 + [False]

@@ -285,7 +285,7 @@ async def test_certainty_of_failures(store: SqliteStore, statement: str, certain
     assert caught.value.certain is certain
 
 
-@pytest.mark.parametrize("function", ["write_transaction.WriteTransaction.put_all", "writer_jobs.prepare_write"])
+@pytest.mark.parametrize("function", ["writer_jobs.WriteTransaction.put_all", "writer_jobs.prepare_write"])
 async def test_unexpected_errors_reach_their_caller(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:

@@ -8,9 +8,20 @@ from typing import Any
 import pytest
 
 from graphql_api.codecs.key_ranges import KeyRange
-from graphql_api.runtime.capacity_meter import meter_capacity
-from graphql_api.storage.engines.sqlite import EngineQuirks, SqliteStore, open_sqlite
-from graphql_api.storage.values import AttributeTest, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
+from graphql_api.runtime.request_statistics import meter_capacity
+from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
+from graphql_api.storage.values import (
+    AllOf,
+    AnyOf,
+    AttributeTest,
+    IndexDefinition,
+    Key,
+    Put,
+    RangeRead,
+    RowPage,
+    TableDefinition,
+)
+from tests.support.distributed_store import ThrottledStore
 
 TABLE = TableDefinition(
     (IndexDefinition("byText", "textHash", "text"), IndexDefinition("keys", "textHash", "text", projection="KEYS_ONLY"))
@@ -68,6 +79,14 @@ async def test_each_read_has_its_own_filter(store: SqliteStore) -> None:
     ]
 
 
+async def test_unknown_operations_are_not_evaluated(store: SqliteStore) -> None:
+    """A test with an operation that the port does not define excludes no row; other tests still apply."""
+    unknown = AttributeTest("more", "ends_with", ("y",), or_missing=False)
+    for filter, count in ((unknown, 20), (AllOf((unknown, EVEN)), 12), (AnyOf((unknown, EVEN)), 20)):
+        pages = await read_pages(store, reads_of_all_shards(filter=filter), 100)
+        assert sum(len(page.rows) for page in pages) == count
+
+
 async def test_filtered_rows_have_their_attributes(store: SqliteStore) -> None:
     """A matching row has the attributes that its index projects, or the requested ones of them."""
     for attributes, shown in ((None, item(0)), (frozenset({"even"}), {**item(0)})):
@@ -107,9 +126,8 @@ async def test_estimated_capacity_of_point_lookups(store: SqliteStore) -> None:
 async def test_throttled_reads_consume_no_capacity(tmp_path: Path) -> None:
     """A throttled read consumes no capacity."""
     throttled = iter([True, False, False, False])
-    store = await open_sqlite(
-        tmp_path / "throttled.db", quirks=EngineQuirks(throttle=lambda name: name == "read_ranges" and next(throttled))
-    )
+    inner = await open_sqlite(tmp_path / "throttled.db")
+    store = ThrottledStore(inner, lambda name: name == "read_ranges" and next(throttled))
     await store.ensure_table(TABLE)
     with meter_capacity() as meter:
         await store.read_ranges(reads_of_all_shards(), 5)

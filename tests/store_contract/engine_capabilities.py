@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
-from graphql_api.runtime.capacity_meter import meter_capacity
+from graphql_api.runtime.request_statistics import meter_capacity
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import (
     AttributeTest,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, Item, StoreFilter
 
 ATTRIBUTES = ("color", "size")
+OPERATIONS = ("eq", "in", "between", "lt", "le", "gt", "ge", "prefix", "contains")
 ORDERED = ("lt", "le", "gt", "ge")
 
 TEXTS = st.text("ab\0é\U0001f600", max_size=2)

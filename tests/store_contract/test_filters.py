@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from graphql_api.codecs.key_ranges import KeyRange
-from graphql_api.runtime.capacity_meter import meter_capacity
+from graphql_api.runtime.request_statistics import meter_capacity
 from graphql_api.storage.port import Store
 from graphql_api.storage.read_resumption import resume_after
 from graphql_api.storage.values import AllOf, AnyOf, AttributeTest, Key, RangeRead, Row, RowPage, StoreFilter

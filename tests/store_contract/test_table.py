@@ -60,6 +60,22 @@ async def test_added_index(store: Store) -> None:
     assert len((await read_page(store, range_read("byText", "t!"))).rows) == 0
 
 
+async def test_a_dropped_index_is_gone_and_can_be_added_again(store: Store) -> None:
+    """A dropped index cannot be read; records and other indexes stay, and it can be added with other attributes."""
+    items = [record(("h!", f"{number}"), laterHash="l!", later=number) for number in range(5)]
+    await put(store, *items)
+    await store.ensure_table(TableDefinition((LATER,)))
+    await store.drop_index("later")
+    await store.drop_index("later")
+    assert comparable_definition(await store.describe()) == comparable_definition(TABLE)
+    with pytest.raises(StoreRefused):
+        await read_page(store, range_read("later", "l!"))
+    await put(store, record(("h!", "5"), laterHash="l!", later="text"))
+    assert await store.get_many([Key("h!", "3")], consistent=True) == [items[3]]
+    await store.ensure_table(TableDefinition((replace(LATER, range_attribute="laterHash", hash_attribute="later2"),)))
+    assert len((await read_page(store, range_read("later", "l!"))).rows) == 0
+
+
 @pytest.mark.needs("mistyped entries")
 async def test_mistyped_records_are_not_in_an_added_index(store: Store) -> None:
     """A record whose attribute has another type than an added index is not in the index until it is rewritten."""

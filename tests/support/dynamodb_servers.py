@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -136,16 +137,29 @@ _LOCAL = SharedServer(run_local)
 
 @contextmanager
 def moto() -> Iterator[Server]:
-    """Runs the moto server in a thread."""
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - slow to import
+    """Runs the moto server in a thread. It handles one request at a time: concurrent ones lose writes."""
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - slow to import
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server  # noqa: PLC0415 - moto brings it
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    application = DomainDispatcherApplication(create_backend_app)
+    lock = threading.Lock()
+
+    def handle(environ: Any, start_response: Any) -> list[bytes]:
+        with lock:
+            return list(application(environ, start_response))
+
+    server = make_server("127.0.0.1", 0, handle, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
-        host, port = server.get_host_and_port()
-        yield Server(f"http://{host}:{port}")
+        yield Server(f"http://127.0.0.1:{server.server_port}")
     finally:
-        server.stop()
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _free_port() -> int:

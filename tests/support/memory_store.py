@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphql_api.storage.filter_evaluation import filter_matches
+from graphql_api.storage.filter_evaluation import ATTRIBUTE_OPERATIONS, filter_matches, keep_supported_tests
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.table_definitions import projected_attributes
 from graphql_api.storage.values import Item, Key, Position, RangeRead, ReadResult, Row, RowPage
-from tests.support.store_doubles import WrappedStore, all_items
+from tests.support.store_doubles import all_items
 
 
 @dataclass
@@ -22,7 +23,7 @@ class Entries:
     items: list[Item] = field(default_factory=list)
 
 
-class MemoryStore(WrappedStore):
+class MemoryStore(ForwardingStore):
     """Answers index searches from a copy of the inner store.
 
     Each range read is answered independently up to its own limit, without regard to other shards.
@@ -65,16 +66,13 @@ class MemoryStore(WrappedStore):
             end = (bisect_left if wanted.high_open else bisect_right)(entries.values, wanted.high)
         matching = range(begin, end)[::-1] if read.descending else range(begin, end)
         taken = matching[: read.limit]
+        supported = keep_supported_tests(read.filter, ATTRIBUTE_OPERATIONS, lambda test: True)
         rows = [
-            Row(entries.values[index], read.ordinal, entries.keys[index], entries.items[index], _identity)
+            Row(entries.values[index], read.ordinal, entries.keys[index], entries.items[index])
             for index in taken
-            if read.filter is None or filter_matches(read.filter, entries.items[index])
+            if supported is None or filter_matches(supported, entries.items[index])
         ]
         if len(taken) == len(matching):
             return RowPage(rows, None, len(taken))
         last = taken[-1]
         return RowPage(rows, Position(entries.values[last], read.ordinal, entries.keys[last]), len(taken))
-
-
-def _identity(item: Item) -> Item:
-    return item

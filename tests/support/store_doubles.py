@@ -8,6 +8,7 @@ from typing import Any
 
 from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.storage.filter_evaluation import filter_matches
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import (
     Item,
@@ -21,37 +22,6 @@ from graphql_api.storage.values import (
     TransactionWrite,
     Write,
 )
-
-
-class WrappedStore:
-    """Delegates every call to the inner store."""
-
-    def __init__(self, inner: Store) -> None:
-        self.inner = inner
-
-    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
-        return await self.inner.read_ranges(reads, want)
-
-    async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
-        return await self.inner.get_many(keys, consistent)
-
-    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
-        return await self.inner.write(writes)
-
-    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
-        await self.inner.write_together(writes, token)
-
-    async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
-        return await self.inner.scan(segment, of, after)
-
-    async def describe(self) -> TableDefinition | None:
-        return await self.inner.describe()
-
-    async def ensure_table(self, definition: TableDefinition) -> None:
-        await self.inner.ensure_table(definition)
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 async def all_items(store: Store) -> list[Item]:
@@ -78,7 +48,7 @@ def store_with_runner(
             runner.run(store.close())
 
 
-class IndependentReadsStore(WrappedStore):
+class IndependentReadsStore(ForwardingStore):
     """Answers each range read independently, up to its own limit.
 
     Rows of one shard are found together, and the filter is applied to the rows found. A read returns at most `most`
@@ -105,7 +75,7 @@ def _filtered(read: RangeRead, page: RowPage) -> RowPage:
     return replace(page, rows=rows, records_read=len(page.rows))
 
 
-class InterleavingStore(WrappedStore):
+class InterleavingStore(ForwardingStore):
     """Runs `action` once after the next range reads, that is, between two rounds or after the last round of a page."""
 
     def __init__(self, inner: Store) -> None:
@@ -120,7 +90,7 @@ class InterleavingStore(WrappedStore):
         return answers
 
 
-class FailingStore(WrappedStore):
+class FailingStore(ForwardingStore):
     """Fails the range reads that `fails` selects, and answers the others."""
 
     def __init__(self, inner: Store, fails: Callable[[RangeRead], bool]) -> None:
@@ -155,7 +125,7 @@ class Counts:
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
 
-class CountingStore(WrappedStore):
+class CountingStore(ForwardingStore):
     """Counts the calls of the inner store. A test may replace `counts` to reset them."""
 
     def __init__(self, inner: Store) -> None:
@@ -187,14 +157,14 @@ class CountingStore(WrappedStore):
         return await super().scan(segment, of, after)
 
 
-class UnfilteredStore(WrappedStore):
+class UnfilteredStore(ForwardingStore):
     """Ignores filters, as the storage port permits: the caller tests every row again."""
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         return await super().read_ranges([replace(read, filter=None) for read in reads], want)
 
 
-class MinimalAttributesStore(WrappedStore):
+class MinimalAttributesStore(ForwardingStore):
     """Returns only key attributes and requested attributes. Engines may return more."""
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
@@ -214,4 +184,4 @@ class MinimalAttributesStore(WrappedStore):
 
 def _cut(row: Row, names: Collection[str]) -> Row:
     item = {name: value for name, value in row.item.items() if name in names}
-    return Row(row.value, row.ordinal, row.key, item, lambda same: same)
+    return Row(row.value, row.ordinal, row.key, item)

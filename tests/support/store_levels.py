@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
-from tests.support.store_doubles import WrappedStore
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class Call:
     reads: tuple[RangeRead, ...] = ()
 
 
-class LevelStore(WrappedStore):
+class LevelStore(ForwardingStore):
     """Holds calls until no other work can run, then answers all held calls as one level.
 
     Follow-up reads of the same shards count to the level of the first read.

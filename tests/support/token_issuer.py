@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import get_default_algorithms
 from jwt.api_jws import PyJWS
 
-from tests.server.loopback import LOOPBACK, TIMEOUT
+from tests.support.loopback import LOOPBACK, TIMEOUT
 
 NAME = "https://issuer.example"
 AUDIENCE = "shop"

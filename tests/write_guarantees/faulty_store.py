@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import TransactionWrite, Write
-from tests.support.store_doubles import WrappedStore
 
 
-class FaultyStore(WrappedStore):
+class FaultyStore(ForwardingStore):
     """Injects faults into a share of all writes."""
 
     def __init__(self, inner: Store, random: Random, *, conflicts: float = 0.0, lost: float = 0.0) -> None:

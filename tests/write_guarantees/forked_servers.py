@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.server.loopback import TIMEOUT
 from tests.server.server_processes import LAST_LINE, environment
 from tests.support.dynamodb_servers import ROOT
+from tests.support.loopback import TIMEOUT
 from tests.write_guarantees.faulty_store import faulty_opener
 
 _POLL_SECONDS = 0.005
@@ -170,12 +170,11 @@ def _serve(request: Mapping[str, Any]) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(request["folder"])
         os.environ.update(request["variables"])
-        from graphql_api import connection  # noqa: PLC0415 - only the child needs it
-        from graphql_api.cli import app  # noqa: PLC0415 - likewise
-        from graphql_api.storage import engines  # noqa: PLC0415 - likewise
+        from graphql_api.cli import app  # noqa: PLC0415 - only the child needs it
+        from graphql_api.storage.engines import registry  # noqa: PLC0415 - likewise
 
         if request["faults"]:
-            setattr(connection, "open_store", faulty_opener(engines.open_store, **request["faults"]))  # noqa: B010 - a direct assignment is a type error
+            setattr(registry, "open_store", faulty_opener(registry.open_store, **request["faults"]))  # noqa: B010 - a direct assignment is a type error
         code = app(["serve", *request["arguments"], "--port", "0"], standalone_mode=False) or 0
     finally:
         os._exit(code)

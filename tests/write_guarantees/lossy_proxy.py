@@ -13,7 +13,7 @@ import httpx
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.fault_rules import random_faults
 from tests.faults.fault_types import AppliedThenReset
-from tests.server.loopback import TIMEOUT
+from tests.support.loopback import TIMEOUT
 from tests.write_guarantees.forked_servers import Server
 from tests.write_guarantees.server_cluster import PATH, Cluster, Refused, client_to
 

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import httpx
 
-from graphql_api.writes.optimistic_concurrency import MAX_SECONDS
-from tests.server.loopback import TIMEOUT
+from graphql_api.writes.transactions import CONFLICT_RETRIES
+from tests.support.loopback import TIMEOUT
 from tests.write_guarantees.forked_servers import Server, ServerForker, StartingServer
 
 ADDRESS = "tests.write_guarantees.served_catalog:CATALOG"
@@ -83,7 +83,7 @@ class Cluster:
                 if not extensions.get("retryable") or not certain:
                     raise Refused(extensions["code"], extensions.get("argument"), error["message"])
                 self.retries[extensions["code"]] += 1
-                self.early_retries += asyncio.get_running_loop().time() - began < MAX_SECONDS / 2
+                self.early_retries += asyncio.get_running_loop().time() - began < CONFLICT_RETRIES.max_seconds / 2
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def kill(self, at: int) -> Server:

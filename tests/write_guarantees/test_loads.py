@@ -12,10 +12,9 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from graphql_api import connection
 from graphql_api.cli import app
 from graphql_api.connection import open_catalog
-from graphql_api.storage import engines
+from graphql_api.storage.engines import registry
 from tests.ops.payments import rejects_of
 from tests.support.dynamodb_servers import CREDENTIALS, REGION, Server
 from tests.support.run_depth import depth
@@ -137,7 +136,7 @@ def test_checked_loads_match_the_reference(tmp_path: Path, random: Random) -> No
 
 def test_checked_loads_over_a_faulty_store(tmp_path: Path, random: Random) -> None:
     """The same holds with lost replies and conflicts: the order of conflicting lines is kept."""
-    open_store = engines.open_store
+    open_store = registry.open_store
     fault_count = 0
 
     @contextmanager
@@ -150,7 +149,7 @@ def test_checked_loads_over_a_faulty_store(tmp_path: Path, random: Random) -> No
             return stores[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(connection, "open_store", open_faulty)
+            patch.setattr(registry, "open_store", open_faulty)
             yield
         fault_count += sum(store.fault_count for store in stores)
 

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,7 +11,7 @@ import pytest
 
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
-from graphql_api.writes import optimistic_concurrency, transactions
+from graphql_api.writes import transactions
 from tests.support.dynamodb_servers import ENGINE, Server, ServerUnavailable
 from tests.writes.library_catalog import CATALOG, Library
 
@@ -106,7 +108,8 @@ def dynamodb_libraries(dynamodb: Server) -> LibraryFactory:
 
 @pytest.fixture
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries without pauses, and so often that concurrent writers are not starved."""
-    monkeypatch.setattr(optimistic_concurrency, "MAX_ATTEMPTS", 100)
-    for module in (optimistic_concurrency, transactions):
-        monkeypatch.setattr(module, "FIRST_BACKOFF_SECONDS", 0.0)
+    """Retries without pauses and without a time limit, and so often that concurrent writers are not starved."""
+    conflicts = replace(transactions.CONFLICT_RETRIES, max_attempts=100, first_backoff_seconds=0.0, max_seconds=inf)
+    monkeypatch.setattr(transactions, "CONFLICT_RETRIES", conflicts)
+    outcomes = replace(transactions.OUTCOME_RETRIES, first_backoff_seconds=0.0, max_seconds=inf)
+    monkeypatch.setattr(transactions, "OUTCOME_RETRIES", outcomes)

@@ -1,6 +1,7 @@
 """Encoding of records as items with keys, and the effects of put and delete."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -13,6 +14,7 @@ import pytest
 from graphql_api.connection import open_catalog
 from graphql_api.database import Database
 from graphql_api.errors import (
+    AlreadyExists,
     CreationChanged,
     EmptyKey,
     InvalidRecord,
@@ -26,7 +28,9 @@ from graphql_api.model.entity import Entity
 from graphql_api.model.markers import Created, Id, Index, Shards, SubId, Timestamp, canonical, derived, desc, stored
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.sharding.shard_space import blake2b_number
+from graphql_api.storage.metered_store import MeteredStore
 from graphql_api.storage.values import Item
+from graphql_api.writes.commands import Create, PutRecord, Remove
 from graphql_api.writes.item_keys import to_item
 from tests.support.run_depth import depth
 from tests.support.store_doubles import all_items
@@ -229,8 +233,18 @@ def test_a_later_null_sorts_first() -> None:
     ("record", "error", "argument", "match"),
     [
         (account(""), EmptyKey, "account_id", "Account.account_id"),
-        (Line(order="", part=1, category="c", at=datetime.now(UTC), created=1), EmptyKey, "order", "Line.order"),
-        (Line(order="o", part=1, category="", at=datetime.now(UTC), created=1), EmptyKey, "category", "Line.category"),
+        (
+            Line(order="", part=1, category="c", at=datetime(2026, 1, 31, tzinfo=UTC), created=1),
+            EmptyKey,
+            "order",
+            "Line.order",
+        ),
+        (
+            Line(order="o", part=1, category="", at=datetime(2026, 1, 31, tzinfo=UTC), created=1),
+            EmptyKey,
+            "category",
+            "Line.category",
+        ),
         (account(phone=""), EmptyKey, "phone", "by_phone stores it as a plain key"),
         (account(code=""), EmptyKey, "code", "by_code stores it as a plain key"),
         (account(title="t" * 1_000), KeyTooLong, "title", "Account.by_title: .* 1,065 bytes"),
@@ -353,6 +367,36 @@ async def test_an_empty_batch_does_nothing(db: Database) -> None:
     """An empty batch does nothing."""
     assert await db.put_many([]) == []
     assert await stored_items(db) == []
+
+
+@pytest.mark.usefixtures("no_backoff")  # The retry of the create must not depend on the time that it takes.
+async def test_commands_of_one_call_take_their_cheapest_paths_in_order(db: Database) -> None:
+    """Consecutive plain writes are one call without reads. Other commands run as transactions, in their place."""
+    calls: list[str] = []
+    metered = replace(db, store=MeteredStore(db.store, lambda call: calls.append(call.name)))
+    spec = CATALOG.entity(Note)
+    first, changed, second = (Note(account_id="a", number=at, created=on) for at, on in ((1, 1), (1, 5), (2, 7)))
+    *plain, created, removed, last = await metered.apply_each(
+        [
+            PutRecord(spec, first),
+            Remove(spec, ["a", 1], returns_record=False),
+            PutRecord(spec, second),
+            PutRecord(spec, changed),
+            Create(spec, {"account_id": "a", "number": 2, "created": 9}),
+            Remove(spec, ["a", 2]),
+            PutRecord(spec, changed, idempotency_key="k"),
+        ]
+    )
+    assert plain == [None] * 4
+    assert isinstance(created, AlreadyExists)
+    assert (removed, last) == (second, changed)
+    assert (calls[0], calls.count("write")) == ("write", 1)
+    assert await db.get(Note, "a", number=1) == changed
+    assert await db.get(Note, "a", number=2) is None
+    calls.clear()
+    await metered.delete(Note, "a", number=1)
+    await metered.put(changed)
+    assert calls == ["write", "write"]
 
 
 async def test_derived_properties_are_computed_on_write(db: Database) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -32,12 +33,12 @@ from graphql_api.errors import (
     KeyTooLong,
     NotUnique,
 )
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Delete, Item, Key, Put, RangeRead, ReadResult, TransactionWrite
-from graphql_api.writes import optimistic_concurrency
-from graphql_api.writes.constraints.delete_intent import ABANDONED_AFTER_SECONDS, DELETE_INTENT
-from graphql_api.writes.item_keys import to_item
-from tests.support.store_doubles import WrappedStore
+from graphql_api.writes import transactions
+from graphql_api.writes.constraints import ABANDONED_AFTER_SECONDS
+from graphql_api.writes.item_keys import DELETE_INTENT, to_item
 from tests.writes.library_catalog import CATALOG, NOW, SEAL, Author, Book, Diary, Library
 
 # --- changed catalogs ------------------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ async def test_creating_an_existing_entry(library: Library) -> None:
             await library.db.create(Diary, diary_id="d", at=at, created=1)
 
 
-class InterposingStore(WrappedStore):
+class InterposingStore(ForwardingStore):
     """Runs an action before the n-th call."""
 
     def __init__(self, inner: Store, before: int, action: Callable[[], Awaitable[Any]]) -> None:
@@ -192,7 +193,8 @@ async def test_a_former_owner_is_referenced_and_deleted_concurrently(
 ) -> None:
     """A create that takes the stale unique value of a referenced record detects the deletion of that record."""
     entity = CATALOG.entity(Author)
-    monkeypatch.setattr(optimistic_concurrency, "MAX_ATTEMPTS", 4)
+    strategy = replace(transactions.CONFLICT_RETRIES, max_attempts=4)
+    monkeypatch.setattr(transactions, "CONFLICT_RETRIES", strategy)
     outcomes = set()
     for calls in range(8):
         library = Library(sqlite_library.store, f"t{calls}")
@@ -391,11 +393,12 @@ async def test_a_failed_deletion_removes_its_delete_intent(
     sqlite_library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed deletion removes its delete intent."""
-    monkeypatch.setattr(optimistic_concurrency, "MAX_ATTEMPTS", 3)
+    strategy = replace(transactions.CONFLICT_RETRIES, max_attempts=3)
+    monkeypatch.setattr(transactions, "CONFLICT_RETRIES", strategy)
     await sqlite_library.db.create(Author, author_id="a", name="Ada")
     attempts: list[int] = []
 
-    class ConflictingStore(WrappedStore):
+    class ConflictingStore(ForwardingStore):
         async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
             if any(isinstance(write, Delete) for write in writes):
                 attempts.append(len(writes))
@@ -413,7 +416,7 @@ async def test_a_failed_deletion_removes_its_delete_intent(
 async def test_an_entry_created_between_two_reads(sqlite_library: Library) -> None:
     """An update restarts if its entry is created concurrently between its two reads."""
 
-    class CreatingStore(WrappedStore):
+    class CreatingStore(ForwardingStore):
         async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
             if await sqlite_library.db.get(Diary, "d", at=2) is None:
                 await sqlite_library.db.create(Diary, diary_id="d", at=2, created=1)

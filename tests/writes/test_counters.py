@@ -7,16 +7,17 @@ from contextlib import asynccontextmanager
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Int32, counter, derived
+from graphql_api.clock import system_clock
 from graphql_api.codecs.hash_keys import parse_hash_key
 from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, Conflict, ImmutableChanged, InvalidValue, StoreError, StoreUnavailable
 from graphql_api.query.token_seal import TokenSeal
-from graphql_api.storage.metered_store import MeteredStore
+from graphql_api.storage.metered_store import ForwardingStore, MeteredStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Key, Put, TransactionWrite, Write
-from graphql_api.writes.constraints.counters import Counters, assign_numbers, counter_key, shared_counters
+from graphql_api.writes.counters import Counters, assign_numbers, counter_key, shared_counters
+from graphql_api.writes.entity_records import EntityRecords
 from tests.support.engine_params import on_both_engines
-from tests.support.store_doubles import WrappedStore
 from tests.writes.conftest import OpenTable
 
 
@@ -40,7 +41,7 @@ TICKET = CATALOG.entity(Ticket)
 KEY = Key("ticket~counter!|board#b", "counter#num")
 
 
-class HookedStore(WrappedStore):
+class HookedStore(ForwardingStore):
     """Counts writes, and runs hooks before and after them."""
 
     def __init__(self, inner: Store) -> None:
@@ -79,6 +80,11 @@ async def store(open_table: OpenTable) -> HookedStore:
 def key_of(board: str, column: int | None, tenant: str | None = None) -> Key:
     """Returns the key of a group's counter."""
     return counter_key(TICKET, TICKET.properties["num"], Ticket(ticket_id="t", board=board, column=column), tenant)
+
+
+def tickets(store: Store) -> EntityRecords:
+    """The tickets in a store."""
+    return EntityRecords(store, TICKET, None, system_clock)
 
 
 async def next_number(store: Store, key: Key = KEY) -> int:
@@ -237,12 +243,12 @@ async def test_raising_a_counter(store: HookedStore) -> None:
 async def test_assign_numbers_to_records(store: HookedStore) -> None:
     """A record gets its missing numbers and derived properties. Numbers that it has are not assigned again."""
     first, second, third = (Ticket(ticket_id=name) for name in "abc")
-    await assign_numbers(store, TICKET, first, None)
+    await assign_numbers(tickets(store), first)
     assert (first.num, first.serial, first.label) == (1, 1, "#1")
     second.num = 9
-    await assign_numbers(store, TICKET, second, None)
+    await assign_numbers(tickets(store), second)
     assert (second.num, second.serial, second.label) == (9, 2, "#9")
-    await assign_numbers(store, TICKET, third, None)
+    await assign_numbers(tickets(store), third)
     assert (third.num, third.serial) == (10, 3)
 
 
@@ -251,16 +257,16 @@ async def test_a_counter_at_its_maximum_is_refused(store: HookedStore) -> None:
     """A counter at the maximum of its type is an error with the property."""
     await shared_counters(store).raise_to(store, key_of("b", None), 2**31 - 2, "The counter")
     last = Ticket(ticket_id="a")
-    await assign_numbers(store, TICKET, last, None)
+    await assign_numbers(tickets(store), last)
     assert last.num == 2**31 - 1
     with pytest.raises(InvalidValue, match=r"Ticket\.num: the counter of this group is at its maximum") as caught:
-        await assign_numbers(store, TICKET, Ticket(ticket_id="b"), None)
+        await assign_numbers(tickets(store), Ticket(ticket_id="b"))
     assert caught.value.argument == "num"
 
 
 async def test_the_counter_cache_is_bounded(store: HookedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process caches the most recently used counters only, and the others still count correctly."""
-    monkeypatch.setattr("graphql_api.writes.constraints.counters.MAX_CACHED_COUNTERS", 2)
+    monkeypatch.setattr("graphql_api.writes.counters.MAX_CACHED_COUNTERS", 2)
     keys = [key_of(board, None) for board in "abc"]
     assert [await next_number(store, key) for key in keys * 2] == [1, 1, 1, 2, 2, 2]
     assert len(shared_counters(store)._cached_items) == 2

@@ -8,10 +8,10 @@ from graphql_api.database import Database
 from graphql_api.errors import CreationChanged
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Key, Position, Put, RangeRead, ReadResult, RowPage
 from graphql_api.writes.item_keys import to_item
-from tests.support.store_doubles import WrappedStore
 
 
 class Growing(Entity, shards=Shards(2).then(4, since=1_000)):
@@ -31,7 +31,7 @@ class Log(Entity, shards=Shards(2).then(4, since=1_000)):
     created: Created[Timestamp]
 
 
-class EmptyFirst(WrappedStore):
+class EmptyFirst(ForwardingStore):
     """Returns an empty first page with a continuation position for each hash key, as engines may do."""
 
     def __init__(self, inner: Store) -> None:

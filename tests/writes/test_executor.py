@@ -1,6 +1,7 @@
 """Creates, updates, puts and deletions of records with constraints, on both engines."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,13 +25,15 @@ from graphql_api.errors import (
     UnknownArgument,
     VersionConflict,
 )
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Delete, Key, Put, TransactionWrite
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
 from graphql_api.writes.item_keys import to_item
-from graphql_api.writes.transactions import MAX_SENDS
-from tests.support.store_doubles import WrappedStore
+from graphql_api.writes.transactions import OUTCOME_RETRIES
 from tests.writes.library_catalog import CATALOG, NOW, Author, Book, Diary, Library, Loan, Pass, Ticket, Visit
+
+MAX_SENDS = OUTCOME_RETRIES.max_attempts
 
 # --- server-set properties -------------------------------------------------------------------------------------
 
@@ -294,6 +297,30 @@ async def test_an_expired_reference_does_not_block_deletion(library: Library) ->
         await library.db.put(Pass(card_id="p", code="x", author_id="a", until=None))
 
 
+@pytest.mark.parametrize("counter", [False, True])
+async def test_an_expired_record_cannot_be_referenced(library: Library, counter: bool) -> None:
+    """A reference to an expired record is refused like one to a missing record, and gets no number.
+
+    Catalogs refuse foreign keys to entities with Ttl. The visibility of the referenced record is checked nevertheless.
+    """
+    author, book = CATALOG.entity(Author), CATALOG.entity(Book)
+    (of_author,) = (key for key in book.foreign_keys if key.name == "ofAuthor")
+    of_author = replace(of_author, parent=replace(author, ttl=author.properties["updated"]))
+    book = replace(book, foreign_keys=(of_author,))
+    if counter:
+        place = replace(book.properties["place"], counter_group=())
+        book = replace(book, properties={**book.properties, "place": place})
+    library.clock.now += 5
+    await library.db.create(Author, author_id="a", name="Ada")
+    library.clock.now -= 1
+    await library.db.apply(Create(book, {"book_id": "b", "author_id": "a"}))
+    library.clock.now += 1
+    with pytest.raises(ForeignKeyBroken, match=r"Book\.author_id references Author a, which does not exist"):
+        await library.db.apply(Create(book, {"book_id": "c", "author_id": "a"}))
+    last_numbers = [item["_last"] for item in (await library.items()).values() if "_last" in item]
+    assert last_numbers == ([1] if counter else [])
+
+
 async def test_an_orphaned_reference_item_does_not_block_deletion(library: Library) -> None:
     """Reference items of records that no longer exist do not block a deletion."""
     await library.db.create(Author, author_id="a", name="Ada")
@@ -487,7 +514,7 @@ async def test_batch_commands_fail_separately(library: Library) -> None:
 CONFLICT = Conflict("Another transaction is in progress.")
 
 
-class FailingTransactionStore(WrappedStore):
+class FailingTransactionStore(ForwardingStore):
     """Fails transactions before or after they are applied, and records their tokens."""
 
     def __init__(self, inner: Store, problems: Sequence[tuple[ShardQLError, bool]]) -> None:
@@ -545,7 +572,7 @@ async def test_a_failed_condition_starts_a_new_attempt(sqlite_library: Library) 
     assert len(set(store.tokens)) == 2
 
 
-class PrecedingWriteStore(WrappedStore):
+class PrecedingWriteStore(ForwardingStore):
     """Writes an item directly before the first transaction."""
 
     def __init__(self, inner: Store, write: Put) -> None:
@@ -574,7 +601,7 @@ async def test_an_owner_that_regains_its_value_concurrently(sqlite_library: Libr
 # --- store calls -----------------------------------------------------------------------------------------------
 
 
-class CallRecordingStore(WrappedStore):
+class CallRecordingStore(ForwardingStore):
     """Records the calls of the store."""
 
     def __init__(self, inner: Store) -> None:

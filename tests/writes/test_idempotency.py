@@ -28,15 +28,16 @@ from graphql_api.errors import (
     Throttled,
     VersionConflict,
 )
-from graphql_api.model.nested_values import MAX_NESTING
+from graphql_api.model.record_codec import MAX_NESTING
 from graphql_api.query.token_seal import TokenSeal
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, Put, TransactionWrite
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.idempotency import RESPONSE_SECONDS, SWEEP_GRACE_SECONDS, idempotency_guard, request_digest
+from graphql_api.writes.entity_records import EntityRecords
+from graphql_api.writes.idempotency import RESPONSE_SECONDS, SWEEP_GRACE_SECONDS, IdempotencyGuard, request_digest
 from tests.support.engine_params import on_both_engines
 from tests.support.fake_clock import FakeClock
-from tests.support.store_doubles import WrappedStore
 from tests.writes.conftest import OpenTable
 
 SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
@@ -86,7 +87,7 @@ CATALOG = Catalog(Note, Order, Passing)
 NOTE, ORDER, PASSING = CATALOG.entity(Note), CATALOG.entity(Order), CATALOG.entity(Passing)
 
 
-class HookedStore(WrappedStore):
+class HookedStore(ForwardingStore):
     """Runs hooks before the next transaction that stores a response, and after each such transaction."""
 
     def __init__(self, inner: Store) -> None:
@@ -412,7 +413,7 @@ async def test_an_unreadable_response_after_a_conflict_is_retryable(db: Database
         assert await db.apply(command) == store.response
 
 
-class HiddenResponseStore(WrappedStore):
+class HiddenResponseStore(ForwardingStore):
     """Hides stored responses until the first transaction, which fails with a conflict."""
 
     def __init__(self, inner: Store) -> None:
@@ -446,7 +447,7 @@ async def test_a_conflict_before_the_response_is_visible(db: Database) -> None:
         assert await replace(db, store=HiddenResponseStore(db.store)).apply(command) == response
 
 
-class ThrottledResponseStore(WrappedStore):
+class ThrottledResponseStore(ForwardingStore):
     """Runs an action after the first read of a stored response, and throttles later reads."""
 
     def __init__(self, inner: Store, action: Callable[[], Awaitable[Entity | None]]) -> None:
@@ -486,7 +487,7 @@ async def test_a_failing_store_is_a_retryable_error(db: Database) -> None:
     store = hooked_store(db)
     inner = store.inner
 
-    class UnavailableStore(WrappedStore):
+    class UnavailableStore(ForwardingStore):
         async def get_many(self, keys: Any, consistent: bool) -> Any:
             raise StoreUnavailable("No reply.")
 
@@ -570,8 +571,8 @@ async def test_expiry_attribute_of_responses(db: Database) -> None:
     await apply_note(db, create())
     (stored,) = await items(db, "shardql~once")
     assert stored["until"] == stored["_until"] == 1_800_000_000 + RESPONSE_SECONDS
-    without = idempotency_guard(db.store, create(), tenant=None, subject=None, now=0, ttl_attribute=None)
-    assert without is not None
+    records = EntityRecords(db.store, create().entity, None, db.clock)
+    without = IdempotencyGuard(records, create(), "k", None, None)
     await without.read_response()
     assert not without.response_write(None).item.keys() & {"until"}
 

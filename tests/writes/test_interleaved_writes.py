@@ -16,9 +16,9 @@ from graphql_api.errors import (
     ShardQLError,
 )
 from graphql_api.storage.values import Put
-from graphql_api.writes.constraints import delete_intent
-from graphql_api.writes.constraints.delete_intent import ABANDONED_AFTER_SECONDS, DELETE_INTENT
-from graphql_api.writes.item_keys import to_item
+from graphql_api.writes import constraints
+from graphql_api.writes.constraints import ABANDONED_AFTER_SECONDS
+from graphql_api.writes.item_keys import DELETE_INTENT, to_item
 from tests.support.run_depth import depth
 from tests.writes.conftest import LibraryFactory
 from tests.writes.library_catalog import CATALOG, Author, Book, CallScheduler, Diary, Loan, Operation
@@ -123,7 +123,7 @@ async def test_a_delete_intent_removed_too_early(
     libraries: LibraryFactory, random: Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If clock skew makes every delete intent look abandoned, constraints still hold."""
-    monkeypatch.setattr(delete_intent, "ABANDONED_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(constraints, "ABANDONED_AFTER_SECONDS", -1.0)
     async for library in libraries.create(depth(100, 2_000)):
         await library.db.create(Author, author_id="a", name="Ada")
         operations = {"create": create_book(), "another": create_book("c"), "remove": delete_author()}

@@ -11,7 +11,8 @@ from graphql_api import Entity
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.constraints.delete_intent import ABANDONED_AFTER_SECONDS, DELETE_INTENT
+from graphql_api.writes.constraints import ABANDONED_AFTER_SECONDS
+from graphql_api.writes.item_keys import DELETE_INTENT
 from tests.support.fake_clock import FakeClock
 from tests.support.run_depth import depth
 from tests.writes.conftest import LibraryFactory

@@ -1,6 +1,7 @@
 """Writes with an unknown outcome: which of them are safe to retry."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,13 +16,15 @@ from graphql_api.errors import (
     Throttled,
     VersionConflict,
 )
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Put, TransactionWrite
 from graphql_api.writes import transactions
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.transactions import MAX_SENDS
-from tests.support.store_doubles import WrappedStore
+from graphql_api.writes.transactions import OUTCOME_RETRIES
 from tests.writes.library_catalog import CATALOG, Author, Diary, Library
 from tests.writes.test_executor import FailingTransactionStore
+
+MAX_SENDS = OUTCOME_RETRIES.max_attempts
 
 AUTHOR, DIARY = CATALOG.entity(Author), CATALOG.entity(Diary)
 
@@ -77,14 +80,8 @@ async def test_a_denial_after_a_lost_reply_is_an_unknown_outcome(sqlite_library:
 
 async def test_a_late_retry_is_not_sent(sqlite_library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost reply is not retried after the time limit, because the store may have forgotten the token."""
-
-    class LongPause:
-        @staticmethod
-        def uniform(*_: float) -> float:
-            return 0.1
-
-    monkeypatch.setattr(transactions, "_RANDOM", LongPause)
-    monkeypatch.setattr(transactions, "MAX_SECONDS", 0.05)
+    strategy = replace(OUTCOME_RETRIES, max_seconds=0.05, uniform=lambda *_: 0.1)
+    monkeypatch.setattr(transactions, "OUTCOME_RETRIES", strategy)
     store = FailingTransactionStore(sqlite_library.store, [(StoreUnavailable("No reply."), True)])
     with pytest.raises(OutcomeUnknown):
         await sqlite_library.through(store).create(Author, author_id="a", name="Ada")
@@ -97,7 +94,7 @@ async def test_batch_retries_keep_the_order_of_each_record(sqlite_library: Libra
     rows = [Update(AUTHOR, ["a"], {"name": name}, None, name) for name in ("Bea", "Cleo", "Dora")]
     other = Create(AUTHOR, {"author_id": "b", "name": "Bob"}, "Bob")
 
-    class ThrottlingStore(WrappedStore):
+    class ThrottlingStore(ForwardingStore):
         async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
             if any(isinstance(one, Put) and one.item.get("name") == "Cleo" for one in writes):
                 raise Throttled("Too many requests.")

@@ -25,13 +25,13 @@ from graphql_api.errors import (
     Throttled,
 )
 from graphql_api.storage.engines.sqlite import open_sqlite
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Check, Delete, Expect, Item, Key, Put, TableDefinition, TransactionWrite, Write
 from graphql_api.writes.commands import Create
 from graphql_api.writes.transactions import commit_transaction
 from graphql_api.writes.write_coalescer import WriteCoalescer
 from tests.support.run_depth import depth
-from tests.support.store_doubles import WrappedStore
 
 ABSENT = Expect(absent=True)
 
@@ -59,7 +59,7 @@ class Failure:
     is_applied: bool = False
 
 
-class RecordingStore(WrappedStore):
+class RecordingStore(ForwardingStore):
     """Records its calls, and fails as configured."""
 
     def __init__(self, inner: Store) -> None:
@@ -259,7 +259,7 @@ async def test_closing_cancels_calls_in_progress(store: RecordingStore) -> None:
     """Calls in progress are cancelled when the coalescer closes."""
     started, ended = asyncio.Event(), asyncio.Event()
 
-    class Slow(WrappedStore):
+    class Slow(ForwardingStore):
         async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
             started.set()
             try:

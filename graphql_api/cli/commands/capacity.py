@@ -2,22 +2,23 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
-from graphql_api.cli.common_options import CatalogAddress, JsonOutput
-from graphql_api.cli.exit_codes import FINDINGS, report_errors
-from graphql_api.cli.sample_data import has_sample_data, sample_records
-from graphql_api.model import Catalog, Entity, EntitySpec, camel_case, load_catalog
+from graphql_api.cli.common_options import CatalogAddress, JsonOutput, option
+from graphql_api.cli.exit_codes import FINDINGS
+from graphql_api.cli.sample_data import collect_samples
+from graphql_api.cli.terminal_output import fact_grid, new_table, print_group, print_json
+from graphql_api.model import Catalog, Entity, camel_case, load_catalog
 from graphql_api.ops import EntityCapacity, entity_capacity, mean_size, read_records, stored_items, typical_record
 
 MAX_DESIGN_BYTES = 400 * 1024
@@ -28,27 +29,21 @@ def capacity(
     address: CatalogAddress,
     *,
     records: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[ENTITY=]N", help="Planned number of records, of one entity or of each."),
+        list[str] | None, option("[ENTITY=]N", "Planned number of records, of one entity or of each.")
     ] = None,
     sample: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ENTITY=FILE", help="Records to measure, as JSON lines in the format of load."),
+        list[str] | None, option("ENTITY=FILE", "Records to measure, as JSON lines in the format of load.")
     ] = None,
     sample_size: Annotated[
         int,
-        typer.Option(
-            "--sample-records",
-            metavar="N",
-            min=1,
-            help="How many records to measure: lines of a file, or sample(N) of the module.",
+        option(
+            "N", "How many records to measure: lines of a file, or sample(N) of the module.", "--sample-records", min=1
         ),
     ] = 1000,
     design_bytes: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=MAX_DESIGN_BYTES, help="Plan with records of this size."),
+        int | None, option("N", "Plan with records of this size.", min=1, max=MAX_DESIGN_BYTES)
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="TENANT", help="Count keys that contain this tenant.")] = None,
+    tenant: Annotated[str | None, option("TENANT", "Count keys that contain this tenant.")] = None,
     as_json: JsonOutput = False,
 ) -> None:
     """Estimate the cost of records: bytes by property, shards, write units, and storage with all indexes.
@@ -64,30 +59,21 @@ def capacity(
     shardql capacity graphql_api.examples.users:catalog --records User=3e9
     ```
     """
-    with report_errors():
-        catalog = load_catalog(address)
-        planned = _planned_records(catalog, records or [])
-        samples = _samples(catalog, address, sample or [], sample_size)
-        sizes = {
-            name: mean_size(stored_items(entity, sampled, tenant))
-            for name, (entity, sampled, _) in samples.items()
-            if sampled
-        }
-        capacities = [
-            entity_capacity(
-                catalog,
-                entity,
-                sampled,
-                source,
-                records=planned[name],
-                design_bytes=design_bytes,
-                tenant=tenant,
-                parent_bytes=sizes,
-            )
-            for name, (entity, sampled, source) in samples.items()
-        ]
+    catalog = load_catalog(address)
+    planned = _planned_records(catalog, records or [])
+    samples = _samples(catalog, address, sample or [], sample_size)
+    sizes = {
+        name: mean_size(stored_items(catalog.entity(name), sampled, tenant))
+        for name, (sampled, _) in samples.items()
+        if sampled
+    }
+    estimate = partial(entity_capacity, catalog, design_bytes=design_bytes, tenant=tenant, parent_bytes=sizes)
+    capacities = [
+        estimate(catalog.entity(name), sampled, source, records=planned[name])
+        for name, (sampled, source) in samples.items()
+    ]
     if as_json:
-        typer.echo(orjson.dumps([_as_json(each) for each in capacities], option=orjson.OPT_INDENT_2))
+        print_json([_camel_case_keys(asdict(each)) for each in capacities])
     else:
         console = Console()
         for each in capacities:
@@ -102,61 +88,47 @@ def capacity(
 def _planned_records(catalog: Catalog, options: Sequence[str]) -> dict[str, int | None]:
     """Return the planned number of records by entity. An option for one entity overrides an option for all."""
     planned: dict[str, int | None] = dict.fromkeys(catalog.entities)
-    for option in sorted(options, key=lambda option: "=" in option):
-        entity, _, number = option.rpartition("=")
+    for text in sorted(options, key=lambda text: "=" in text):
+        entity, _, number = text.rpartition("=")
         names = [catalog.entity(entity).name] if entity else [*planned]
         planned.update(dict.fromkeys(names, _parse_count(number)))
     return planned
 
 
 def _parse_count(text: str) -> int:
-    try:
+    with suppress(InvalidOperation):
         number = Decimal(text.replace(",", ""))
-    except InvalidOperation:
-        number = Decimal("NaN")
-    if not number.is_finite() or number != number.to_integral_value() or not 1 <= number <= Decimal("1e18"):
-        raise typer.BadParameter(f"{text!r} is not a number of records: write 3000000 or 3e6.", param_hint="--records")
-    return int(number)
+        if number.is_finite() and number == number.to_integral_value() and 1 <= number <= Decimal("1e18"):
+            return int(number)
+    raise typer.BadParameter(f"{text!r} is not a number of records: write 3000000 or 3e6.", param_hint="--records")
 
 
 def _samples(
     catalog: Catalog, address: str, options: Sequence[str], count: int
-) -> Mapping[str, tuple[EntitySpec, Sequence[Entity], str]]:
-    """Return by entity name: the entity, its sample records, and a text on their source."""
-    files = dict(_parse_sample_option(catalog, option) for option in options)
+) -> Mapping[str, tuple[Sequence[Entity], str]]:
+    """Return sample records of each entity, by its name, and a text on their source."""
+    files: dict[str, Path] = {}
+    for text in options:
+        entity_name, _, path = text.partition("=")
+        if not entity_name or not path:
+            raise typer.BadParameter(f"{text!r} is not of the form ENTITY=FILE.", param_hint="--sample")
+        files[catalog.entity(entity_name).name] = Path(path)
     generated: dict[str, list[Entity]] = {name: [] for name in catalog.entities}
-    if has_sample_data(address) and generated.keys() - files.keys():
-        asyncio.run(_collect_samples(catalog, address, count, generated))
-    samples: dict[str, tuple[EntitySpec, Sequence[Entity], str]] = {}
+    if generated.keys() - files.keys():
+        for record in asyncio.run(collect_samples(address, count)):
+            generated[catalog.entity(type(record)).name].append(record)
+    samples: dict[str, tuple[Sequence[Entity], str]] = {}
     for name, entity in catalog.entities.items():
         if name in files:
-            samples[name] = entity, [*read_records(entity, files[name], count)], str(files[name])
+            samples[name] = [*read_records(entity, files[name], count)], str(files[name])
         elif generated[name]:
-            samples[name] = entity, generated[name], f"sample({count}) of {address.partition(':')[0]}"
+            samples[name] = generated[name], f"sample({count}) of {address.partition(':')[0]}"
         else:
-            samples[name] = entity, [typical_record(entity)], "generated: typical values of each type"
+            samples[name] = [typical_record(entity)], "generated: typical values of each type"
     return samples
 
 
-def _parse_sample_option(catalog: Catalog, option: str) -> tuple[str, Path]:
-    entity, equals, path = option.partition("=")
-    if not entity or not equals or not path:
-        raise typer.BadParameter(f"{option!r} is not of the form ENTITY=FILE.", param_hint="--sample")
-    return catalog.entity(entity).name, Path(path)
-
-
-async def _collect_samples(catalog: Catalog, address: str, count: int, samples: dict[str, list[Entity]]) -> None:
-    async for record in sample_records(address, count):
-        samples[catalog.entity(type(record)).name].append(record)
-
-
 # --- output ----------------------------------------------------------------------------------------------------
-
-
-def _as_json(result: EntityCapacity) -> dict[str, Any]:
-    output: dict[str, Any] = _camel_case_keys(asdict(result))
-    output["storage"]["multiplier"] = result.storage.multiplier
-    return output
 
 
 def _camel_case_keys(value: Any) -> Any:
@@ -166,56 +138,53 @@ def _camel_case_keys(value: Any) -> Any:
 
 
 def _print(console: Console, result: EntityCapacity) -> None:
-    console.print(Text(f"{result.entity}: {_plural(result.sampled, 'record')}, {result.source}", style="bold"))
-    console.print(_attribute_table(result))
-    console.print(_index_table(result))
-    console.print(_constraint_item_table(result))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in _facts(result).items():
-        grid.add_row(name, Text(value))
-    console.print(grid)
-    for finding in result.findings:
-        console.print(Text(f"\n! {finding}", style="bold red"))
-    console.print()
+    attributes = new_table(
+        [
+            Column(no_wrap=True),
+            Column("attribute", footer="total", no_wrap=True),
+            Column("example", max_width=60),  # The only column that shrinks on a narrow terminal.
+            Column("bytes", footer=_number(result.bytes), justify="right", no_wrap=True),
+            Column("in", justify="right", no_wrap=True),
+        ],
+        [
+            (
+                "⚙" if part.generated else "",
+                part.name,
+                Text(part.example.replace("\x01", ""), no_wrap=True, overflow="ellipsis"),
+                _number(part.bytes),
+                f"{part.share:.0%}",
+            )
+            for part in result.attributes
+        ],
+        show_footer=True,
+    )
+    indexes = new_table(
+        ["index", "projection", *_number_columns("bytes", "write units", "in")],
+        [
+            (one.name, one.projection, _number(one.bytes), _number(one.write_units), f"{one.share:.0%}")
+            for one in result.indexes
+        ],
+    )
+    constraint_items = new_table(
+        ["additional item", "of", *_number_columns("bytes", "write units", "per record")],
+        [
+            (
+                item.kind,
+                item.name,
+                _number(item.bytes),
+                _number(item.write_units),
+                "request with a key" if item.share is None else f"{item.share:.3g}",
+            )
+            for item in result.beside
+        ],
+    )
+    title = f"{result.entity}: {_plural(result.sampled, 'record')}, {result.source}"
+    findings = [Text(f"\n! {finding}", style="bold red") for finding in result.findings]
+    print_group(console, title, attributes, indexes, constraint_items, fact_grid(_facts(result)), *findings)
 
 
-def _attribute_table(result: EntityCapacity) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_footer=True)
-    table.add_column("", footer="", no_wrap=True)
-    table.add_column("attribute", footer="total", no_wrap=True)
-    table.add_column("example", max_width=60)  # The only column that shrinks on a narrow terminal.
-    table.add_column("bytes", justify="right", footer=_number(result.bytes), no_wrap=True)
-    table.add_column("in", justify="right", no_wrap=True)
-    for part in result.attributes:
-        example = Text(part.example.replace("\x01", ""), no_wrap=True, overflow="ellipsis")
-        table.add_row("⚙" if part.generated else "", part.name, example, _number(part.bytes), f"{part.share:.0%}")
-    return table
-
-
-def _index_table(result: EntityCapacity) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("index")
-    table.add_column("projection")
-    for heading in ("bytes", "write units", "in"):
-        table.add_column(heading, justify="right")
-    for index in result.indexes:
-        units = _number(index.write_units)
-        table.add_row(index.name, index.projection, _number(index.bytes), units, f"{index.share:.0%}")
-    return table
-
-
-def _constraint_item_table(result: EntityCapacity) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("additional item")
-    table.add_column("of")
-    for heading in ("bytes", "write units", "per record"):
-        table.add_column(heading, justify="right")
-    for item in result.beside:
-        share = "request with a key" if item.share is None else f"{item.share:.3g}"
-        table.add_row(item.kind, item.name, _number(item.bytes), _number(item.write_units), share)
-    return table
+def _number_columns(*headings: str) -> list[Column]:
+    return [Column(heading, justify="right") for heading in headings]
 
 
 def _facts(result: EntityCapacity) -> dict[str, str]:
@@ -235,8 +204,9 @@ def _facts(result: EntityCapacity) -> dict[str, str]:
     if not result.is_put_plainly:
         del facts["write units"]
     if result.records is not None and result.shards_needed is not None and storage.total_bytes is not None:
-        facts["shards"] += f", and {result.shards_needed:,} needed for {_plural(result.records, 'record')}"
-        facts["storage"] += f"; {storage.total_bytes / 10**9:,.1f} GB for {_plural(result.records, 'record')}"
+        records = _plural(result.records, "record")
+        facts["shards"] += f", and {result.shards_needed:,} needed for {records}"
+        facts["storage"] += f"; {storage.total_bytes / 10**9:,.1f} GB for {records}"
     return facts
 
 

@@ -1,14 +1,12 @@
 """`shardql doctor`: checks everything that a server needs."""
 
 import asyncio
-from dataclasses import asdict
 from typing import Annotated
 
-import orjson
 import typer
 
-from graphql_api.cli.common_options import CatalogAddress
-from graphql_api.cli.exit_codes import replace_unencodable_output, report_errors
+from graphql_api.cli.common_options import CatalogAddress, option
+from graphql_api.cli.terminal_output import print_json, replace_unencodable_output
 
 MARKS = {
     "fine": ("✓", typer.colors.GREEN),
@@ -21,9 +19,7 @@ MARKS = {
 def doctor(
     address: CatalogAddress,
     *,
-    store: Annotated[
-        str | None, typer.Option(metavar="URL", help="Store to check, by default the one that serve would use.")
-    ] = None,
+    store: Annotated[str | None, option("URL", "Store to check, by default the one that serve would use.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
     """Check catalog, schema, settings, trusted documents, keys, credentials, store and table. Change nothing.
@@ -41,15 +37,13 @@ def doctor(
     """
     from graphql_api.cli.doctor_checks import run_checks  # noqa: PLC0415 - slow import that few commands need
 
-    with report_errors():
-        report = asyncio.run(run_checks(address, store))
+    report = asyncio.run(run_checks(address, store))
     if as_json:
-        output = {
-            "exitCode": report.code,
-            "checks": [check.as_json() for check in report.checks],
-            "settings": [asdict(setting) for setting in report.settings],
-        }
-        typer.echo(orjson.dumps(output, option=orjson.OPT_INDENT_2))
+        checks = [
+            {"about": check.topic, "standing": check.status, "told": check.message, "remedy": check.remedy}
+            for check in report.checks
+        ]
+        print_json({"exitCode": report.code, "checks": checks, "settings": report.settings})
     else:
         replace_unencodable_output()
         width = max(len(check.topic) for check in report.checks)

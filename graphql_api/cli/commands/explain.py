@@ -8,28 +8,20 @@ import orjson
 import typer
 from rich.console import Console
 
-from graphql_api.cli.common_options import CatalogAddress, JsonOutput
-from graphql_api.cli.exit_codes import USAGE, replace_unencodable_output, report_errors
-from graphql_api.cli.page_output import plan_facts, print_facts
+from graphql_api.cli.common_options import CatalogAddress, JsonOutput, option
+from graphql_api.cli.exit_codes import USAGE
+from graphql_api.cli.terminal_output import fact_grid, plan_facts, print_group, print_json, replace_unencodable_output
 from graphql_api.errors import InvalidValue
 
 
 def explain(
     address: CatalogAddress,
-    query: Annotated[
-        str,
-        typer.Argument(metavar="QUERY", help="The GraphQL query; - reads it from standard input."),
-    ],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The GraphQL query; - reads it from standard input.")],
     *,
-    variables: Annotated[
-        str | None, typer.Option(metavar="JSON", help='Values of the variables: {"prefix": "jo"}.')
-    ] = None,
-    operation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the operation, if the document has several.")
-    ] = None,
+    variables: Annotated[str | None, option("JSON", 'Values of the variables: {"prefix": "jo"}.')] = None,
+    operation: Annotated[str | None, option("NAME", "Name of the operation, if the document has several.")] = None,
     store: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Store whose key opens the page tokens of the query. It is not read."),
+        str | None, option("URL", "Store whose key opens the page tokens of the query. It is not read.")
     ] = None,
     as_json: JsonOutput = False,
 ) -> None:
@@ -49,23 +41,21 @@ def explain(
     from graphql_api.cli.query_plans import plan_query  # noqa: PLC0415 - slow import that few commands need
     from graphql_api.server import load_graph  # noqa: PLC0415 - slow import that few commands need
 
-    with report_errors():
-        graph = load_graph(address)
-        document = sys.stdin.read() if query == "-" else query
-        result = plan_query(graph, document, operation, _parse_variables(variables), store)
+    graph = load_graph(address)
+    document = sys.stdin.read() if query == "-" else query
+    plans, problems = plan_query(graph, document, operation, _parse_variables(variables), store)
     if as_json:
-        problems = [
-            {"message": each.message, "code": each.code, "path": each.path, "line": each.line, "column": each.column}
-            for each in result.problems
-        ]
-        typer.echo(orjson.dumps({"plans": result.plans, "problems": problems}, option=orjson.OPT_INDENT_2))
+        print_json({"plans": plans, "problems": problems})
     else:
-        _print(result.plans)
-        if not result.plans and not result.problems:
+        replace_unencodable_output()
+        for plan in plans:
+            facts = _lookup_facts(plan) if "keys" in plan else _search_facts(plan)
+            print_group(Console(), ".".join(map(str, plan["path"])), fact_grid(facts))
+        if not plans and not problems:
             typer.echo("The query reads no records.")
-    for problem in result.problems:
+    for problem in problems:
         typer.echo(f"shardql: query: {problem}", err=True)
-    if result.problems:
+    if problems:
         raise typer.Exit(USAGE)
 
 
@@ -79,14 +69,6 @@ def _parse_variables(text: str | None) -> Mapping[str, Any]:
     if not isinstance(variables, dict):
         raise InvalidValue('--variables is not a JSON object: write {"name": value}.')
     return variables
-
-
-def _print(plans: tuple[Mapping[str, Any], ...]) -> None:
-    replace_unencodable_output()
-    console = Console()
-    for plan in plans:
-        title = ".".join(map(str, plan["path"]))
-        print_facts(console, title, _lookup_facts(plan) if "keys" in plan else _search_facts(plan))
 
 
 def _search_facts(plan: Mapping[str, Any]) -> dict[str, str]:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from graphql_api.cli.exit_codes import report_errors
 from graphql_api.errors import InvalidValue
 
 FILES = {"catalog.py": "catalog.py", "README.md": "README.md", ".gitignore": "gitignore"}
@@ -32,13 +31,12 @@ def new(
     shardql serve catalog:catalog --sample 100
     ```
     """
-    with report_errors():
-        existing = [name for name in FILES if (directory / name).exists()]
-        if existing:
-            raise InvalidValue(f"{directory} already contains {' and '.join(existing)}: name another directory.")
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, template in FILES.items():
-            with (directory / name).open("x", encoding="utf-8") as file:
-                file.write((files("graphql_api.cli.starter") / template).read_text("utf-8"))
+    existing = [name for name in FILES if (directory / name).exists()]
+    if existing:
+        raise InvalidValue(f"{directory} already contains {' and '.join(existing)}: name another directory.")
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, template in FILES.items():
+        with (directory / name).open("x", encoding="utf-8") as file:
+            file.write((files("graphql_api.cli.starter") / template).read_text("utf-8"))
     typer.echo(f"Wrote {', '.join(FILES)} to {directory}. Next:\n\n  cd {directory}")
     typer.echo("  shardql serve catalog:catalog --sample 100")

@@ -6,19 +6,16 @@ from typing import Annotated
 import orjson
 import typer
 
-from graphql_api.cli.common_options import CatalogAddress
-from graphql_api.cli.exit_codes import report_errors
+from graphql_api.cli.common_options import ENTITY_ARGUMENT, CatalogAddress, option
 from graphql_api.cli.sample_data import sample_records
 from graphql_api.model import Entity, EntitySpec, load_catalog
 
 
 def sample(
     address: CatalogAddress,
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Entity of the records, for example User.")],
+    entity: Annotated[str, ENTITY_ARGUMENT],
     *,
-    count: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Size of the sample: the argument of sample(count).")
-    ] = 1000,
+    count: Annotated[int, option("N", "Size of the sample: the argument of sample(count).", min=0)] = 1000,
 ) -> None:
     """Write sample records of one entity as JSON lines, under stored names.
 
@@ -30,9 +27,8 @@ def sample(
     shardql sample graphql_api.examples.users:catalog Email --count 500 > emails.jsonl
     ```
     """
-    with report_errors():
-        spec = load_catalog(address).entity(entity)
-        asyncio.run(_write(spec, address, count))
+    spec = load_catalog(address).entity(entity)
+    asyncio.run(_write(spec, address, count))
 
 
 async def _write(spec: EntitySpec, address: str, count: int) -> None:

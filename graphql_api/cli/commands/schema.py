@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from graphql_api.cli.common_options import JsonOutput
-from graphql_api.cli.exit_codes import FINDINGS, report_errors
-from graphql_api.cli.file_suggestions import suggest_file
+from graphql_api.cli.exit_codes import FINDINGS, suggest_file
+from graphql_api.cli.terminal_output import print_json
 from graphql_api.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ def print_schema(
     shardql schema print graphql_api.examples.users:catalog > schema.graphql
     ```
     """
-    with report_errors():
-        typer.echo(_sdl(addresses), nl=False)
+    typer.echo(_sdl(addresses), nl=False)
 
 
 @schema.command()
@@ -76,19 +74,18 @@ def check(
     shardql schema check graphql_api.examples.users:catalog schema.graphql
     ```
     """
-    with report_errors():
-        addresses, file = _addresses_and_file(arguments)
-        current = _sdl(addresses)
-        changes = _compare(file, current, missing_ok=write)
-        differs = changes is None or changes.differs
-        if write and differs:
-            file.write_text(current, "utf-8")
+    # The last argument is a file unless it has a colon, as addresses of catalogs do.
+    has_file = len(arguments) > 1 and ":" not in arguments[-1]
+    *addresses, name = arguments if has_file else [*arguments, DEFAULT_FILE]
+    file = Path(name)
+    current = _sdl(addresses)
+    changes = _compare(file, current, missing_ok=write)
+    differs = changes is None or changes.differs
+    if write and differs:
+        file.write_text(current, "utf-8")
     if as_json:
-        kinds = {
-            kind: getattr(changes, kind) if changes is not None else () for kind in ("breaking", "dangerous", "safe")
-        }
-        output = {"file": str(file), "differs": differs, "written": write and differs, **kinds}
-        typer.echo(orjson.dumps(output, option=orjson.OPT_INDENT_2))
+        kinds = {kind: getattr(changes, kind, ()) for kind in ("breaking", "dangerous", "safe")}
+        print_json({"file": str(file), "differs": differs, "written": write and differs, **kinds})
     elif changes is None:
         typer.echo(f"{file} is written.")
     else:
@@ -134,11 +131,3 @@ def _sdl(addresses: Sequence[str]) -> str:
     from graphql_api.server import load_graph  # noqa: PLC0415 - slow import that few commands need
 
     return print_sdl({address: load_graph(address).schema for address in addresses})
-
-
-def _addresses_and_file(arguments: Sequence[str]) -> tuple[list[str], Path]:
-    """Split the arguments. The last one is a file unless it has a colon, as addresses of catalogs do."""
-    *addresses, last = arguments
-    if ":" in last or not addresses:
-        return [*arguments], Path(DEFAULT_FILE)
-    return addresses, Path(last)

@@ -1,22 +1,42 @@
 """`shardql table`: creates a table, describes it, and writes its CloudFormation template."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
-import orjson
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from graphql_api.cli.common_options import CatalogAddress, JsonOutput
-from graphql_api.cli.exit_codes import FINDINGS, report_errors
-from graphql_api.clock import system_clock
-from graphql_api.evolution import describe_generations, describe_projection, prepare_table
+from graphql_api.cli.common_options import AdoptTable, CatalogAddress, JsonOutput, StoreUrl, option, with_names
+from graphql_api.cli.exit_codes import FINDINGS
+from graphql_api.cli.terminal_output import new_table, print_json
+from graphql_api.evolution import (
+    RecordedElement,
+    TableRecord,
+    declared_elements,
+    describe_element,
+    describe_generations,
+    describe_projection,
+    element_remedy,
+    prepare_table,
+    reported_state,
+    unfinished_elements,
+)
 from graphql_api.model import Catalog, load_catalog
-from graphql_api.ops import TableState, cloudformation_template, differences, index_states, read_state, to_yaml
-from graphql_api.storage.engines import creates_tables, open_store
+from graphql_api.ops import (
+    Difference,
+    TableState,
+    cloudformation_template,
+    differences,
+    index_states,
+    read_state,
+    to_yaml,
+)
+from graphql_api.storage import Store, TableDefinition
+from graphql_api.storage.engines import creates_tables, opened_store
 
 table = typer.Typer(
     help="Create the table of a catalog, describe it, and write its CloudFormation template.",
@@ -24,25 +44,20 @@ table = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-StoreUrl = Annotated[
-    str,
-    typer.Option(
-        metavar="URL",
-        help="Store: dynamodb://users?region=eu-west-1, sqlite:///relative.db or sqlite:////absolute.db.",
-    ),
-]
-
-
 # --- create ----------------------------------------------------------------------------------------------------
 
 
 @table.command()
-def create(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = False) -> None:
-    """Create the table of a catalog, or its missing indexes, and record its format and shard generations.
+def create(
+    address: CatalogAddress, *, store: StoreUrl, adopt_table: AdoptTable = None, as_json: JsonOutput = False
+) -> None:
+    """Create the table of a catalog, or announce to an existing table what the catalog adds.
 
-    Existing parts are not changed, so the command is safe to repeat. It returns when all indexes contain all records.
+    A new table has all indexes. On a table with records, additions to a known entity are announced only: run
+    `shardql migrate` to build them. Engines fill an index from attributes that records have. Only the migration gives
+    stored records the attributes of a new index. Existing parts are not changed, so the command is safe to repeat.
 
-    Exit codes: 0 the table matches, 2 usage, 3 store, 4 catalog.
+    Exit codes: 0 created or announced, 2 usage, 3 store, 4 catalog.
 
     Try it:
 
@@ -50,49 +65,75 @@ def create(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = Fa
     shardql table create graphql_api.examples.users:catalog --store "dynamodb://users?region=eu-west-1"
     ```
     """
-    with report_errors():
-        before, after = asyncio.run(_create(load_catalog(address), store))
-    added = _added_indexes(before, after)
-    recorded = {name: space for name, space in after.spaces.items() if before.spaces.get(name) != space}
+    from graphql_api.server import read_settings  # noqa: PLC0415 - slow import
+
+    lease_seconds = read_settings(store=store).lease_seconds
+    prepare = partial(prepare_table, adopt=bool(adopt_table), lease_seconds=lease_seconds)
+    before, after = asyncio.run(_create(load_catalog(address), store, prepare))
+    added = [name for name in after.index_names if name not in before.index_names]
+    recorded = {name: space for name, space in after.spaces.items() if name not in before.spaces}
+    unfinished = [] if after.record is None else unfinished_elements(after.record)
     if as_json:
-        output = {"madeTable": before.definition is None, "addedIndexes": added, "recorded": recorded}
-        typer.echo(orjson.dumps(output, default=int, option=orjson.OPT_INDENT_2))
+        print_json(
+            {
+                "madeTable": before.definition is None,
+                "addedIndexes": added,
+                "recorded": recorded,
+                "pending": [{"element": one.element, "state": one.state} for one in unfinished],
+            }
+        )
         return
     if before.definition is None:
         typer.echo(f"Created the table with {_list_indexes(added)}.")
     elif added:
         typer.echo(f"Added {_list_indexes(added)}.")
     if recorded:
-        typer.echo(f"Recorded format {after.format} and the shard generations {_describe_spaces(recorded)}.")
-    if before.definition is not None and not added and not recorded:
+        spaces = "; ".join(f"{name}: {describe_generations(one['generations'])}" for name, one in recorded.items())
+        typer.echo(f"Recorded format {after.format} and the shard generations {spaces}.")
+    for status in unfinished:
+        typer.echo(f"! {describe_element(status)}")
+    for remedy in dict.fromkeys(map(element_remedy, unfinished)):
+        typer.echo(with_names(remedy, address, store))
+    if before.definition is not None and not added and not recorded and not unfinished:
         typer.echo("Nothing to do: the table has everything that the catalog needs.")
 
 
-async def _create(catalog: Catalog, url: str) -> tuple[TableState, TableState]:
-    store = await open_store(url)
-    try:
+async def _create(
+    catalog: Catalog, url: str, prepare: Callable[[Store, Catalog], Awaitable[None]]
+) -> tuple[TableState, TableState]:
+    async with opened_store(url) as store:
         before = await read_state(store)
-        with Console(stderr=True).status("creating the table and filling its indexes"):
-            await prepare_table(store, catalog, system_clock())
-        return before, await read_state(store)
-    finally:
-        await store.close()
+        with Console(stderr=True).status("creating the table"):
+            await prepare(store, catalog)
+            after = await read_state(store)
+            if (complete := _complete_definition(after, catalog, expires=not creates_tables(url))) is not None:
+                await store.ensure_table(complete)
+                after = await read_state(store)
+        return before, after
 
 
-def _added_indexes(before: TableState, after: TableState) -> list[str]:
-    """Return the names of the indexes that were added."""
-    known = {index.name for index in before.definition.indexes} if before.definition is not None else set()
-    return [index.name for index in after.definition.indexes if index.name not in known] if after.definition else []
+def _complete_definition(state: TableState, catalog: Catalog, *, expires: bool) -> TableDefinition | None:
+    """Return the definition with what ready elements need, if the table lacks any of it.
+
+    Records have the attributes of ready indexes, so the engine can fill a physical index that was deleted.
+    """
+    if state.definition is None or state.record is None:
+        return None
+    ready = {(one.element.kind, one.element.name) for one in state.record.elements.values() if one.state == "ready"}
+    needed, present = catalog.table_definition(), state.definition
+    missing = tuple(
+        index for index in needed.indexes if index.name not in state.index_names and ("index", index.name) in ready
+    )
+    lacks_expiry = expires and needed.ttl_attribute not in {None, present.ttl_attribute}
+    if lacks_expiry and ("server-set", f"{needed.ttl_attribute}.expiry") in ready:
+        return replace(present, indexes=(*present.indexes, *missing), ttl_attribute=needed.ttl_attribute)
+    return replace(present, indexes=(*present.indexes, *missing)) if missing else None
 
 
 def _list_indexes(names: Sequence[str]) -> str:
     if not names:
         return "no indexes"
     return f"{len(names)} index{'' if len(names) == 1 else 'es'}: {', '.join(sorted(names))}"
-
-
-def _describe_spaces(spaces: Mapping[str, Any]) -> str:
-    return "; ".join(f"{name}: {describe_generations(space['generations'])}" for name, space in spaces.items())
 
 
 # --- describe --------------------------------------------------------------------------------------------------
@@ -102,6 +143,8 @@ def _describe_spaces(spaces: Mapping[str, Any]) -> str:
 def describe(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = False) -> None:
     """Describe a table, and list its differences from the catalog. Change nothing.
 
+    An element of the table that is not ready or unchecked is a difference: `shardql migrate` builds or removes it.
+
     Exit codes: 0 the table matches, 1 it does not, 2 usage, 3 store, 4 catalog.
 
     Try it:
@@ -110,12 +153,14 @@ def describe(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = 
     shardql table describe graphql_api.examples.users:catalog --store "dynamodb://users?region=eu-west-1"
     ```
     """
-    with report_errors():
-        catalog = load_catalog(address)
-        state = asyncio.run(_read_state(store))
-    problems = [*differences(state, catalog, removes_expired=not creates_tables(store))]
+    catalog = load_catalog(address)
+    state = asyncio.run(_read_state(store))
+    problems = [
+        replace(one, remedy=one.remedy and with_names(one.remedy, address, store))
+        for one in differences(state, catalog, removes_expired=not creates_tables(store))
+    ]
     if as_json:
-        typer.echo(orjson.dumps(_as_json(state, catalog, problems), default=int, option=orjson.OPT_INDENT_2))
+        print_json(_as_json(state, catalog, problems))
     else:
         _print(state, catalog, problems)
     if problems:
@@ -123,57 +168,83 @@ def describe(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = 
 
 
 async def _read_state(url: str) -> TableState:
-    store = await open_store(url)
-    try:
+    async with opened_store(url) as store:
         return await read_state(store)
-    finally:
-        await store.close()
 
 
-def _as_json(state: TableState, catalog: Catalog, problems: Sequence[str]) -> dict[str, Any]:
-    definition = state.definition
+def _as_json(state: TableState, catalog: Catalog, problems: Sequence[Difference]) -> dict[str, Any]:
+    definition, record = state.definition, state.record
     return {
         "exists": definition is not None,
         "format": state.format,
+        "epoch": None if record is None else record.epoch,
+        "leaseSeconds": None if record is None else record.lease_seconds,
         "ttlAttribute": definition.ttl_attribute if definition is not None else None,
         "indexes": [
             {
-                "name": index.definition.name,
-                "hashKey": index.definition.hash_attribute,
-                "rangeKey": index.definition.range_attribute,
-                "rangeType": index.definition.range_type,
-                "projection": index.definition.projection,
-                "standing": index.status,
+                "name": index.name,
+                "hashKey": index.hash_attribute,
+                "rangeKey": index.range_attribute,
+                "rangeType": index.range_type,
+                "projection": index.projection,
+                "standing": status,
             }
-            for index in index_states(definition, catalog.table_definition())
+            for index, status in index_states(definition, catalog.table_definition())
         ],
         "spaces": state.spaces,
-        "differences": problems,
+        "elements": [] if record is None else [_element_as_json(one, catalog) for one in record.elements.values()],
+        "differences": [one.message for one in problems],
     }
 
 
-def _print(state: TableState, catalog: Catalog, problems: Sequence[str]) -> None:
+def _element_as_json(recorded: RecordedElement, catalog: Catalog) -> dict[str, Any]:
+    element = recorded.element
+    return {
+        "kind": element.kind,
+        "entity": element.entity,
+        "name": element.name,
+        "state": recorded.state,
+        "checked": recorded.is_checked,
+        "epoch": recorded.epoch,
+        "declared": element.id in declared_elements(catalog),
+    }
+
+
+def _print(state: TableState, catalog: Catalog, problems: Sequence[Difference]) -> None:
     console = Console(highlight=False, markup=False)
     if state.definition is not None:
-        rows = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for heading in ("index", "hash key", "range key", "projection", ""):
-            rows.add_column(heading)
-        for index in index_states(state.definition, catalog.table_definition()):
-            definition = index.definition
-            numeric = " (number)" if definition.range_type == "N" else ""
-            range_key = f"{definition.range_attribute}{numeric}"
-            projection = describe_projection(definition)
-            rows.add_row(definition.name, definition.hash_attribute, range_key, projection, index.status)
-        console.print(rows)
+        rows = [
+            (
+                index.name,
+                index.hash_attribute,
+                f"{index.range_attribute}{' (number)' if index.range_type == 'N' else ''}",
+                describe_projection(index),
+                status,
+            )
+            for index, status in index_states(state.definition, catalog.table_definition())
+        ]
+        console.print(new_table(["index", "hash key", "range key", "projection", ""], rows))
         console.print(f"format {state.format if state.format is not None else 'not recorded yet'}")
         for name, space in state.spaces.items():
             console.print(f"shards of {name}: {describe_generations(space['generations'])}")
+        if state.record is not None:
+            console.print(_count_elements(state.record, catalog), soft_wrap=True)
         if state.definition.ttl_attribute is not None:
             console.print(f"removes records by {state.definition.ttl_attribute}")
     for problem in problems:
-        console.print(f"! {problem}", soft_wrap=True)
+        console.print(f"! {problem.message}", soft_wrap=True)
+    for remedy in dict.fromkeys(problem.remedy for problem in problems if problem.remedy):
+        console.print(remedy, soft_wrap=True)
     if not problems:
         console.print("The table has everything that the catalog needs.")
+
+
+def _count_elements(record: TableRecord, catalog: Catalog) -> str:
+    """Return the number of elements by state, and of those that only other catalogs declare."""
+    counts = Counter(map(reported_state, record.elements.values()))
+    others = len(record.elements.keys() - declared_elements(catalog).keys())
+    text = f"elements: {', '.join(f'{count} {state}' for state, count in counts.items()) or 'none'}"
+    return f"{text}; declared only by other catalogs: {others}" if others else text
 
 
 # --- template --------------------------------------------------------------------------------------------------
@@ -184,8 +255,7 @@ def template(
     address: CatalogAddress,
     *,
     name: Annotated[
-        str | None,
-        typer.Option("--table", metavar="NAME", help="Name of the table. By default CloudFormation generates one."),
+        str | None, option("NAME", "Name of the table. By default CloudFormation generates one.", "--table")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of YAML.")] = False,
 ) -> None:
@@ -201,6 +271,8 @@ def template(
     aws cloudformation deploy --template-file users.yaml --stack-name users --capabilities CAPABILITY_IAM
     ```
     """
-    with report_errors():
-        document = cloudformation_template(load_catalog(address).table_definition(), name)
-    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2) if as_json else to_yaml(document), nl=as_json)
+    document = cloudformation_template(load_catalog(address).table_definition(), name)
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(to_yaml(document), nl=False)

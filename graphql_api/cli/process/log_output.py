@@ -9,8 +9,6 @@ from typing import Any
 
 from graphql_api.server import LogFormat, LogLevel
 
-OWN_LOGGER = "shardql"
-UVICORN_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 FIELDS_IN_MESSAGE = frozenset({"method", "path", "status"})
 """Fields that the text format omits, since the message of a request contains them."""
 
@@ -19,15 +17,9 @@ def configure_logging(level: LogLevel, log_format: LogFormat) -> None:
     """Send all log output of this process to one handler. Other libraries log only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger(OWN_LOGGER).setLevel(level.upper())
-    for name in UVICORN_LOGGERS:
-        logger = logging.getLogger(name)
-        logger.handlers.clear()
-        logger.propagate = True
-        logger.setLevel(logging.INFO if level == "debug" else logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("shardql").setLevel(level.upper())
+    logging.getLogger("uvicorn").setLevel(logging.INFO if level == "debug" else logging.WARNING)
 
 
 class JsonFormatter(logging.Formatter):

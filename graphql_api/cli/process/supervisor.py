@@ -1,7 +1,8 @@
 """A supervisor that runs several worker processes on one port.
 
-A worker that dies is restarted; a worker that cannot start ends the server. A stop signal reaches all workers, and the
-supervisor waits for them. Each worker holds a pipe to the supervisor: if the supervisor dies, the workers stop too.
+A worker that dies is restarted; a worker that cannot start ends the server with its exit code. A stop signal reaches
+all workers. uvicorn's supervisor cannot be used: it does not report when all workers listen, restarts workers that
+cannot open the store, waits for hanging workers without limit, and leaves its workers running if it dies.
 """
 
 import os
@@ -10,11 +11,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from logging import getLogger
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
@@ -23,7 +22,7 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from graphql_api.cli.exit_codes import report_errors
 from graphql_api.cli.process.log_output import configure_logging
-from graphql_api.cli.process.worker import ServerConfig, run_server
+from graphql_api.cli.process.server_process import ServerConfig, run_server
 from graphql_api.server.observability import MULTIPROCESS_DIRECTORY
 
 POLL_SECONDS = 0.1
@@ -40,24 +39,19 @@ class WorkerProcess:
     """A worker process, and the pipe on which it reports that it listens."""
 
     def __init__(self, config: ServerConfig, listener: socket.socket) -> None:
-        parent_end, worker_end = SPAWN.Pipe()
-        self.pipe: Connection = parent_end
-        self.is_listening = False
-        self.process: SpawnProcess = SPAWN.Process(target=_run_worker, args=(config, listener, worker_end))
+        self._reports, self._worker_end = SPAWN.Pipe(duplex=False)
+        self.process = SPAWN.Process(target=_run_worker, args=(config, listener, self._worker_end))
         self.process.start()
-        worker_end.close()
 
-    def poll(self) -> None:
-        """Receive the report that the worker listens, if it has arrived."""
-        with suppress(EOFError, OSError):
-            if not self.is_listening and self.pipe.poll():
-                self.is_listening = bool(self.pipe.recv())
+    @property
+    def is_listening(self) -> bool:
+        """Return whether the worker has reported that it listens. The report is never received."""
+        return self._reports.poll()
 
     def signal(self, number: int) -> None:
         """Forward a signal, if the worker is alive."""
-        if self.process.pid is not None and self.process.is_alive():
-            with suppress(ProcessLookupError):
-                os.kill(self.process.pid, number)
+        if self.process.is_alive() and self.process.pid is not None:
+            os.kill(self.process.pid, number)
 
 
 class Supervisor:
@@ -89,7 +83,6 @@ class Supervisor:
         while not self._signals:
             wait([worker.process.sentinel for worker in self._workers], POLL_SECONDS)
             for index, worker in enumerate(self._workers):
-                worker.poll()
                 if not worker.process.is_alive() and not self._signals:
                     code = worker.process.exitcode or 0
                     if not worker.is_listening:
@@ -111,30 +104,27 @@ class Supervisor:
         self._listener.close()
         for worker in self._workers:
             worker.signal(signal.SIGTERM)
-        forwarded = len(self._signals)
-        while any(worker.process.is_alive() for worker in self._workers) and time.monotonic() < deadline:
-            wait([worker.process.sentinel for worker in self._workers if worker.process.is_alive()], POLL_SECONDS)
-            for number in self._signals[forwarded:]:
-                for worker in self._workers:
+        self._signals.clear()
+        while (alive := [one for one in self._workers if one.process.is_alive()]) and time.monotonic() < deadline:
+            wait([worker.process.sentinel for worker in alive], POLL_SECONDS)
+            while self._signals:
+                number = self._signals.pop(0)
+                for worker in alive:
                     worker.signal(number)
-            forwarded = len(self._signals)
-        for worker in self._workers:
-            worker.poll()
         # The exit code of a worker that has never listened does not matter.
         codes = [one.process.exitcode for one in self._workers if one.is_listening or one.process.is_alive()]
         return 0 if all(code == 0 for code in codes) else 1
 
 
-def _run_worker(config: ServerConfig, listener: socket.socket, pipe: Connection) -> None:
-    """Run in the worker process."""
+def _run_worker(config: ServerConfig, listener: socket.socket, reports: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Replaced by the handlers of the server.
     settings = config.settings
     configure_logging(settings.log_level, settings.log_format)
     orphaned = threading.Event()
-    threading.Thread(target=_stop_with_supervisor, args=(pipe, orphaned), daemon=True).start()
+    threading.Thread(target=_stop_with_supervisor, args=(orphaned,), daemon=True).start()
     try:
         with report_errors():
-            run_server(config, listener, lambda: pipe.send(True))
+            run_server(config, listener, lambda: reports.send(True))
     except typer.Exit as exit_request:
         raise SystemExit(exit_request.exit_code) from None
     finally:
@@ -142,9 +132,10 @@ def _run_worker(config: ServerConfig, listener: socket.socket, pipe: Connection)
             rmtree(os.environ[MULTIPROCESS_DIRECTORY], ignore_errors=True)
 
 
-def _stop_with_supervisor(pipe: Connection, orphaned: threading.Event) -> None:
-    """Wait until the supervisor's end of the pipe closes, then stop this process."""
-    with suppress(EOFError, OSError):
-        pipe.recv()
-    orphaned.set()
-    os.kill(os.getpid(), signal.SIGTERM)
+def _stop_with_supervisor(orphaned: threading.Event) -> None:
+    """Wait until the supervisor is dead, then stop this process."""
+    supervisor = parent_process()
+    if supervisor is not None:
+        supervisor.join()
+        orphaned.set()
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,114 +1,90 @@
 """Validate the entities of a table together: names, physical indexes, attributes, expiry and parents."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graphql_api.errors import Violation
-from graphql_api.model.naming import NAME_PATTERN, capitalized
-from graphql_api.model.physical_table import index_definition, raw_key_type
-from graphql_api.model.specs import EntitySpec, IndexSpec, UnionSpec
+from graphql_api.model.naming import NAME_PATTERN, TABLE_KEYS, capitalized
+from graphql_api.model.specs import EntitySpec, IndexSpec, PropertySpec
+from graphql_api.model.violations import Problems, Violations, duplicates, nearest_or_all
+from graphql_api.storage import MAX_INCLUDED
 
 MAX_INDEXES = 20
-MAX_INCLUDED = 100
 CATALOG = "Catalog"
 """entity of violations that belong to no single entity"""
 
 DeclaredIndex = tuple[EntitySpec, IndexSpec]
+DeclaredProperty = tuple[EntitySpec, PropertySpec]
 
 
 def table_violations(specs: Sequence[EntitySpec], namespace: str | None) -> Iterator[Violation]:
     """Yield the violations between entities of one table, and those of the catalog itself."""
-    if not specs:
-        yield Violation(CATALOG, None, "declares no entity.", "Pass the entity classes: Catalog(User, Email).")
-    if namespace is not None and not NAME_PATTERN.fullmatch(namespace):
-        yield Violation(
-            CATALOG,
-            None,
-            f"has the namespace {namespace!r}.",
-            "Use ASCII letters, digits and underscores, a letter first.",
-        )
+    indexes = [(spec, index) for spec in specs for index in spec.indexes.values() if index.physical is not None]
     by_physical: dict[str, list[DeclaredIndex]] = defaultdict(list)
-    for spec in specs:
-        for index in spec.indexes.values():
-            if index.physical is not None:
-                by_physical[index.physical].append((spec, index))
-    yield from _entity_name_violations(specs)
-    yield from _field_name_violations(specs)
-    yield from _limit_violations(by_physical)
+    for spec, index in indexes:
+        by_physical[index.physical or ""].append((spec, index))
+    for problem, remedy in _catalog_problems(specs, namespace, by_physical):
+        yield Violation(CATALOG, None, problem, remedy)
+    yield from _name_violations(specs)
     for physical, declared in by_physical.items():
         yield from _definition_violations(physical, declared)
         yield from _hash_entity_violations(physical, declared)
         yield from _foreign_record_violations(physical, declared, specs)
-    yield from _key_attribute_violations(specs)
-    yield from _raw_type_violations(specs)
-    yield from _expiry_violations(specs)
-    yield from _parent_violations(specs)
+    properties = [(spec, part) for spec in specs for part in spec.properties.values()]
+    yield from _attribute_violations(properties, indexes)
+    yield from _expiry_violations(properties)
+    for spec in specs:
+        yield from (Violation(spec.type_name, *violation) for violation in _parent_violations(spec, specs))
+
+
+def _catalog_problems(
+    specs: Sequence[EntitySpec], namespace: str | None, by_physical: Mapping[str, Sequence[DeclaredIndex]]
+) -> Problems:
+    if not specs:
+        yield "declares no entity.", "Pass the entity classes: Catalog(User, Email)."
+    if namespace is not None and not NAME_PATTERN.fullmatch(namespace):
+        yield f"has the namespace {namespace!r}.", "Use ASCII letters, digits and underscores, a letter first."
+    if len(by_physical) > MAX_INDEXES:
+        remedy = 'Let indexes of different entities share one by slot="gsi01".'
+        yield f"needs {len(by_physical)} indexes, and a table has at most {MAX_INDEXES}.", remedy
+    projections = [declared[0][1].projection for declared in by_physical.values()]
+    included = sum(len(projection) for projection in projections if isinstance(projection, tuple))
+    if included > MAX_INCLUDED:
+        remedy = 'Set some projections to "ALL" or "KEYS_ONLY".'
+        yield f"has projections of {included} named properties, and a table has at most {MAX_INCLUDED}.", remedy
 
 
 # --- names -----------------------------------------------------------------------------------------------------
 
 
-def _entity_name_violations(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
-    names: dict[str, EntitySpec] = {}
-    types: dict[str, EntitySpec] = {}
-    for spec in specs:
-        if names.setdefault(spec.name, spec).type_name != spec.type_name:
-            yield Violation(
-                spec.type_name,
-                None,
-                f"is called {spec.name!r} in hash keys, as {names[spec.name].type_name} is.",
-                "Set another name= for one of them.",
-            )
-        if types.setdefault(spec.type_name, spec) is not spec:
-            yield Violation(spec.type_name, None, "is declared twice.", "Rename one of the classes, or pass it once.")
-
-
-def _field_name_violations(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
-    """Check the GraphQL fields of all searches, which share one type."""
-    first: dict[str, str] = {}
+def _name_violations(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
+    """Check the names of entities, and the GraphQL fields of all searches, which share one type."""
+    for name, type_name, first in duplicates((spec.name, spec.type_name) for spec in specs):
+        if type_name != first:
+            remedy = "Set another name= for one of them."
+            yield Violation(type_name, None, f"is called {name!r} in hash keys, as {first} is.", remedy)
+    for type_name, _, _ in duplicates((spec.type_name, spec) for spec in specs):
+        yield Violation(type_name, None, "is declared twice.", "Rename one of the classes, or pass it once.")
+    fields: list[tuple[str, tuple[str, str | None]]] = []
     for spec in {spec.type_name: spec for spec in specs}.values():
-        searches: list[IndexSpec | UnionSpec] = [*spec.indexes.values(), *spec.unions.values()]
-        fields = {spec.type_name: None} | {f"{spec.type_name}By{capitalized(each.name)}": each for each in searches}
-        for field, index in fields.items():
-            name = field[:1].lower() + field[1:]
-            if name in first and first[name] != spec.type_name:
-                yield Violation(
-                    spec.type_name,
-                    index.attribute if index else None,
-                    f"becomes the field {name!r}, which {first[name]} has as well.",
-                    "Rename one of them.",
-                )
-            first.setdefault(name, spec.type_name)
+        field = spec.type_name[:1].lower() + spec.type_name[1:]
+        fields.append((field, (spec.type_name, None)))
+        fields += [(f"{field}By{capitalized(each.name)}", (spec.type_name, each.attribute)) for each in spec.searches]
+    for name, (type_name, attribute), (first, _) in duplicates(fields):
+        if type_name != first:
+            remedy = "Rename one of them."
+            yield Violation(type_name, attribute, f"becomes the field {name!r}, which {first} has as well.", remedy)
 
 
 # --- physical indexes ------------------------------------------------------------------------------------------
 
 
-def _limit_violations(by_physical: dict[str, list[DeclaredIndex]]) -> Iterator[Violation]:
-    if len(by_physical) > MAX_INDEXES:
-        yield Violation(
-            CATALOG,
-            None,
-            f"needs {len(by_physical)} indexes, and a table has at most {MAX_INDEXES}.",
-            'Let indexes of different entities share one by slot="gsi01".',
-        )
-    projections = [declared[0][1].projection for declared in by_physical.values()]
-    included = sum(len(projection) for projection in projections if isinstance(projection, tuple))
-    if included > MAX_INCLUDED:
-        yield Violation(
-            CATALOG,
-            None,
-            f"has projections of {included} named properties, and a table has at most {MAX_INCLUDED}.",
-            'Set some projections to "ALL" or "KEYS_ONLY".',
-        )
-
-
 def _definition_violations(physical: str, declared: Sequence[DeclaredIndex]) -> Iterator[Violation]:
     """Check that all declarations of a physical index agree on its key attributes, their types and the projection."""
     first_spec, first = declared[0]
-    expected = index_definition(physical, first)
+    expected = first.definition
     for spec, index in declared[1:]:
-        actual = index_definition(physical, index)
+        actual = index.definition
         parts = (
             ("hash key", expected.hash_attribute, actual.hash_attribute, "Set the same hash_key= for both"),
             ("range key", expected.range_attribute, actual.range_attribute, "Set the same range_key= for both"),
@@ -117,28 +93,19 @@ def _definition_violations(physical: str, declared: Sequence[DeclaredIndex]) -> 
         )
         for part, expected_value, actual_value, remedy in parts:
             if expected_value != actual_value:
-                yield Violation(
-                    spec.type_name,
-                    index.attribute,
-                    f"uses the physical index {physical!r} with the {part} {actual_value!r}, "
-                    f"and {first_spec.type_name}.{first.attribute} with {expected_value!r}.",
-                    f"{remedy}, or set another name= or slot=.",
-                )
+                use = f"uses the physical index {physical!r} with the {part} {actual_value!r}"
+                problem = f"{use}, and {first_spec.type_name}.{first.attribute} with {expected_value!r}."
+                yield Violation(spec.type_name, index.attribute, problem, f"{remedy}, or set another name= or slot=.")
 
 
 def _hash_entity_violations(physical: str, declared: Sequence[DeclaredIndex]) -> Iterator[Violation]:
     """Check that the hash keys of entities in a physical index differ, so no search finds records of another entity."""
-    first: dict[str, DeclaredIndex] = {}
-    for spec, index in declared:
-        other, other_index = first.setdefault(index.hash_entity, (spec, index))
+    by_hash_entity = ((index.hash_entity, (spec, index)) for spec, index in declared)
+    for name, (spec, index), (other, other_index) in duplicates(by_hash_entity):
         if other is not spec:
-            yield Violation(
-                spec.type_name,
-                index.attribute,
-                f"uses the physical index {physical!r} with hash keys of {index.hash_entity!r}, "
-                f"as {other.type_name}.{other_index.attribute} does.",
-                "Set another name= or slot= for one of them.",
-            )
+            use = f"uses the physical index {physical!r} with hash keys of {name!r}"
+            problem = f"{use}, as {other.type_name}.{other_index.attribute} does."
+            yield Violation(spec.type_name, index.attribute, problem, "Set another name= or slot= for one of them.")
 
 
 def _foreign_record_violations(
@@ -148,148 +115,107 @@ def _foreign_record_violations(
 
     Engines add every record that has both key attributes to an index.
     """
+    owner, owned = declared[0]
     hash_entities = {index.hash_entity for _, index in declared}
-    owners = {spec.name for spec, _ in declared}
-    hash_attribute, range_attribute = declared[0][1].hash_attribute, declared[0][1].range_attribute
+    names = {spec.name for spec, _ in declared}
     for spec in specs:
-        if spec.name in owners or range_attribute not in _attributes(spec):
+        attributes = {part.stored for part in spec.properties.values()}
+        attributes |= {index.range_attribute for index in spec.indexes.values()}
+        if spec.name in names or owned.range_attribute not in attributes:
             continue
         for index in spec.indexes.values():
-            if index.hash_attribute == hash_attribute and index.hash_entity in hash_entities:
-                owner, owned = declared[0]
-                yield Violation(
-                    spec.type_name,
-                    index.attribute,
-                    f"adds its records to the physical index {physical!r} of {owner.type_name}: "
-                    f"they have its key attributes {hash_attribute!r} and {range_attribute!r}.",
-                    f"Set another hash_key= for this index or {owner.type_name}.{owned.attribute}.",
-                )
-
-
-def _attributes(spec: EntitySpec) -> set[str]:
-    """Return all attributes that a record may have, except hash keys."""
-    return {part.stored for part in spec.properties.values()} | {
-        index.range_attribute for index in spec.indexes.values()
-    }
+            if index.hash_attribute == owned.hash_attribute and index.hash_entity in hash_entities:
+                reason = f"they have its key attributes {owned.hash_attribute!r} and {owned.range_attribute!r}"
+                problem = f"adds its records to the physical index {physical!r} of {owner.type_name}: {reason}."
+                remedy = f"Set another hash_key= for this index or {owner.type_name}.{owned.attribute}."
+                yield Violation(spec.type_name, index.attribute, problem, remedy)
 
 
 # --- attributes ------------------------------------------------------------------------------------------------
 
 
-def _key_attribute_violations(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
-    """Check that no property is stored in a generated key attribute: engines require one type per key attribute."""
-    index_by_attribute: dict[str, str] = {}
-    for spec in specs:
-        for index in spec.indexes.values():
-            if index.physical is None:
-                continue
-            generated = (index.hash_attribute,) if index.raw else (index.hash_attribute, index.range_attribute)
-            for attribute in generated:
-                index_by_attribute.setdefault(attribute, f"{spec.type_name}.{index.attribute}")
-    for spec in specs:
-        for part in spec.properties.values():
-            if part.stored in index_by_attribute and part.stored not in ("hashKey", "rangeKey"):
-                yield Violation(
-                    spec.type_name,
-                    part.name,
-                    f"is stored as {part.stored!r}, where {index_by_attribute[part.stored]} stores a key.",
-                    'Rename the property by stored("…"), or the key by hash_key= or range_key=.',
-                )
+def _attribute_violations(
+    properties: Sequence[DeclaredProperty], indexes: Sequence[DeclaredIndex]
+) -> Iterator[Violation]:
+    """Check the attributes of properties against keys of indexes: engines require one type per key attribute."""
+    generated: dict[str, str] = {}
+    """the first index that stores a generated key in an attribute"""
+    raw: dict[str, tuple[str, str]] = {}
+    """the key type of an attribute that is a raw key, and the first index that uses it"""
+    for owner, index in indexes:
+        name = f"{owner.type_name}.{index.attribute}"
+        for attribute in (index.hash_attribute,) if index.raw else (index.hash_attribute, index.range_attribute):
+            generated.setdefault(attribute, name)
+        key_type = index.sort[0].property.raw_key_type if index.raw and len(index.sort) == 1 else None
+        if key_type is not None:
+            raw.setdefault(index.range_attribute, (key_type, name))
+    for spec, part in properties:
+        use = f"is stored as {part.stored!r}"
+        if part.stored in generated and part.stored not in TABLE_KEYS:
+            remedy = 'Rename the property by stored("…"), or the key by hash_key= or range_key=.'
+            yield Violation(spec.type_name, part.name, f"{use}, where {generated[part.stored]} stores a key.", remedy)
+        expected_type, index_name = raw.get(part.stored, (None, ""))
+        if expected_type not in (None, part.raw_key_type):
+            type_text = "text" if expected_type == "S" else "a number"
+            remedy = 'Use a type that is stored like that, or set another stored name by stored("…").'
+            yield Violation(spec.type_name, part.name, f"{use}, which {index_name} sorts as {type_text}.", remedy)
+        if expected_type is not None and part.null_is_stored:
+            problem = f"{use}, which {index_name} sorts by, and its default is not null."
+            remedy = "Make null its default, or remove null from its type."
+            yield Violation(spec.type_name, part.name, problem, remedy)
 
 
-def _raw_type_violations(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
-    """Check that the sort property of a raw index has the same key type in all records and is never stored as null."""
-    raw_attributes: dict[str, tuple[str, str]] = {}
-    for spec in specs:
-        for index in spec.indexes.values():
-            if index.raw and len(index.sort) == 1:
-                key_type = raw_key_type(index.sort[0].property)
-                if key_type is not None:
-                    raw_attributes.setdefault(index.range_attribute, (key_type, f"{spec.type_name}.{index.attribute}"))
-    for spec in specs:
-        for part in spec.properties.values():
-            if part.stored not in raw_attributes:
-                continue
-            expected_type, raw_index = raw_attributes[part.stored]
-            if raw_key_type(part) != expected_type:
-                yield Violation(
-                    spec.type_name,
-                    part.name,
-                    f"is stored as {part.stored!r}, which {raw_index} sorts as "
-                    f"{'text' if expected_type == 'S' else 'a number'}.",
-                    'Use a type that is stored like that, or set another stored name by stored("…").',
-                )
-            if part.null_is_stored:
-                yield Violation(
-                    spec.type_name,
-                    part.name,
-                    f"is stored as {part.stored!r}, which {raw_index} sorts by, and its default is not null.",
-                    "Make null its default, or remove null from its type.",
-                )
-
-
-def _expiry_violations(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
+def _expiry_violations(properties: Sequence[DeclaredProperty]) -> Iterator[Violation]:
     """Check that all entities use the same expiry attribute. Engines expire every record with a number in it."""
-    first = next((spec for spec in specs if spec.ttl is not None), None)
-    if first is None or first.ttl is None:
+    owner, ttl = next(((spec, part) for spec, part in properties if part == spec.ttl), (None, None))
+    if owner is None or ttl is None:
         return
-    for spec in specs:
-        if spec.ttl is not None and spec.ttl.stored != first.ttl.stored:
-            yield Violation(
-                spec.type_name,
-                spec.ttl.name,
-                f"is a Ttl stored as {spec.ttl.stored!r}, and {first.type_name}.{first.ttl.name} is stored as "
-                f"{first.ttl.stored!r}: a table has only one expiry attribute.",
-                'Set the same stored name for both by stored("…").',
-            )
-        for part in spec.properties.values():
-            if part.stored == first.ttl.stored and part != spec.ttl and raw_key_type(part) != "S":
-                yield Violation(
-                    spec.type_name,
-                    part.name,
-                    f"is stored as {part.stored!r}, the expiry attribute of {first.type_name}.{first.ttl.name}.",
-                    'Mark it with Ttl[Timestamp], or set another stored name by stored("…").',
-                )
+    first = f"{owner.type_name}.{ttl.name}"
+    for spec, part in properties:
+        if part == spec.ttl and part.stored != ttl.stored:
+            other = f"{first} is stored as {ttl.stored!r}"
+            problem = f"is a Ttl stored as {part.stored!r}, and {other}: a table has only one expiry attribute."
+            remedy = 'Set the same stored name for both by stored("…").'
+            yield Violation(spec.type_name, part.name, problem, remedy)
+        if part != spec.ttl and part.stored == ttl.stored and part.raw_key_type != "S":
+            problem = f"is stored as {part.stored!r}, the expiry attribute of {first}."
+            remedy = 'Mark it with Ttl[Timestamp], or set another stored name by stored("…").'
+            yield Violation(spec.type_name, part.name, problem, remedy)
 
 
 # --- parents ---------------------------------------------------------------------------------------------------
 
 
-def _parent_violations(specs: Sequence[EntitySpec]) -> Iterator[Violation]:
+def _parent_violations(spec: EntitySpec, specs: Sequence[EntitySpec]) -> Violations:
     """Check indexes that are sharded like a parent: they are hashed by its id and need its creation property."""
-    by_name = {spec.name: spec for spec in specs}
-    for spec in specs:
-        for index in spec.indexes.values():
-            parent = by_name.get(index.hash_entity)
-            if not index.sharded_like_parent or parent is None:
-                continue
-            hash_codecs = [part.codec for part in index.hash]
-            if not parent.ids or hash_codecs != [part.codec for part in parent.ids]:
-                ids = ", ".join(part.name for part in parent.ids) or "none"
-                yield Violation(
-                    spec.type_name,
-                    index.attribute,
-                    f"is sharded like {parent.type_name}, and its hash properties do not match its ids ({ids}).",
-                    "Hash it by one property for each id, of the same type and in the same order.",
-                )
-            if parent.model.__declaration__.shards.growth:
-                yield from _parent_creation_violations(spec, index, parent)
+    parents = {each.type_name: each for each in specs}
+    for attribute, declared in spec.model.__declaration__.indexes.items():
+        if not isinstance(declared.sharded, str):
+            continue
+        parent = parents.get(declared.sharded)
+        if parent is None:
+            remedy = nearest_or_all(declared.sharded, parents, "entities")
+            yield attribute, f"is sharded like {declared.sharded!r}, which is no entity of this catalog.", remedy
+            continue
+        if not parent.ids or [spec.properties[name].codec for name in declared.hash] != [
+            part.codec for part in parent.ids
+        ]:
+            ids = ", ".join(part.name for part in parent.ids) or "none"
+            problem = f"is sharded like {parent.type_name}, and its hash properties do not match its ids ({ids})."
+            remedy = "Hash it by one property for each id, of the same type and in the same order."
+            yield attribute, problem, remedy
+        if parent.model.__declaration__.shards.growth:
+            reason = f"is sharded like {parent.type_name}, which has several shard generations, and"
+            for problem, remedy in _creation_problems(spec, parent):
+                yield attribute, f"{reason} {problem}", remedy
 
 
-def _parent_creation_violations(spec: EntitySpec, index: IndexSpec, parent: EntitySpec) -> Iterator[Violation]:
+def _creation_problems(spec: EntitySpec, parent: EntitySpec) -> Problems:
     created, parent_created = spec.created, parent.created
     if created is None:
-        problem, remedy = f"{spec.type_name} has no creation property.", "Mark one with Created[…]."
+        yield f"{spec.type_name} has no creation property.", "Mark one with Created[…]."
     elif created.nullable:
-        problem, remedy = f"{created.name} may be null.", "Remove null from its type."
+        yield f"{created.name} may be null.", "Remove null from its type."
     elif parent_created is not None and created.codec != parent_created.codec:
-        problem = f"{created.name} has another type than {parent.type_name}.{parent_created.name}."
         remedy = "Give both the same type."
-    else:
-        return
-    yield Violation(
-        spec.type_name,
-        index.attribute,
-        f"is sharded like {parent.type_name}, which has several shard generations, and {problem}",
-        remedy,
-    )
+        yield f"{created.name} has another type than {parent.type_name}.{parent_created.name}.", remedy

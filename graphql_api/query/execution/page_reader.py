@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any, Literal
 
 from graphql_api.errors import StoreError, TooManyToSort
-from graphql_api.model import SortProperty, is_expired
+from graphql_api.model import SortProperty
 from graphql_api.query import (
     MAX_FETCH_BATCH,
     Cursor,
@@ -16,8 +16,10 @@ from graphql_api.query import (
     ShardProgress,
     property_reader,
 )
-from graphql_api.query.execution.index_scanner import IndexScanner, ReadCost, ScanResult
-from graphql_api.storage import Item, Row, Store
+from graphql_api.query.execution.index_scanner import IndexScanner, ReadCost
+from graphql_api.storage import Row, Store
+
+StoppedBy = Literal["BUDGET", "SHARDS"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class PageResult:
     shards_read: int
     scanned_per_match: float
     """records that the filter was evaluated on for each match"""
-    stopped_by: Literal["BUDGET", "SHARDS"] | None
+    stopped_by: StoppedBy
     """reason why the page is shorter than its limit, unless it is the last page"""
 
 
@@ -58,7 +60,9 @@ async def read_page(store: Store, plan: SearchPlan) -> PageResult:
     """
     reader = _PageReader(store, plan)
     await reader.read(plan.limit + 1)
-    return reader.page() if plan.order_by is None else reader.sorted_page(plan.order_by)
+    if plan.order_by is not None:
+        reader.sort(plan.order_by)
+    return reader.page()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Count:
     @property
     def explain(self) -> Mapping[str, Any]:
         """Return the plan and the actual cost of counting."""
-        return {**self.plan.describe(), "read": {**self.cost.describe(), "returned": 0}}
+        return self.cost.explain(self.plan.describe(), 0)
 
 
 async def count_records(store: Store, plan: SearchPlan) -> Count:
@@ -110,15 +114,19 @@ class _PageReader:
             await self._scan(self.plan.scans[number], wanted)
             if len(self.matches) >= wanted or self.budget_spent:
                 return
-            if self.cost.records_read >= self.plan.read_budget and self.reached != self.plan.traversal.last_cursor:
+            if self._has_spent_budget and self.reached != self.plan.traversal.last_cursor:
                 self.budget_spent = True
                 return
         self.reached = self.plan.traversal.last_cursor
 
+    @property
+    def _has_spent_budget(self) -> bool:
+        return self.cost.records_read >= self.plan.request.read_budget
+
     async def _scan(self, scan: IndexScan, wanted: int) -> None:
         plan, start = self.plan, self.plan.traversal.cursor_before(scan.number)
         scanner = IndexScanner(self.store, plan, scan, self.cost, self.failures)
-        sizing = FetchSizing(plan.selectivity_hint if scan.filters_records else 0)
+        sizing = FetchSizing(plan.token.selectivity_hint if scan.filters_records else 0)
         while True:
             needed = wanted - len(self.matches)
             count = sizing.next_count(needed) if scan.filters_records else needed
@@ -126,47 +134,49 @@ class _PageReader:
                 count = min(count, MAX_FETCH_BATCH)
             records_read = self.cost.records_read
             # The needed number of rows is only an estimate: a quarter of it is fetched before another round is read.
-            result = await scanner.next_rows(count, minimum=ceil(count / 4) if scan.filters_records else None)
-            self._note_failures(result)
-            rows = await self._fetch(scan, result.rows) if scan.fetches_records else result.rows
-            self._add_matches(scan, result, rows, start, wanted)
-            sizing.add_batch(len(result.rows), len(rows))
+            rows = await scanner.next_rows(count, minimum=ceil(count / 4) if scan.filters_records else None)
+            self._note_failures(scanner)
+            matching = await self._fetch(scan, rows) if scan.fetches_records else rows
+            self._add_matches(scanner, rows, matching, start, wanted)
+            sizing.add_batch(len(rows), len(matching))
             if scan.filters_records:
-                self.scanned += _rows_up_to_last(result.rows, rows[:needed])
+                self.scanned += _rows_up_to_last(rows, matching[:needed])
             else:
                 self.scanned += self.cost.records_read - records_read
-            is_full = len(result.rows) >= count
-            last = result.rows[-1].position if is_full else result.watermark
+            is_full = len(rows) >= count
+            last = rows[-1].position if is_full else scanner.watermark
             self.reached = plan.traversal.cursor_after(scan.number) if last is None else scan.cursor_at(last)
             if len(self.matches) >= wanted or (last is None and not is_full):
                 return
-            if self.cost.records_read >= plan.read_budget and not scanner.has_rows:
+            if self._has_spent_budget and not scanner.has_rows:
                 self.budget_spent = True
                 return
             start = self.reached
 
-    def _note_failures(self, result: ScanResult) -> None:
+    def _note_failures(self, scanner: IndexScanner) -> None:
         """Record failed shards; raise the first failure if no shard has answered."""
-        self.failures |= result.failures
-        self.shards_read = max(self.shards_read, result.shards_read)
-        self.any_shard_answered |= result.shards_read > len(result.failures)
-        if result.failures and not self.any_shard_answered:
-            raise next(iter(result.failures.values()))
+        failures, shards_read = scanner.failures, len(scanner.streams)
+        self.failures |= failures
+        self.shards_read = max(self.shards_read, shards_read)
+        self.any_shard_answered |= shards_read > len(failures)
+        if failures and not self.any_shard_answered:
+            raise next(iter(failures.values()))
 
     def _add_matches(
-        self, scan: IndexScan, result: ScanResult, rows: Sequence[Row], start: Cursor, wanted: int
+        self, scanner: IndexScanner, rows: Sequence[Row], matching: Sequence[Row], start: Cursor, wanted: int
     ) -> None:
         """Add matching rows. Once there are enough, find the last skipped row before the next page."""
         if self.matches:
             present = {match.row.key for match in self.matches}
-            rows = [row for row in rows if row.key not in present]  # A record that moves appears once on a page.
-        self.matches += [MatchedRow(row, scan) for row in rows[: wanted - len(self.matches)]]
+            matching = [row for row in matching if row.key not in present]  # A record that moves appears once.
+        self.matches += [MatchedRow(row, scanner.scan) for row in matching[: wanted - len(self.matches)]]
         if len(self.matches) < wanted:
             return
         traversal, next_page = self.plan.traversal, self.matches[-1].cursor
         self.skipped_to = start
-        for position in (*result.skipped, *(row.position for row in result.rows)):
-            cursor = scan.cursor_at(position)
+        skipped = (position for stream in scanner.streams.values() for position in stream.skipped)
+        for position in (*skipped, *(row.position for row in rows)):
+            cursor = scanner.scan.cursor_at(position)
             if traversal.is_before(cursor, next_page):
                 self.skipped_to = traversal.later(cursor, self.skipped_to)
 
@@ -175,23 +185,35 @@ class _PageReader:
         items = await self.store.get_many([row.key for row in rows], consistent=False) if rows else ()
         self.cost.fetched += len(rows)
         hash_keys = {read.ordinal: read.hash_key for read in scan.shard_reads}
-        index = scan.index
+        index, plan = scan.index, self.plan
         return [
-            Row(row.value, row.ordinal, row.key, item, _identity)
+            Row(row.value, row.ordinal, row.key, item)
             for row, item in zip(rows, items, strict=True)
             if item is not None
             and item.get(index.hash_attribute) == hash_keys[row.ordinal]
             and item.get(index.range_attribute) == row.value
-            and self._matches(item)
+            and plan.entity.is_visible(item, plan.now)
+            and (plan.filter is None or plan.filter.matches(property_reader(plan.entity, item)))
         ]
 
-    def _matches(self, item: Item) -> bool:
-        plan = self.plan
-        if is_expired(plan.entity, item, plan.now):
-            return False
-        return plan.filter is None or plan.filter.matches(property_reader(plan.entity, item))
-
     # --- the page ----------------------------------------------------------------------------------------------
+
+    def sort(self, order: SortProperty) -> None:
+        """Sort the whole result by a property; records without a value sort as the lowest."""
+        plan = self.plan
+        if len(self.matches) > plan.limit or self.budget_spent:
+            raise TooManyToSort(
+                f"More than {plan.limit:,} records match, or more than {plan.request.read_budget:,} must be read: "
+                f"at most {plan.limit:,} are sorted at once. Narrow the search, or read its pages in index order."
+            )
+
+        def key(match: MatchedRow) -> tuple[bool, str]:
+            row, scan = match.row, match.scan
+            read = property_reader(plan.entity, row.item) if scan.fetches_records else scan.row_view.reader(row)
+            value = read(order.property)
+            return value is not None, "" if value is None else order.property.column.encode(value)
+
+        self.matches.sort(key=key, reverse=order.descending)
 
     def page(self) -> PageResult:
         """Return the matches, cut to the limit of the page."""
@@ -202,40 +224,13 @@ class _PageReader:
             self.reached = last if self.skipped_to is None else plan.traversal.later(last, self.skipped_to)
             self.budget_spent = False
         assert self.reached is not None, "a search has at least one index"
-        progress = self._progress_after(self.reached)
-        is_short = len(self.matches) < plan.limit and progress != ShardProgress(plan.traversal.last_cursor)
-        stopped_by: Literal["BUDGET", "SHARDS"] | None = None
-        if is_short:
-            stopped_by = "BUDGET" if self.budget_spent else "SHARDS"
+        returned = last_cursors(self.matches)
+        progress = plan.traversal.progress_after(returned, self.reached, plan.ordinals, self.failures)
+        is_complete = len(self.matches) >= plan.limit or progress == ShardProgress(plan.traversal.last_cursor)
+        stopped_by: StoppedBy = None if is_complete else "BUDGET" if self.budget_spent else "SHARDS"
         return PageResult(
             self.matches, progress, self.failures, self.cost, self.shards_read, scanned_per_match, stopped_by
         )
-
-    def sorted_page(self, order: SortProperty) -> PageResult:
-        """Return all matches as one page, sorted by a property; records without a value sort as the lowest."""
-        plan = self.plan
-        if len(self.matches) > plan.limit or self.budget_spent:
-            raise TooManyToSort(
-                f"More than {plan.limit:,} records match, or more than {plan.read_budget:,} must be read: at most "
-                f"{plan.limit:,} are sorted at once. Narrow the search, or read its pages in index order."
-            )
-
-        def key(match: MatchedRow) -> tuple[bool, str]:
-            value = self._value(match, order)
-            return value is not None, "" if value is None else order.property.column.encode(value)
-
-        self.matches.sort(key=key, reverse=order.descending)
-        end = ShardProgress(plan.traversal.last_cursor)
-        return PageResult(self.matches, end, {}, self.cost, self.shards_read, 1, None)
-
-    def _value(self, match: MatchedRow, order: SortProperty) -> Any:
-        row, scan = match.row, match.scan
-        read = property_reader(self.plan.entity, row.item) if scan.fetches_records else scan.row_view.reader(row)
-        return read(order.property)
-
-    def _progress_after(self, last: Cursor) -> ShardProgress:
-        plan = self.plan
-        return plan.traversal.progress_after(last_cursors(self.matches), last, plan.ordinals, self.failures)
 
 
 def last_cursors(matches: Iterable[MatchedRow]) -> dict[int, Cursor]:
@@ -248,7 +243,3 @@ def _rows_up_to_last(rows: Sequence[Row], matching: Sequence[Row]) -> int:
     if not matching:
         return len(rows)
     return next(number for number, row in enumerate(rows, 1) if row.key == matching[-1].key)
-
-
-def _identity(item: Item) -> Any:
-    return item

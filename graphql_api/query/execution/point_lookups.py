@@ -7,9 +7,9 @@ from typing import Any
 from graphql_api.clock import Clock
 from graphql_api.codecs import readable_key
 from graphql_api.errors import ShardQLError
-from graphql_api.model import Entity, EntitySpec, decode_record, visible_item
+from graphql_api.model import Entity, EntitySpec, decode_record
 from graphql_api.query.execution.index_scanner import ReadCost
-from graphql_api.runtime import count_returned, meter_part
+from graphql_api.runtime import current_statistics, meter_part
 from graphql_api.storage import Item, Key, Store
 
 
@@ -22,6 +22,10 @@ class PointLookup:
     consistent: bool
     why: str | None
     """reason for the read by key, for explain output"""
+    values: Sequence[Any] = ()
+    """the values of the whole primary key"""
+    generation: int | None = None
+    """the shard generation in the record key, if known"""
 
     def describe(self) -> dict[str, Any]:
         """Return the lookup for explain output, in the shape of a plan."""
@@ -47,34 +51,24 @@ async def fetch_records(store: Store, lookups: Sequence[PointLookup], clock: Clo
     now = clock()
     keys = [*dict.fromkeys(key for lookup in lookups for key in lookup.keys)]
     with meter_part() as meter:
-        items = await store.get_many(keys, lookups[0].consistent)
-    results = _decode(lookups, dict(zip(keys, items, strict=True)), now)
+        items = await store.get_many(keys, lookups[0].consistent) if keys else ()
+    stored = dict(zip(keys, items, strict=True))
+    results = [_decode(lookup, stored, now) for lookup in lookups]
     returned = sum(isinstance(result, Entity) for result in results)
-    count_returned(returned)
+    current_statistics().records_returned += returned
     cost = ReadCost(fetched=len(keys))
     cost.record(clock() - now, meter)
-    return FetchedRecords(results, {**_describe(lookups), "read": {**cost.describe(), "returned": returned}})
-
-
-def _decode(
-    lookups: Sequence[PointLookup], items: Mapping[Key, Item | None], now: float
-) -> list[Entity | ShardQLError | None]:
-    results: list[Entity | ShardQLError | None] = []
-    for lookup in lookups:
-        try:
-            item = visible_item(lookup.entity, map(items.__getitem__, lookup.keys), now)
-            results.append(None if item is None else decode_record(lookup.entity, item))
-        except ShardQLError as problem:
-            results.append(problem)
-    return results
-
-
-def _describe(lookups: Sequence[PointLookup]) -> dict[str, Any]:
-    """Return the lookups for explain output; several are summarized."""
-    if len(lookups) == 1:
-        return lookups[0].describe()
-    return {
+    summary = {
         "entities": sorted({lookup.entity.type_name for lookup in lookups}),
         "records": len(lookups),
         "consistent": lookups[0].consistent,
     }
+    return FetchedRecords(results, cost.explain(lookups[0].describe() if len(lookups) == 1 else summary, returned))
+
+
+def _decode(lookup: PointLookup, items: Mapping[Key, Item | None], now: float) -> Entity | ShardQLError | None:
+    try:
+        item = lookup.entity.visible_item(map(items.__getitem__, lookup.keys), now)
+        return None if item is None else decode_record(lookup.entity, item)
+    except ShardQLError as problem:
+        return problem

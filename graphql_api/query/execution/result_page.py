@@ -1,14 +1,14 @@
 """The page that a search returns: records, paging tokens, failed shards and explain output."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log2
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.errors import StoreUnavailable
 from graphql_api.model import Entity, decode_record, partial_record
-from graphql_api.query import Cursor, SearchPlan, SearchRequest, ShardProgress, TokenSeal, pack
+from graphql_api.query import Cursor, SearchPlan, ShardProgress, TokenSeal, pack
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult, last_cursors
 
 E = TypeVar("E", bound=Entity)
@@ -42,35 +42,28 @@ class Shards:
 class Page(Generic[E]):
     """One page of a search result, with tokens for the pages around it."""
 
-    def __init__(self, plan: SearchPlan, result: PageResult, seal: TokenSeal, request: SearchRequest) -> None:
-        self.request = request
+    def __init__(self, plan: SearchPlan, result: PageResult, seal: TokenSeal) -> None:
+        self.request = plan.request
         """the request that this page answers"""
-        self._plan = plan
-        self._result = result
-        self._seal = seal
-        self._matches = result.matches[::-1] if plan.backward else result.matches
+        self._plan, self._result, self._seal = plan, result, seal
+        self._backward = plan.traversal.backward
+        self._matches = result.matches[::-1] if self._backward else result.matches
         self.complete = not result.failures
         """whether every shard answered"""
         self.stopped_by = result.stopped_by
         """reason why the page is shorter than its limit, unless it is the last page: BUDGET or SHARDS"""
         is_last = result.progress == ShardProgress(plan.traversal.last_cursor)
-        self._continuation = None if is_last else self._sealed_token(result.progress, self._selectivity_hint())
-
-    def _selectivity_hint(self) -> int:
-        """Return log2 of the records scanned for each match, rounded."""
-        if self._plan.filter is None:
-            return 0
-        return min(MAX_SELECTIVITY_HINT, round(log2(max(1, self._result.scanned_per_match))))
+        hint = 0 if plan.filter is None else min(MAX_SELECTIVITY_HINT, round(log2(max(1, result.scanned_per_match))))
+        self._continuation = None if is_last else self._sealed_token(result.progress, hint)
 
     @property
     def shards(self) -> Shards:
         """Return which shards answered and which failed."""
-        index, failures = self._plan.scans[0].index, self._result.failures
+        index, expected = self._plan.scans[0].index, self._result.shards_read
         failed = tuple(
             FailedShard(f"{index.hash_entity}!{index.space.shard_text(ordinal)}", failure.code, failure.retryable)
-            for ordinal, failure in failures.items()
+            for ordinal, failure in self._result.failures.items()
         )
-        expected = self._result.shards_read
         return Shards(expected, expected - len(failed), failed)
 
     @cached_property
@@ -88,17 +81,17 @@ class Page(Generic[E]):
     @property
     def has_next(self) -> bool:
         """Return whether the result has records after this page."""
-        return self._plan.resumed if self._plan.backward else self._continuation is not None
+        return self._plan.resumed if self._backward else self._continuation is not None
 
     @property
     def has_previous(self) -> bool:
         """Return whether the result has records before this page."""
-        return self._continuation is not None if self._plan.backward else self._plan.resumed
+        return self._continuation is not None if self._backward else self._plan.resumed
 
     @property
     def next_token(self) -> str | None:
         """Return the token of the next page; None on the last page, and on a page that was read backward."""
-        return None if self._plan.backward else self._continuation
+        return None if self._backward else self._continuation
 
     @cached_property
     def cursors(self) -> Sequence[str]:
@@ -110,12 +103,12 @@ class Page(Generic[E]):
         for match in self._result.matches:
             cursor = returned[match.row.ordinal] = match.cursor
             tokens.append(self._token_at(cursor, returned))
-        return tokens[::-1] if self._plan.backward else tokens
+        return tokens[::-1] if self._backward else tokens
 
     @cached_property
     def start_cursor(self) -> str | None:
         """Return the token of the first record; on a page that was read backward, of the end of the previous page."""
-        if self._plan.backward and self._continuation is not None:
+        if self._backward and self._continuation is not None:
             return self._continuation
         return self._cursor(0) if self._matches else None
 
@@ -127,13 +120,10 @@ class Page(Generic[E]):
     @property
     def explain(self) -> Mapping[str, Any]:
         """Return the plan and its actual cost."""
-        return {
-            **self._plan.describe(),
-            "read": {**self._result.cost.describe(), "returned": len(self._matches)},
-        }
+        return self._result.cost.explain(self._plan.describe(), len(self._matches))
 
     def _cursor(self, at: int) -> str:
-        count = len(self._matches) - at if self._plan.backward else at + 1
+        count = len(self._matches) - at if self._backward else at + 1
         matches = self._result.matches[:count]
         return self._token_at(matches[-1].cursor, last_cursors(matches))
 
@@ -142,10 +132,9 @@ class Page(Generic[E]):
         traversal, failures = self._plan.traversal, self._result.failures
         return self._sealed_token(traversal.progress_after(returned, last, self._plan.ordinals, failures))
 
-    def _sealed_token(self, progress: ShardProgress, selectivity_hint: int = 0) -> str:
-        plan = self._plan
-        payload = pack(plan.token_binding.token(progress, selectivity_hint))
-        token = self._seal.seal(payload, plan.tenant, plan.principal)
+    def _sealed_token(self, progress: ShardProgress, hint: int = 0) -> str:
+        here = replace(self._plan.token, cursor=progress.cursor, lagging=progress.lagging, selectivity_hint=hint)
+        token = self._seal.seal(pack(here), self.request.tenant, self.request.principal)
         if self._result.failures and progress.lagging and len(token) > MAX_PARTIAL_TOKEN_CHARACTERS:
             raise StoreUnavailable(
                 "Too many shards failed at too many positions of this search: retry with the same token, which stays "

@@ -11,10 +11,54 @@ in order. The next page needs only one cursor: the last row that this page retur
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
-from graphql_api.query.execution.shard_stream import ShardStream
-from graphql_api.storage import Position, Row
+from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.query import IndexScan, SearchPlan
+from graphql_api.storage import Position, RangeRead, Row, RowPage, resume_after
+
+
+@dataclass(slots=True)
+class ShardStream:
+    """The rows of one shard, read in several pages; it is exhausted once `scanned_to` is None."""
+
+    read: RangeRead
+    """the last read, or the rest of it after a page"""
+    plan: SearchPlan
+    scan: IndexScan
+    rows: list[Row] = field(default_factory=list)
+    skipped: list[Position] = field(default_factory=list)
+    """positions of rows that do not match, in reading order"""
+    scanned_to: Position | None = None
+    failure: StoreError | None = None
+
+    def add_page(self, page: RowPage) -> None:
+        """Add the result of the latest read."""
+        if page.scanned_to is not None and page.scanned_to == self.scanned_to and not page.rows:
+            hash_key = self.read.hash_key
+            raise StoreUnavailable(f"The store makes no progress at {hash_key}: retry.", shard=hash_key)
+        for row in page.rows:
+            if self._matches(row):
+                self.rows.append(row)
+            else:
+                self.skipped.append(row.position)
+        at = page.scanned_to
+        rest = None if at is None else resume_after(self.read, at, may_tie=self.scan.index.raw)
+        self.scanned_to, self.read = (None, self.read) if rest is None else (at, rest)
+
+    def _matches(self, row: Row) -> bool:
+        """Check what the row itself shows: visibility, the row filter, and the scans before it in a union."""
+        plan, scan = self.plan, self.scan
+        if not scan.row_view.is_visible(row, plan.now):
+            return False
+        if scan.row_filter is not None and not scan.row_filter.matches(scan.row_view.reader(row)):
+            return False
+        return not any(earlier.contains(row.item) for earlier in plan.scans[: scan.number])
+
+    def fail(self, failure: StoreError) -> None:
+        """Exclude the shard from the rest of the page; its rows so far stay valid."""
+        self.failure, self.scanned_to = failure, None
 
 
 def sort_key(row: Row | Position) -> tuple[Any, int]:

@@ -2,53 +2,47 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, cast
 
+import graphql
 import strawberry
-from graphql import (
-    DocumentNode,
-    ExecutionResult,
-    FragmentDefinitionNode,
-    GraphQLError,
-    NoSchemaIntrospectionCustomRule,
-    OperationDefinitionNode,
-    OperationType,
-    OverlappingFieldsCanBeMergedRule,
-    execute,
-    parse,
-    specified_rules,
-    validate,
-)
 from graphql.execution.values import get_variable_values
 from strawberry.execution import optimized_is_awaitable
 
 from graphql_api.database import Database
 from graphql_api.errors import (
     BadUserInput,
+    DeadlineExceeded,
     DocumentNotFound,
     DocumentRequired,
     InvalidRequest,
     MethodNotAllowed,
     OperationNotFound,
+    OutcomeUnknown,
     ParseFailed,
     QueryTooCostly,
     QueryTooDeep,
     QueryTooLong,
     ShardQLError,
     ValidationFailed,
+    error_body,
+    error_code,
     suggest,
 )
 from graphql_api.runtime import meter_capacity
-from graphql_api.schema.error_formatting import format_error, format_errors, truncate_message
-from graphql_api.schema.execution.document_limits import BoundedFieldMergeRule, Limits, check_document_limits
-from graphql_api.schema.execution.retry_safety import deadline_error, is_retry_safe
-from graphql_api.schema.query_cost import operation_cost
+from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection
+from graphql_api.schema.execution.document_limits import (
+    BoundedFieldMergeRule,
+    Limits,
+    check_document_limits,
+    check_limit,
+    operation_cost,
+)
 from graphql_api.schema.request_context import Caller, Context
-from graphql_api.schema.validation_messages import explain_validation_error
+from graphql_api.schema.types.generated_fields import Mark, field_marks
 
 MAX_CACHED_CHARACTERS = 500_000
 """Total size of the documents that stay parsed. A parsed document takes about 100 times the memory of its text."""
@@ -78,106 +72,87 @@ class ExecutionResponse:
     """The response body for the client, and the values for metrics and logs."""
 
     body: dict[str, Any]
-    executed: bool
-    """Execution has started, so the body has the key `data`."""
-    status: int
-    codes: tuple[str, ...]
-    """The codes of the errors."""
+    status: int = 200
     explain_entries: tuple[Mapping[str, Any], ...] = ()
     """Explain output, if the response or the log needs it."""
+
+    @property
+    def executed(self) -> bool:
+        """Whether execution has started."""
+        return "data" in self.body
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(map(error_code, self.body.get("errors", ())))
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
     """A parsed document that is valid for the schema."""
 
-    node: DocumentNode
-    operations: Mapping[str, OperationDefinitionNode]
+    node: graphql.DocumentNode
+    operations: Mapping[str, graphql.OperationDefinitionNode]
     """By name. The anonymous operation has the name ""."""
-    fragments: Mapping[str, FragmentDefinitionNode]
+    fragments: Mapping[str, graphql.FragmentDefinitionNode]
 
 
 class _RequestRejected(Exception):
-    """The operation was rejected before execution."""
+    """graphql-core rejected the document or its variables, with these errors."""
 
-    def __init__(self, status: int, *errors: dict[str, Any]) -> None:
-        self.response = ExecutionResponse({"errors": [*errors]}, executed=False, status=status, codes=_codes(errors))
+    def __init__(self, errors: list[dict[str, Any]]) -> None:
+        self.errors = errors
 
 
+@dataclass(eq=False)
 class DocumentExecutor:
     """An executor of operations for one schema, with limits and a cache of parsed documents."""
 
-    def __init__(
-        self,
-        schema: strawberry.Schema,
-        limits: Limits,
-        *,
-        introspection: bool = True,
-        suggestions: bool = True,
-        details: bool = True,
-        documents: Mapping[str, str] | None = None,
-        only_documents: bool = False,
-        read_unit_price: float | None = None,
-    ) -> None:
-        self.schema = schema
-        self.limits = limits
-        self.introspection = introspection
-        self.suggestions = suggestions
-        self._details = details
-        self._documents = documents or {}
-        self._only_documents = only_documents
-        self._read_unit_price = read_unit_price
-        self._rules = [
-            *(BoundedFieldMergeRule if rule is OverlappingFieldsCanBeMergedRule else rule for rule in specified_rules),
-            *([] if introspection else [NoSchemaIntrospectionCustomRule]),
-        ]
+    schema: strawberry.Schema
+    limits: Limits
+    _: KW_ONLY
+    introspection: bool = True
+    suggestions: bool = True
+    details: bool = True
+    documents: Mapping[str, str] | None = None
+    only_documents: bool = False
+    read_unit_price: float | None = None
+
+    def __post_init__(self) -> None:
+        self._graphql_schema = self.schema._schema  # noqa: SLF001 - no public API
+        rules = [rule for rule in graphql.specified_rules if rule is not graphql.OverlappingFieldsCanBeMergedRule]
+        no_introspection = () if self.introspection else (graphql.NoSchemaIntrospectionCustomRule,)
+        self._rules = [*rules, BoundedFieldMergeRule, *no_introspection]
         self._cache: OrderedDict[str, _Document] = OrderedDict()
         self._cached_characters = 0
 
     async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
         """Execute an operation. Never raises, whatever the client sends."""
+        errors = ErrorFormatter(caller.correlation_id, self.details, self.suggestions)
         try:
-            text = self._text(operation)
-            document = self._document(text)
+            document = self._document(self._text(operation))
             definition = _select_operation(document, operation.name)
-            if caller.read_only and definition.operation is not OperationType.QUERY:
+            if caller.read_only and definition.operation is not graphql.OperationType.QUERY:
                 raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
             variables = self._coerce_variables(definition, operation.variables)
-            schema = self.schema._schema  # noqa: SLF001 - no public API
-            cost = operation_cost(schema, definition, document.fragments, variables)
-            if cost > self.limits.cost:
-                raise QueryTooCostly(
-                    f"The response could hold {cost:,} fields and objects; the limit is {self.limits.cost:,}. "
-                    "Request fewer records or fewer fields.",
-                    limit=self.limits.cost,
-                    found=cost,
-                )
-            is_mutation = definition.operation is OperationType.MUTATION
-            format_for_caller = partial(self._format_error, caller)
-            context = Context(
-                _scoped(database, caller),
-                caller,
-                self._read_unit_price,
-                is_mutation=is_mutation,
-                format_error=format_for_caller,
-            )
+            cost = operation_cost(self._graphql_schema, definition, document.fragments, variables)
+            text = "The response could hold {:,} fields and objects; the limit is {:,}. "
+            check_limit(QueryTooCostly, cost, self.limits.cost, f"{text}Request fewer records or fewer fields.")
+            is_mutation = definition.operation is graphql.OperationType.MUTATION
+            scoped = _scoped(database, caller)
+            context = Context(scoped, caller, errors, self.read_unit_price, is_mutation=is_mutation)
             with meter_capacity() if context.collects_explain else nullcontext():
                 return await self._execute(document, definition, operation, context)
         except _RequestRejected as rejected:
-            return rejected.response
+            return ExecutionResponse({"errors": rejected.errors}, 400)
         except ShardQLError as problem:
-            return _RequestRejected(problem.status, self._format_error(caller, problem)).response
-
-    def _format_error(self, caller: Caller, problem: ShardQLError) -> dict[str, Any]:
-        """Format an error of a request, or one that is part of the data of a response."""
-        return format_error(problem, caller.correlation_id, details=self._details, suggestions=self.suggestions)
+            return ExecutionResponse({"errors": [error_body(errors.mask(problem))]}, problem.status)
 
     def validation_errors(self, text: str) -> tuple[str, ...]:
         """Return the errors of a document that do not depend on variables. Executes nothing."""
         try:
             self._document(text)
         except _RequestRejected as rejected:
-            return tuple(map(_message_with_location, rejected.response.body["errors"]))
+            return tuple(map(_message_with_location, rejected.errors))
         except ShardQLError as problem:
             return (problem.message,)
         return ()
@@ -185,16 +160,16 @@ class DocumentExecutor:
     # --- before execution --------------------------------------------------------------------------------------
 
     def _text(self, operation: Operation) -> str:
-        document_id = operation.document_id
+        document_id, documents = operation.document_id, self.documents or {}
         if document_id is not None:
-            if document_id not in self._documents:
+            if document_id not in documents:
                 raise DocumentNotFound(
                     f"There is no trusted document with the id {document_id[:80]!r}. "
                     "Send the id of a document that this server was started with."
                 )
-            return self._documents[document_id]
-        if self._only_documents:
-            if operation.query is not None and operation.query in self._documents.values():
+            return documents[document_id]
+        if self.only_documents:
+            if operation.query is not None and operation.query in documents.values():
                 return operation.query
             raise DocumentRequired("This server runs trusted documents only. Send the id of a document as documentId.")
         if operation.query is None:
@@ -213,85 +188,67 @@ class DocumentExecutor:
             self._cached_characters -= len(oldest)
         return document
 
-    def _parse(self, text: str) -> DocumentNode:
+    def _parse(self, text: str) -> graphql.DocumentNode:
         limits = self.limits
-        if len(text) > MAX_TEXT_LENGTH:
-            raise QueryTooLong(
-                f"The document has {len(text):,} characters; the limit is {MAX_TEXT_LENGTH:,}. Send a shorter one.",
-                limit=MAX_TEXT_LENGTH,
-                found=len(text),
-            )
+        message = "The document has {:,} characters; the limit is {:,}. Send a shorter one."
+        check_limit(QueryTooLong, len(text), MAX_TEXT_LENGTH, message)
         try:
-            parsed = parse(text, max_lexical_tokens=limits.tokens, max_comments=limits.tokens)
-        except GraphQLError as problem:
-            if "Document contains more than" in problem.message:
-                raise QueryTooLong(
-                    f"The document has more than {limits.tokens:,} tokens. Send a shorter one.",
-                    limit=limits.tokens,
-                ) from None
-            if "nested too deeply" in problem.message:
-                raise self._nested_too_deeply() from None
-            raise _RequestRejected(400, _with_code(problem, ParseFailed)) from None
-        try:
+            parsed = graphql.parse(text, max_lexical_tokens=limits.tokens, max_comments=limits.tokens)
             check_document_limits(parsed, limits)
+        except graphql.GraphQLError as problem:
+            if "Document contains more than" in problem.message:
+                message = f"The document has more than {limits.tokens:,} tokens. Send a shorter one."
+                raise QueryTooLong(message, limit=limits.tokens) from None
+            if "nested too deeply" not in problem.message:
+                raise self._rejected([problem], ParseFailed) from None
         except RecursionError:
-            raise self._nested_too_deeply() from None
-        return parsed
+            pass
+        else:
+            return parsed
+        message = "The document is nested too deeply to be processed. Request fewer levels of fields."
+        raise QueryTooDeep(message, limit=limits.depth)
 
-    def _nested_too_deeply(self) -> QueryTooDeep:
-        return QueryTooDeep(
-            "The document is nested too deeply to be processed. Request fewer levels of fields.",
-            limit=self.limits.depth,
-        )
-
-    def _validate(self, parsed: DocumentNode) -> _Document:
-        schema = self.schema._schema  # noqa: SLF001 - no public API
-        problems = validate(schema, parsed, self._rules, hide_suggestions=not self.suggestions)
+    def _validate(self, parsed: graphql.DocumentNode) -> _Document:
+        problems = graphql.validate(self._graphql_schema, parsed, self._rules, hide_suggestions=not self.suggestions)
         if problems:
-            errors = [self._format_graphql_error(problem, ValidationFailed) for problem in problems]
-            if errors[-1]["message"] == "Validation aborted.":
-                errors[-1]["message"] = (
-                    "The document selects the same fields too often, or spreads too many fragments, to be validated. "
-                    "Select each field once."
-                )
-            raise _RequestRejected(400, *errors)
-        operations = [part for part in parsed.definitions if isinstance(part, OperationDefinitionNode)]
-        fragments = [part for part in parsed.definitions if isinstance(part, FragmentDefinitionNode)]
+            raise self._rejected(problems, ValidationFailed)
+        operations = [part for part in parsed.definitions if isinstance(part, graphql.OperationDefinitionNode)]
+        fragments = [part for part in parsed.definitions if isinstance(part, graphql.FragmentDefinitionNode)]
         return _Document(
             parsed,
             {part.name.value if part.name else "": part for part in operations},
             {part.name.value: part for part in fragments},
         )
 
-    def _coerce_variables(self, definition: OperationDefinitionNode, provided: Mapping[str, Any]) -> Mapping[str, Any]:
-        schema = self.schema._schema  # noqa: SLF001 - no public API
+    def _coerce_variables(
+        self, definition: graphql.OperationDefinitionNode, provided: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         result = get_variable_values(
-            schema,
+            self._graphql_schema,
             definition.variable_definitions or (),
             dict(provided),
             max_errors=MAX_VARIABLE_ERRORS,
             hide_suggestions=not self.suggestions,
         )
         if isinstance(result, list):
-            raise _RequestRejected(400, *(self._format_graphql_error(problem, BadUserInput) for problem in result))
+            raise self._rejected(result, BadUserInput)
         return result.coerced
 
-    def _format_graphql_error(self, problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
-        """Format an error that graphql-core reported, under the code of `kind`."""
-        schema = self.schema._schema  # noqa: SLF001 - no public API
-        message = explain_validation_error(problem.message, schema, suggestions=self.suggestions)
-        return {**_with_code(problem, kind), "message": truncate_message(message)}
+    def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> _RequestRejected:
+        """Return the rejection for errors that graphql-core reported, under the code of `kind`."""
+        schema, suggestions = self._graphql_schema, self.suggestions
+        return _RequestRejected([format_rejection(one, kind, schema, suggestions=suggestions) for one in problems])
 
     # --- execution ---------------------------------------------------------------------------------------------
 
     async def _execute(
-        self, document: _Document, definition: OperationDefinitionNode, operation: Operation, context: Context
+        self, document: _Document, definition: graphql.OperationDefinitionNode, operation: Operation, context: Context
     ) -> ExecutionResponse:
-        mutation_type = self.schema._schema.mutation_type  # noqa: SLF001 - no public API
+        custom = _custom_mutations(definition, document.fragments, self._graphql_schema.mutation_type)
         try:
             async with asyncio.timeout(self.limits.deadline):
-                result = execute(
-                    self.schema._schema,  # noqa: SLF001 - no public API
+                result = graphql.execute(
+                    self._graphql_schema,
                     document.node,
                     context_value=context,
                     variable_values=dict(operation.variables),
@@ -301,29 +258,23 @@ class DocumentExecutor:
                     hide_suggestions=not self.suggestions,
                 )
                 if optimized_is_awaitable(result):
-                    result = await cast(Awaitable[ExecutionResult], result)
+                    result = await cast(Awaitable[graphql.ExecutionResult], result)
         except TimeoutError:
-            started = context.non_idempotent_started
-            raise deadline_error(definition, document.fragments, mutation_type, started, self.limits.deadline) from None
-        result = cast(ExecutionResult, result)
+            in_doubt = dict.fromkeys([*context.non_idempotent_started, *(field.name.value for field in custom)])
+            raise _deadline_error([*in_doubt], self.limits.deadline) from None
+        result = cast(graphql.ExecutionResult, result)
         problems = result.errors or ()
         failed_roots = {problem.path[0] for problem in problems if problem.path and len(problem.path) == 1}
-        completed = context.non_idempotent_completed
-        retry_safe = is_retry_safe(definition, document.fragments, mutation_type, completed, failed_roots)
-        errors = format_errors(
-            problems,
-            context.caller.correlation_id,
-            details=self._details,
-            retry_safe=retry_safe,
-            suggestions=self.suggestions,
+        # A custom mutation that failed reports itself whether it is safe to retry.
+        retry_safe = not context.non_idempotent_completed and all(
+            (field.alias or field.name).value in failed_roots for field in custom
         )
+        errors = context.errors.format_field_errors(problems, retry_safe=retry_safe)
         body: dict[str, Any] = {"errors": errors} if errors else {}
-        entries = tuple(sorted(context.explain_entries, key=_path_key))
+        entries = tuple(sorted(context.explain_entries, key=lambda entry: [str(part) for part in entry["path"]]))
         if context.caller.explain:
             body["extensions"] = {"explain": [*entries]}
-        return ExecutionResponse(
-            {**body, "data": result.data}, executed=True, status=200, codes=_codes(errors), explain_entries=entries
-        )
+        return ExecutionResponse({**body, "data": result.data}, explain_entries=entries)
 
 
 def _scoped(database: Database, caller: Caller) -> Database:
@@ -334,45 +285,66 @@ def _scoped(database: Database, caller: Caller) -> Database:
     return database.scoped(tenant=caller.tenant, principal=caller.principal, subject=caller.subject)
 
 
-def _path_key(entry: Mapping[str, Any]) -> list[str]:
-    return [str(part) for part in entry["path"]]
-
-
-def _select_operation(document: _Document, name: str | None) -> OperationDefinitionNode:
+def _select_operation(document: _Document, name: str | None) -> graphql.OperationDefinitionNode:
     """Return the operation to execute: the one named, or the only one."""
     operations = document.operations
-    if name:
-        if name not in operations:
-            raise OperationNotFound(
-                "The document has no operation {name!r}.{hint}",
-                argument="operationName",
-                name=name[:80],
-                hint=suggest(name, operations),
-            )
-        return operations[name]
-    if len(operations) == 1:
-        return next(iter(operations.values()))
+    if name and name not in operations:
+        raise OperationNotFound(
+            "The document has no operation {name!r}.{hint}",
+            argument="operationName",
+            name=name[:80],
+            hint=suggest(name, operations),
+        )
     if not operations:
         raise OperationNotFound("The document has only fragments. Add an operation.")
-    raise OperationNotFound(
-        f"The document has several operations: {', '.join(operations)}. Choose one by operationName.",
-        argument="operationName",
-    )
-
-
-def _with_code(problem: GraphQLError, kind: type[ShardQLError]) -> dict[str, Any]:
-    formatted: dict[str, Any] = dict(problem.formatted)
-    formatted["message"] = truncate_message(problem.message)
-    formatted["extensions"] = {"code": kind.code, **(problem.extensions or {})}
-    return formatted
+    if not name and len(operations) > 1:
+        raise OperationNotFound(
+            f"The document has several operations: {', '.join(operations)}. Choose one by operationName.",
+            argument="operationName",
+        )
+    return operations[name or next(iter(operations))]
 
 
 def _message_with_location(error: Mapping[str, Any]) -> str:
-    location = next(iter(error.get("locations", ())), None)
-    if location is None:
-        return str(error["message"])
-    return f"line {location['line']}, column {location['column']}: {error['message']}"
+    position = "".join(f"line {one['line']}, column {one['column']}: " for one in error.get("locations", ())[:1])
+    return f"{position}{error['message']}"
 
 
-def _codes(errors: Any) -> tuple[str, ...]:
-    return tuple(error["extensions"]["code"] for error in errors)
+def _custom_mutations(
+    operation: graphql.OperationDefinitionNode,
+    fragments: Mapping[str, graphql.FragmentDefinitionNode],
+    mutation_type: graphql.GraphQLObjectType | None,
+) -> list[graphql.FieldNode]:
+    """Return the fields of an operation that are mutations of the application. They count as not idempotent."""
+    if operation.operation is not graphql.OperationType.MUTATION or mutation_type is None:
+        return []
+    return [
+        field
+        for field in _fields(operation.selection_set, fragments)
+        if field.name.value in mutation_type.fields  # It is not `__typename`.
+        and Mark.WRITES not in field_marks(mutation_type.fields[field.name.value])
+    ]
+
+
+def _fields(
+    selection_set: graphql.SelectionSetNode, fragments: Mapping[str, graphql.FragmentDefinitionNode]
+) -> Iterator[graphql.FieldNode]:
+    for selection in selection_set.selections:
+        if isinstance(selection, graphql.FieldNode):
+            yield selection
+        elif isinstance(selection, graphql.InlineFragmentNode):
+            yield from _fields(selection.selection_set, fragments)
+        elif isinstance(selection, graphql.FragmentSpreadNode):
+            yield from _fields(fragments[selection.name.value].selection_set, fragments)
+
+
+def _deadline_error(in_doubt: Sequence[str], seconds: float) -> ShardQLError:
+    """Return the error of an operation that was stopped at its deadline; `in_doubt`: not idempotent mutations."""
+    timed_out = f"The operation did not end within {seconds:g} seconds"
+    if not in_doubt:
+        return DeadlineExceeded(f"{timed_out}. Request less, or try again.")
+    were = "was" if len(in_doubt) == 1 else "were"
+    return OutcomeUnknown(
+        f"{timed_out}, and it is unknown whether {' and '.join(in_doubt)} {were} executed. "
+        "Read the current state before you send it again. A mutation with an idempotency key is safe to retry."
+    )

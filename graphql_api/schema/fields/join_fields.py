@@ -1,75 +1,53 @@
 """Fields for joined records: one record, several by their ids, or pages of a search."""
 
 from asyncio import gather
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from strawberry.types.arguments import StrawberryArgument
 from strawberry.types.field import StrawberryField
 
 from graphql_api.codecs import Eq
+from graphql_api.database import first_of
 from graphql_api.errors import KeyTooLong
 from graphql_api.model import Catalog, Entity, EntitySpec, JoinSpec, UnionSpec, camel_case, depends_on_record, value_of
 from graphql_api.query import SearchRequest, search_value
-from graphql_api.schema import descriptions
-from graphql_api.schema.fields.record_resolvers import (
-    check_join_allowed,
-    load_authorized_page,
-    read_record,
-    shown_for_authorization,
-)
+from graphql_api.schema.fields.record_resolvers import check_join_allowed, read_page, read_record
 from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.graphql_names import GraphQLNames
-from graphql_api.schema.query_cost import SORTABLE
-from graphql_api.schema.selection import selected_properties
+from graphql_api.schema.selection import RECORD, selected_properties
 from graphql_api.schema.types.connection_types import Connection, EmptyPage
-from graphql_api.schema.types.generated_fields import ArgumentValues, Info, record_field
+from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, generated_field
 from graphql_api.schema.types.graphql_scalars import make_nullable
 from graphql_api.schema.types.object_types import resolve_attribute
 
 
+@dataclass(frozen=True, slots=True)
 class JoinFields:
     """Factory of the join fields of entities; requires the types of all entities."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        names: GraphQLNames,
-        searches: SearchFields,
-        records: Mapping[str, type],
-        connections: Mapping[str, type],
-    ) -> None:
-        self._entities = catalog.entities
-        self._names = names
-        self._searches = searches
-        self._records = records
-        self._connections = connections
+    catalog: Catalog
+    names: GraphQLNames
+    searches: SearchFields
+    records: Mapping[str, type]
+    connections: Mapping[str, type]
 
     def fields_of_entity(self, entity: EntitySpec) -> Iterator[StrawberryField]:
-        """Yield the fields of all joins of an entity."""
         for join in entity.joins.values():
-            target = self._entities[join.target]
+            # The name of the field for hooks and explain output: `User.emails`.
+            name = f"{self.names.type_name(entity.type_name)}.{camel_case(join.name)}"
+            target = self.catalog.entities[join.target]
             if join.kind == "page":
-                yield self._page_field(entity, join, target)
+                yield self._page_field(entity, join, target, name)
             elif join.kind == "many":
-                yield self._list_field(entity, join, target)
-            elif join.via is not None:
-                yield self._first_field(entity, join, target, join.via)
+                yield self._list_field(entity, join, target, name)
             else:
-                yield self._reference_field(entity, join, target)
+                yield self._record_field(entity, join, target, name)
 
     # --- by key ------------------------------------------------------------------------------------------------
 
-    def _reference_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
-        async def resolve(root: Any, info: Info, _: ArgumentValues) -> Entity | None:
-            await check_join_allowed(info, entity, join, root)
-            values = _join_values(join, root)
-            return None if values is None else await self._read_target(info, target, values, why)
-
-        why = f"{self._qualified_name(entity, join)} reads {target.type_name} records by their keys."
-        result_type = make_nullable(self._records[target.name])
-        return record_field(camel_case(join.name), result_type, descriptions.join_one(join, target), [], resolve)
-
-    def _list_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
+    def _list_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, name: str) -> StrawberryField:
         (part,) = join.by
 
         async def resolve(root: Any, info: Info, _: ArgumentValues) -> Sequence[Entity | BaseException | None]:
@@ -78,104 +56,113 @@ class JoinFields:
             info.context.dataloaders.check_listed_ids(len(ids))
             distinct_ids = [id for id in dict.fromkeys(ids) if _is_present(id)]
             # An error belongs to each list element of its record; a cancellation ends the whole field.
-            results = await gather(
-                *(self._read_target(info, target, [id], why) for id in distinct_ids), return_exceptions=True
-            )
+            reads = (self._read_target(info, target, [id], name) for id in distinct_ids)
+            results = await gather(*reads, return_exceptions=True)
             for result in results:
                 if isinstance(result, BaseException) and not isinstance(result, Exception):
                     raise result
             by_id = dict(zip(distinct_ids, results, strict=True))
             return [by_id.get(id) for id in ids]
 
-        why = f"{self._qualified_name(entity, join)} reads {target.type_name} records by their keys."
-        result_type: Any = list[make_nullable(self._records[target.name])]  # type: ignore[misc]
+        result_type: Any = list[make_nullable(self.records[target.name])]  # type: ignore[misc]
         if depends_on_record(part.allow):
             result_type = make_nullable(result_type)
-        return record_field(camel_case(join.name), result_type, descriptions.join_many(join, target), [], resolve)
+        description = join.description or (
+            f"The {target.type_name} records referenced by {_key(join)}, in this order. "
+            "Null for each that does not exist."
+        )
+        return generated_field(camel_case(join.name), result_type, description, [], resolve, has_parent=True)
 
-    async def _read_target(self, info: Info, target: EntitySpec, values: Sequence[Any], why: str) -> Entity | None:
-        parts = target.primary_key[: len(values)]
-        key = [search_value(target, part, value) for part, value in zip(parts, values, strict=True)]
+    async def _read_target(self, info: Info, target: EntitySpec, values: Sequence[Any], name: str) -> Entity | None:
+        why = f"{name} reads {target.type_name} records by their keys."
+        key = [search_value(target, part, value) for part, value in zip(target.primary_key, values, strict=False)]
         try:
-            return await read_record(
-                info, target, key, shown_for_authorization(info, target), why=why, naming=self._names.naming
-            )
+            return await read_record(info, target, key, why=why, naming=self.names.naming)
         except KeyTooLong:
             return None  # No record can have a key of this length.
 
     # --- by an index -------------------------------------------------------------------------------------------
 
-    def _first_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, via: str) -> StrawberryField:
-        index, naming = target.indexes[via], self._names.naming
+    def _record_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, name: str) -> StrawberryField:
+        """Create the field of one record: the first of an index, or the one that a key references."""
 
-        async def resolve(root: Any, info: Info, _: ArgumentValues) -> Entity | None:
-            await check_join_allowed(info, entity, join, root)
-            values = _join_values(join, root)
-            if values is None:
-                return None
-            reads_whole = self._searches.reads_whole_records(target, field_name) or index.projection == "ALL"
+        async def read(info: Info, values: Sequence[Any], _: ArgumentValues) -> Entity | None:
+            if index is None:
+                return await self._read_target(info, target, values, name)
+            reads_whole = self.searches.reads_whole_records(target, name) or index.projection == "ALL"
             request = SearchRequest(
                 target.name,
-                via,
-                {
-                    naming.property_argument(name): Eq(value)
-                    for name, value in zip(join.target_properties, values, strict=True)
-                },
+                index.attribute,
+                {argument: Eq(value) for argument, value in self._conditions(join, values).items()},
                 limit=1,
-                why=f"{field_name} is the first record of the index {index.name}.",
-                select=None if reads_whole else selected_properties(target, info._raw_info, of_page=False),  # noqa: SLF001 - no public access
-                naming=naming,
+                why=f"{name} is the first record of the index {index.name}.",
+                select=None if reads_whole else selected_properties(target, info, RECORD),
+                naming=self.names.naming,
             )
             try:
-                page = await load_authorized_page(info, target, index, request, shown_for_authorization(info, target))
+                return first_of(await read_page(info, target, index, request, RECORD))
             except KeyTooLong:
                 return None
-            return page.items[0] if page.items else None
 
-        field_name = self._qualified_name(entity, join)
-        result_type = make_nullable(self._records[target.name])
-        return record_field(
-            camel_case(join.name), result_type, descriptions.join_first(join, target, index), [], resolve
+        index = target.indexes[join.via] if join.via is not None else None
+        result_type = make_nullable(self.records[target.name])
+        description = (
+            f"The {target.type_name} referenced by {_key(join)}, or null if it does not exist."
+            if index is None
+            else f"The first {target.type_name} by {index.name} with this {_key(join)}, or null."
         )
+        return _join_field(entity, join, result_type, description, read)
 
-    def _page_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec) -> StrawberryField:
+    def _page_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, name: str) -> StrawberryField:
         assert join.via is not None, "the catalog requires via for a page"
         search = target.unions.get(join.via) or target.indexes[join.via]
-        naming = self._names.naming
+        is_union = isinstance(search, UnionSpec)
+        why = f"{name} is joined by the {'union' if is_union else 'index'} {search.name}."
 
-        async def resolve(root: Any, info: Info, arguments: ArgumentValues) -> Connection:
-            await check_join_allowed(info, entity, join, root)
-            values = _join_values(join, root)
-            if values is None:
-                return Connection(EmptyPage())
-            conditions = {
-                naming.property_argument(name): value
-                for name, value in zip(join.target_properties, values, strict=True)
-            }
-            why = (
-                f"{field_name} is joined by the {'union' if isinstance(search, UnionSpec) else 'index'} {search.name}."
-            )
-            return await self._searches.search(info, field_name, target, search, {**arguments, **conditions}, why)
+        async def read(info: Info, values: Sequence[Any], arguments: ArgumentValues) -> Connection:
+            all_arguments = {**arguments, **self._conditions(join, values)}
+            return await self.searches.search(info, name, target, search, all_arguments, why)
 
-        field_name = self._qualified_name(entity, join)
-        return record_field(
-            camel_case(join.name),
-            make_nullable(self._connections[target.name]),
-            descriptions.join_page(join, target, search),
-            self._searches.optional_arguments(target, search),
-            resolve,
-            [SORTABLE] if isinstance(search, UnionSpec) else (),
+        return _join_field(
+            entity,
+            join,
+            make_nullable(self.connections[target.name]),
+            f"{target.type_name} records with this {_key(join)}, by {search.name}.",
+            read,
+            missing=Connection(EmptyPage()),
+            arguments=self.searches.optional_arguments(target, search),
+            marks=[Mark.SORTABLE] if is_union else (),
         )
 
-    def _qualified_name(self, entity: EntitySpec, join: JoinSpec) -> str:
-        """Return the name of the field for hooks and explain output: `User.emails`."""
-        return f"{self._names.type_name(entity.type_name)}.{camel_case(join.name)}"
+    def _conditions(self, join: JoinSpec, values: Sequence[Any]) -> dict[str, Any]:
+        """Return the values by which a record is joined, by the arguments of the search."""
+        return dict(zip(map(self.names.naming.property_argument, join.target_properties), values, strict=True))
 
 
-def _join_values(join: JoinSpec, record: Any) -> list[Any] | None:
-    """Return the values by which a record is joined; None if one is missing, so that no record can match."""
-    values = [value_of(record, part.name) for part in join.by]
-    return values if all(map(_is_present, values)) else None
+def _join_field(
+    entity: EntitySpec,
+    join: JoinSpec,
+    result_type: Any,
+    description: str,
+    read: Callable[[Info, Sequence[Any], ArgumentValues], Awaitable[Any]],
+    *,
+    missing: Any = None,
+    arguments: Sequence[StrawberryArgument] = (),
+    marks: Sequence[Mark] = (),
+) -> StrawberryField:
+    """Create a field that reads by the values of the record's properties; `missing`: the result if one has no value."""
+
+    async def resolve(root: Any, info: Info, arguments: ArgumentValues) -> Any:
+        await check_join_allowed(info, entity, join, root)
+        values = [value_of(root, part.name) for part in join.by]
+        return await read(info, values, arguments) if all(map(_is_present, values)) else missing
+
+    text = join.description or description
+    return generated_field(camel_case(join.name), result_type, text, arguments, resolve, marks, has_parent=True)
+
+
+def _key(join: JoinSpec) -> str:
+    return " and ".join(part.stored for part in join.by) or "key"
 
 
 def _is_present(value: Any) -> bool:

@@ -1,57 +1,53 @@
-"""Reads of records for fields: authorization first, then the dataloaders of the request."""
+"""Reads of records for fields: authorization first, then the dataloaders. Also the fields `node` and `nodes`."""
 
-from collections.abc import Collection, Sequence
+from asyncio import gather
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import strawberry
+from strawberry.types.field import StrawberryField
+
+from graphql_api.errors import InvalidLimit
 from graphql_api.model import Entity, EntitySpec, IndexSpec, JoinSpec, UnionSpec
 from graphql_api.query import SearchRequest
 from graphql_api.query.execution import Page
 from graphql_api.schema.authorization import field_location
-from graphql_api.schema.selection import shown_properties
-from graphql_api.schema.types.generated_fields import Info
+from graphql_api.schema.graphql_names import GraphQLNames
+from graphql_api.schema.selection import PAGE, Paths, shown_properties
+from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, argument, generated_field
+from graphql_api.schema.types.graphql_scalars import make_nullable
+
+MAX_NODES = 100
+"""Ids of one field: the number of keys that an engine reads in one call."""
 
 
-async def read_page(info: Info, entity: EntitySpec, search: IndexSpec | UnionSpec, request: SearchRequest) -> Page[Any]:
-    """Read a page of a search as the caller may see it, or raise `Forbidden`."""
-    return await load_authorized_page(
-        info, entity, search, request, shown_for_authorization(info, entity, of_page=True)
-    )
-
-
-async def load_authorized_page(
-    info: Info, entity: EntitySpec, search: IndexSpec | UnionSpec, request: SearchRequest, shown: Collection[str]
+async def read_page(
+    info: Info, entity: EntitySpec, search: IndexSpec | UnionSpec, request: SearchRequest, paths: Paths = PAGE
 ) -> Page[Any]:
-    """Read a page of a search for a field that shows these properties, or raise `Forbidden`."""
+    """Read a page of a search as the caller may see it, or raise `Forbidden`; `paths`: those to its records."""
     context, location = info.context, field_location(info)
+    shown = shown_properties(entity, info, paths)
     allowed = await context.authorization.restrict_search(entity, search, request, shown, location)
     return await context.dataloaders.load_page(allowed, location.path)
 
 
 async def read_record(
-    info: Info,
-    entity: EntitySpec,
-    values: Sequence[Any],
-    shown: Collection[str],
-    *,
-    field_name: str | None = None,
-    **options: Any,
+    info: Info, entity: EntitySpec, values: Sequence[Any], *, type_name: str | None = None, **options: Any
 ) -> Entity | None:
     """Read the record with these values of its primary key, or raise `Forbidden`.
 
-    `shown`: the properties that the field shows.
-    `field_name`: the name of the field in errors, if it differs from the field of the document.
+    `type_name`: the type of the record, if the field can return records of several types; errors name it.
     `options`: the options of `Dataloaders.load_record`.
     """
     context, location = info.context, field_location(info)
-    location = location if field_name is None else replace(location, name=field_name)
     known = dict(zip((part.name for part in entity.primary_key), values, strict=False))
     return await context.authorization.read_if_allowed(
         entity,
         known,
         lambda: context.dataloaders.load_record(entity, values, location.path, **options),
-        shown,
-        location,
+        shown_properties(entity, info, type_name=type_name),
+        location if type_name is None else replace(location, name=type_name),
     )
 
 
@@ -61,11 +57,44 @@ async def check_join_allowed(info: Info, entity: EntitySpec, join: JoinSpec, rec
         await info.context.authorization.check_readable(entity, join.by, record, field_location(info))
 
 
-def shown_for_authorization(
-    info: Info, entity: EntitySpec, *, of_page: bool = False, type_name: str | None = None
-) -> Collection[str]:
-    """Return the properties that a field shows of its records; empty if no property of the entity has rules."""
-    if all(part.allow is None for part in entity.properties.values()):
-        return ()
-    raw_info = info._raw_info  # noqa: SLF001 - no public access
-    return shown_properties(entity, raw_info, of_page=of_page, type_name=type_name)
+def node_fields(names: GraphQLNames, node: type) -> Iterator[StrawberryField]:
+    """Create the fields that read records of any type by their global ids; `node`: the interface of the records."""
+
+    async def read(info: Info, id: str, argument: str) -> Entity | None:
+        database = info.context.database
+        key = database.open_key(id, argument=argument)
+        entity = database.catalog.entities[key.origin]
+        return await read_record(
+            info,
+            entity,
+            [*key.ids, *key.children],
+            type_name=names.type_name(entity.type_name),
+            key=key,
+            consistent=True,
+            why=f"{argument} is the key of a {entity.type_name}.",
+            naming=names.naming,
+        )
+
+    async def resolve_node(_: Any, info: Info, values: ArgumentValues) -> Entity | None:
+        return await read(info, values["id"], "id")
+
+    async def resolve_nodes(_: Any, info: Info, values: ArgumentValues) -> list[Entity | BaseException | None]:
+        ids = values["ids"]
+        if len(ids) > MAX_NODES:
+            raise InvalidLimit(
+                f"ids has {len(ids):,} elements, and the limit is {MAX_NODES}: split them into several requests.",
+                argument="ids",
+            )
+        reads = [read(info, id, "ids") for id in ids]
+        return await gather(*reads, return_exceptions=True)  # An exception is the error of its own list element.
+
+    id_argument = argument("id", strawberry.ID, "The global id of a record of any type.", required=True)
+    text = "The record with this id, or null if it does not exist."
+    yield generated_field("node", make_nullable(node), text, [id_argument], resolve_node)
+    ids: Any = list[strawberry.ID]
+    ids_argument = argument("ids", ids, "Global ids of records of any types.", required=True)
+    nodes: Any = list[make_nullable(node)]  # type: ignore[misc]
+    text = (
+        f"The records with these ids, at most {MAX_NODES}, in the order of the ids. Null for each that does not exist."
+    )
+    yield generated_field("nodes", nodes, text, [ids_argument], resolve_nodes, [Mark.PER_INPUT])

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any
+from typing import Any
 
 import strawberry
+from strawberry.types.arguments import StrawberryArgument
 from strawberry.types.base import has_object_definition
 from strawberry.types.field import StrawberryField
 
-from graphql_api.codecs import Boolean, RecordKey, Text
-from graphql_api.errors import Violation
+from graphql_api.codecs import RecordKey
 from graphql_api.model import (
     Descending,
     EntitySpec,
@@ -20,68 +20,72 @@ from graphql_api.model import (
     capitalized,
     desc,
 )
-from graphql_api.query import PAGING_ARGUMENTS, SearchRequest, parse_primary_key
-from graphql_api.schema import descriptions
-from graphql_api.schema.fields.record_resolvers import read_page, read_record, shown_for_authorization
-from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at
-from graphql_api.schema.query_cost import SORTABLE
-from graphql_api.schema.selection import selected_properties
-from graphql_api.schema.types.condition_inputs import ConditionTypes, to_condition
-from graphql_api.schema.types.connection_types import Connection, History
-from graphql_api.schema.types.filter_inputs import FilterTypes, to_filter
-from graphql_api.schema.types.generated_fields import PAGE_ARGUMENTS, Argument, ArgumentValues, Info, root_field
-from graphql_api.schema.types.object_types import RecordTypes
+from graphql_api.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_SORTED, PAGING_ARGUMENTS, SearchRequest, parse_primary_key
+from graphql_api.schema.fields.record_resolvers import read_page, read_record
+from graphql_api.schema.graphql_names import GraphQLNames
+from graphql_api.schema.selection import PAGE, selected_properties
+from graphql_api.schema.types.connection_types import Connection
+from graphql_api.schema.types.filter_inputs import FilterTypes, to_condition, to_filter
+from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, argument, enum_type, generated_field
+from graphql_api.schema.types.object_types import RecordTypes, id_format, property_description
 
-ENUM: Any = Enum
-ANNOTATED: Any = Annotated
-"""Untyped aliases: type checkers cannot evaluate enums that are created from indexes."""
+_HISTORY = enum_type(
+    "History",
+    {name: name for name in ("ALL", "PAST", "CURRENT")},
+    "Which records of a history to return. ALL: all records; PAST: only the entries; CURRENT: only the latest state of "
+    "each id.",
+)
+_ON_SHARD_FAILURE = enum_type(
+    "OnShardFailure",
+    {name: name for name in ("FAIL", "PARTIAL")},
+    "What happens if a shard does not answer. FAIL returns an error; PARTIAL returns the records of the other shards, "
+    "and the missing ones on later pages.",
+)
+_FAILURE_TEXT = "Whether a shard that does not answer fails the request. FAIL by default."
+PAGE_ARGUMENTS = (
+    argument("limit", int, f"Page size, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} by default. Combine it with `nextToken`."),
+    argument("nextToken", str, "The `nextToken` of the previous page."),
+    argument("first", int, "Page size when reading forward. Combine it with `after`."),
+    argument("after", str, "Return records after this position: a `cursor` or a `nextToken`."),
+    argument("last", int, "Page size when reading backward from the end. Combine it with `before`."),
+    argument("before", str, "Return records before this position: a `cursor` or a `nextToken`."),
+    argument("onShardFailure", _ON_SHARD_FAILURE, _FAILURE_TEXT),
+)
 
 
 class SearchFields:
     """Factory of the query fields of entities."""
 
-    def __init__(
-        self, names: GraphQLNames, registry: NameRegistry, records: RecordTypes, conditions: ConditionTypes
-    ) -> None:
+    def __init__(self, names: GraphQLNames, records: RecordTypes) -> None:
         self._names = names
-        self._filters = FilterTypes(names, records, conditions, registry)
+        self._records = records
+        self._filters = FilterTypes(names, records)
         self.hooked_entities = set[str]()
         """Entities with hooks on fields of their type, which can read properties that the document does not select."""
         self.hooked_fields = set[str]()
         """Fields with hooks, which can read complete records: `userById`, `User.emails`."""
-        self._registry = registry
-        self._records = records
-        self._conditions = conditions
         self._union_orders: dict[str, Any] = {}
         self._paging = {names.naming.common_argument(name): name for name in PAGING_ARGUMENTS}
 
     def fields_of_entity(self, entity: EntitySpec, record: type, connection: type) -> Iterator[StrawberryField]:
-        """Yield all query fields of an entity."""
         yield self._record_field(entity, record)
-        for index in entity.indexes.values():
-            if index.physical is not None or entity.ids or entity.sub_ids:
-                yield self._index_field(entity, index, connection)
-        for union in entity.unions.values():
-            yield self._union_field(entity, union, connection)
+        searches: list[IndexSpec | UnionSpec] = [*entity.indexes.values(), *entity.unions.values()]
+        for search in searches:
+            if isinstance(search, UnionSpec) or search.physical is not None or entity.primary_key:
+                yield self._search_field(entity, search, connection)
         for number, group in enumerate(indexes_by_hash(entity)):
             yield self._list_field(entity, group, connection, first=number == 0)
 
     # --- one record --------------------------------------------------------------------------------------------
 
     def _record_field(self, entity: EntitySpec, record: type) -> StrawberryField:
-        arguments = []
-        if entity.ids:
-            arguments.append(Argument("id", strawberry.ID, descriptions.raw_id(entity), required=True))
-        arguments += [
-            Argument(
-                self._names.naming.key_argument(part.name),
-                self._records.scalar_annotation(entity, part),
-                descriptions.property_description(part),
-            )
-            for part in entity.sub_ids
-        ]
+        arguments = [*self._id_argument(entity)]
+        key_argument = self._names.naming.key_argument
+        for part in entity.sub_ids:
+            scalar = self._records.scalar_annotation(entity, part)
+            arguments.append(argument(key_argument(part.name), scalar, property_description(part)))
 
-        async def resolve(info: Info, values: ArgumentValues) -> Any:
+        async def resolve(_: Any, info: Info, values: ArgumentValues) -> Any:
             parts, database = dict(values), info.context.database
             id = database.id_or_key(entity, parts.pop("id", None))
             key = parse_primary_key(entity, id, parts, self._names.naming)
@@ -89,60 +93,76 @@ class SearchFields:
                 info,
                 entity,
                 key,
-                shown_for_authorization(info, entity),
-                keys=database.keys_at(entity, id) if isinstance(id, RecordKey) else None,
+                key=id if isinstance(id, RecordKey) else None,
                 consistent=True,
                 batch=False,
                 why=f"{name} reads one record by its key.",
                 naming=self._names.naming,
             )
 
-        name = self._names.record_field(entity)
-        self._registry.claim_field(name, declared_at(entity), f"{entity.type_name} by id")
-        sub_ids = [self._names.naming.key_argument(part.name) for part in entity.sub_ids]
-        return root_field(name, record | None, descriptions.record_by_id(entity, sub_ids), arguments, resolve)
+        name = self._names.claim("field", self._names.record_field(entity), f"{entity.type_name} by id", entity)
+        sub_ids = " and ".join(key_argument(part.name) for part in entity.sub_ids)
+        kind = entity.type_name
+        which = f"entry with this {sub_ids}" if sub_ids else "with this id"
+        description = f"The {kind} {which}" if sub_ids or entity.ids else f"The only {kind}"
+        description += ", or null if it does not exist."
+        if sub_ids:
+            description += f" Without {sub_ids}, the {'current' if entity.current is not None else 'last'} entry."
+        return generated_field(name, record | None, description, arguments, resolve)
 
-    # --- an index ----------------------------------------------------------------------------------------------
+    # --- one index, or several ---------------------------------------------------------------------------------
 
-    def _index_field(self, entity: EntitySpec, index: IndexSpec, connection: type) -> StrawberryField:
-        arguments = [*self._required_arguments(entity, index), *self.optional_arguments(entity, index)]
-        name = self._names.search_field(entity, index)
-
-        async def resolve(info: Info, values: ArgumentValues) -> Connection:
-            return await self.search(info, name, entity, index, values, f"{name} names the index {index.name}.")
-
-        self._registry.claim_field(name, declared_at(entity, index.attribute), f"{entity.type_name}.{index.attribute}")
-        return root_field(name, connection | None, descriptions.index_search(entity, index), arguments, resolve)
-
-    def optional_arguments(self, entity: EntitySpec, search: IndexSpec | UnionSpec) -> list[Argument]:
-        """Return the optional arguments of a search."""
+    def _search_field(self, entity: EntitySpec, search: IndexSpec | UnionSpec, connection: type) -> StrawberryField:
+        name = self._names.search_field(entity, search)
         if isinstance(search, UnionSpec):
-            order = Argument("orderBy", self._union_order_enum(entity, search), descriptions.ORDER_BY_UNION)
-            reverse = Argument("reverse", bool, descriptions.REVERSE_UNION)
-            conditions = [*self._flat_conditions(entity, search.members[0])]
-            return [*conditions, *self._filter_arguments(entity), order, reverse, *PAGE_ARGUMENTS]
-        conditions = [*self._flat_conditions(entity, search), *self._property_conditions(entity, search)]
-        reverse = Argument("reverse", bool, descriptions.REVERSE)
-        return [*conditions, *self._filter_arguments(entity), reverse, *PAGE_ARGUMENTS]
-
-    def _required_arguments(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
-        if index.physical is None and entity.ids:
-            if index.id_prefix:
-                yield Argument("id", strawberry.ID, descriptions.raw_id(entity), required=True)
-            else:
-                yield Argument("id", strawberry.ID, descriptions.raw_id(entity, excludes_conditions=True))
-        yield from self._hash_arguments(entity, index.hash)
-
-    def _hash_arguments(self, entity: EntitySpec, hash_properties: Sequence[PropertySpec]) -> Iterator[Argument]:
-        for part in hash_properties:
-            yield Argument(
-                self._names.naming.property_argument(part.name),
-                self._records.scalar_annotation(entity, part),
-                descriptions.property_description(part),
-                required=True,
+            members = ", then ".join(index.name for index in search.members)
+            why, marks = f"{name} searches {members}.", [Mark.SORTABLE]
+            index = search.members[0]
+            found = f" from the indexes {members}. Each index in its own order, without duplicates"
+        else:
+            why, marks = f"{name} names the index {search.name}.", []
+            index = search
+            order = ", ".join(
+                f"{part.property.stored}{' descending' if part.descending else ''}" for part in index.sort
             )
+            found = f"{_with_key(index.required)}, ordered by {order or 'id'}"
 
-    def _flat_conditions(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
+        async def resolve(_: Any, info: Info, values: ArgumentValues) -> Connection:
+            return await self.search(info, name, entity, search, values, why)
+
+        self._names.claim("field", name, f"{entity.type_name}.{search.attribute}", entity, search.attribute)
+        ids = self._id_argument(entity, required=bool(index.id_prefix)) if index.physical is None else ()
+        hashes, optional = self._hash_arguments(entity, index.hash), self.optional_arguments(entity, search)
+        arguments = [*ids, *hashes, *optional]
+        return generated_field(
+            name, connection | None, f"{entity.type_name} records{found}.", arguments, resolve, marks
+        )
+
+    def optional_arguments(self, entity: EntitySpec, search: IndexSpec | UnionSpec) -> list[StrawberryArgument]:
+        filters = self._filter_arguments(entity)
+        if isinstance(search, UnionSpec):
+            text = f"Sort the whole result, up to {MAX_SORTED:,} records, and return it as one page."
+            order = argument("orderBy", self._union_order_enum(entity, search), f"{text} Excludes paging arguments.")
+            reverse = argument("reverse", bool, "Return the records of each index in reverse order.")
+            return [*self._flat_conditions(entity, search.members[0]), *filters, order, reverse, *PAGE_ARGUMENTS]
+        conditions = [*self._flat_conditions(entity, search), *self._property_conditions(entity, search)]
+        reverse = argument("reverse", bool, "Return the records in reverse order.")
+        return [*conditions, *filters, reverse, *PAGE_ARGUMENTS]
+
+    def _id_argument(self, entity: EntitySpec, *, required: bool = True) -> Iterator[StrawberryArgument]:
+        if entity.ids:
+            exclusion = "" if required else " Cannot be combined with other conditions."
+            yield argument("id", strawberry.ID, f"The {id_format(entity)}.{exclusion}", required=required)
+
+    def _hash_arguments(
+        self, entity: EntitySpec, hash_properties: Sequence[PropertySpec]
+    ) -> Iterator[StrawberryArgument]:
+        for part in hash_properties:
+            scalar = self._records.scalar_annotation(entity, part)
+            name = self._names.naming.property_argument(part.name)
+            yield argument(name, scalar, property_description(part), required=True)
+
+    def _flat_conditions(self, entity: EntitySpec, index: IndexSpec) -> Iterator[StrawberryArgument]:
         """Yield conditions on the first sort property, or on all parts of a composite sub id as one text."""
         if not index.sort:
             return
@@ -152,27 +172,30 @@ class SearchFields:
             naming.property_name(sort.property.name) for sort in (index.sort if composite else index.sort[:1])
         )
         scalar: Any = str if composite else self._records.scalar_annotation(entity, part)
-        yield Argument("eq", scalar, descriptions.exact_value(names))
-        if composite or isinstance(part.column.codec, Text):
-            yield Argument("prefix", str, descriptions.text_prefix(names))
-        if composite or not isinstance(part.column.codec, Boolean):
-            yield Argument("from", scalar, descriptions.lower_bound(names))
-            yield Argument("to", scalar, descriptions.upper_bound(names))
+        yield argument("eq", scalar, f"Exact value of {names}.")
+        if composite or part.column.codec.kind == "text":
+            yield argument("prefix", str, f"Prefix of {names}.")
+        if composite or part.column.codec.is_ordered:
+            yield argument("from", scalar, f"Lower bound of {names}, inclusive.")
+            yield argument("to", scalar, f"Upper bound of {names}, inclusive.")
 
-    def _property_conditions(self, entity: EntitySpec, index: IndexSpec) -> Iterator[Argument]:
-        """Yield one condition argument for each sort property."""
-        naming = self._names.naming
-        for position, sort in enumerate(index.sort):
-            name = naming.property_argument(sort.property.name)
-            required = [naming.property_argument(earlier.property.name) for earlier in index.sort[:position]]
-            description = descriptions.sort_condition(naming.property_name(sort.property.name), required)
-            yield Argument(name, self._conditions.condition_type(entity, sort.property), description)
+    def _property_conditions(self, entity: EntitySpec, index: IndexSpec) -> Iterator[StrawberryArgument]:
+        """Yield one condition argument for each sort property; it requires exact values of those before it."""
+        naming, parts = self._names.naming, [sort.property for sort in index.sort]
+        for position, part in enumerate(parts):
+            required = " and ".join(naming.property_argument(earlier.name) for earlier in parts[:position])
+            description = f"A condition on {naming.property_name(part.name)}."
+            if required:
+                description += f" Requires exact values of {required}."
+            condition = self._filters.condition_type(entity, part)
+            yield argument(naming.property_argument(part.name), condition, description)
 
-    def _filter_arguments(self, entity: EntitySpec) -> Iterator[Argument]:
-        yield Argument("filter", self._filters.filter_type(entity), descriptions.FILTER_ARGUMENT)
+    def _filter_arguments(self, entity: EntitySpec) -> Iterator[StrawberryArgument]:
+        text = "A filter on the records, in addition to the other conditions."
+        yield argument("filter", self._filters.filter_type(entity), text)
         if entity.current is not None:
-            self._registry.claim_type("History", declared_at(entity), "the enum of the argument history")
-            yield Argument("history", History, descriptions.HISTORY_ARGUMENT)
+            self._names.claim("type", "History", "the enum of the argument history", entity)
+            yield argument("history", _HISTORY, "Which records of a history to return. ALL by default.")
 
     def reads_whole_records(self, entity: EntitySpec, field_name: str) -> bool:
         """Whether hooks of the developer can read any property of the records that a field returns."""
@@ -207,35 +230,20 @@ class SearchFields:
             history=history,
             order_by=order_by,
             why=why,
-            select=None if reads_all else selected_properties(entity, info._raw_info),  # noqa: SLF001 - no public access
+            select=None if reads_all else selected_properties(entity, info, PAGE),
             naming=self._names.naming,
         )
         return Connection(await read_page(info, entity, search, request))
-
-    # --- several indexes ---------------------------------------------------------------------------------------
-
-    def _union_field(self, entity: EntitySpec, union: UnionSpec, connection: type) -> StrawberryField:
-        arguments = [*self._required_arguments(entity, union.members[0]), *self.optional_arguments(entity, union)]
-        name, members = self._names.search_field(entity, union), ", then ".join(index.name for index in union.members)
-
-        async def resolve(info: Info, values: ArgumentValues) -> Connection:
-            return await self.search(info, name, entity, union, values, f"{name} searches {members}.")
-
-        self._registry.claim_field(name, declared_at(entity, union.attribute), f"{entity.type_name}.{union.attribute}")
-        description = descriptions.union_search(entity, members)
-        return root_field(name, connection | None, description, arguments, resolve, [SORTABLE])
 
     def _union_order_enum(self, entity: EntitySpec, union: UnionSpec) -> Any:
         """Return the enum of orders for the result of a union, created once for all its fields."""
         name = self._names.type_name(f"{entity.type_name}By{capitalized(union.name)}Sort")
         if name not in self._union_orders:
-            self._registry.claim_type(
-                name, declared_at(entity, union.attribute), f"the orders of {entity.type_name}.{union.attribute}"
-            )
-            self._union_orders[name] = ANNOTATED[
-                ENUM(name, {order: order for order in _union_orders(entity)}),
-                strawberry.enum(name=name, description=descriptions.union_order(union)),
-            ]
+            owner = f"the orders of {entity.type_name}.{union.attribute}"
+            self._names.claim("type", name, owner, entity, union.attribute)
+            orders = {order: order for order in _union_orders(entity)}
+            description = f"Orders in which the whole result of {union.name} can be sorted."
+            self._union_orders[name] = enum_type(name, orders, description)
         return self._union_orders[name]
 
     # --- a list in any order -----------------------------------------------------------------------------------
@@ -247,25 +255,21 @@ class SearchFields:
         orders = available_orders(group)
         self._check_orders(entity, group, orders)
         enum_name = self._names.order_enum(entity, hash_properties, first=first)
-        self._registry.claim_type(enum_name, declared_at(entity), f"the orders of {entity.type_name}")
-        enum_values = {
-            name: strawberry.enum_value(name, description=descriptions.index_order(index, reverse=reverse))
+        self._names.claim("type", enum_name, f"the orders of {entity.type_name}", entity)
+        values = {
+            name: strawberry.enum_value(name, description=_describe_order(index, reverse))
             for name, (index, reverse) in orders.items()
         }
-        enum_class = ENUM(enum_name, enum_values)
-        order: Any = ANNOTATED[
-            enum_class,
-            strawberry.enum(name=enum_name, description=descriptions.list_order(entity)),
-        ]
-        default = next(iter(enum_class))
+        order = enum_type(enum_name, values, f"Orders in which {entity.type_name} records can be listed.")
+        default = next(iter(order))
         arguments = [
             *self._hash_arguments(entity, hash_properties),
             *self._filter_arguments(entity),
-            Argument("orderBy", order, descriptions.ORDER_BY, default=default),
+            argument("orderBy", order, "The order of the records.", default=default),
             *PAGE_ARGUMENTS,
         ]
 
-        async def resolve(info: Info, values: ArgumentValues) -> Connection:
+        async def resolve(_: Any, info: Info, values: ArgumentValues) -> Connection:
             remaining = dict(values)
             order_name = _enum_value(remaining.pop("orderBy", default))
             index, reverse = orders[order_name]
@@ -273,9 +277,9 @@ class SearchFields:
             return await self.search(info, name, entity, index, {**remaining, "reverse": reverse}, why)
 
         name = self._names.list_field(entity, hash_properties, first=first)
-        self._registry.claim_field(name, declared_at(entity, group[0].attribute), f"the list of {entity.type_name}")
-        description = descriptions.record_list(entity, hash_properties)
-        return root_field(name, connection | None, description, arguments, resolve)
+        self._names.claim("field", name, f"the list of {entity.type_name}", entity, group[0].attribute)
+        description = f"{entity.type_name} records{_with_key(hash_properties)}, in any order that an index supports."
+        return generated_field(name, connection | None, description, arguments, resolve)
 
     def _check_orders(
         self, entity: EntitySpec, group: Sequence[IndexSpec], orders: Mapping[str, tuple[IndexSpec, bool]]
@@ -285,9 +289,7 @@ class SearchFields:
             for name, index_order in available_orders([index]).items():
                 if _sort_order(*orders[name]) != _sort_order(*index_order):
                     problem = f"becomes the order {name!r}, which is taken by {orders[name][0].attribute}."
-                    self._registry.violations.append(
-                        Violation(entity.type_name, index.attribute, problem, "Rename a property of one of the two.")
-                    )
+                    self._names.report(entity, index.attribute, problem, "Rename a property of one of the two.")
                     break
 
 
@@ -312,7 +314,7 @@ def available_orders(group: Sequence[IndexSpec]) -> dict[str, tuple[IndexSpec, b
     for index in group:
         for reverse in (False, True):
             name = "_".join(
-                f"{part.strip('_').upper()}_{'DESC' if descending else 'ASC'}"
+                f"{part.name.strip('_').upper()}_{'DESC' if descending else 'ASC'}"
                 for part, descending in _sort_order(index, reverse)
             )
             if name:
@@ -320,10 +322,23 @@ def available_orders(group: Sequence[IndexSpec]) -> dict[str, tuple[IndexSpec, b
     return orders
 
 
-def _sort_order(index: IndexSpec, reverse: bool) -> tuple[tuple[str, bool], ...]:
+def _with_key(parts: Sequence[PropertySpec]) -> str:
+    return f" with this {' and '.join(part.stored for part in parts)}" if parts else ""
+
+
+def _describe_order(index: IndexSpec, reverse: bool) -> str:
+    order = ", ".join(
+        f"{part.stored} {'descending' if descending else 'ascending'}"
+        for part, descending in _sort_order(index, reverse)
+    )
+    sparse = index.sort[0].property if index.sort and index.sort[0].property.nullable else None
+    return f"By {order}.{f' Excludes records without {sparse.stored}.' if sparse else ''}"
+
+
+def _sort_order(index: IndexSpec, reverse: bool) -> list[tuple[PropertySpec, bool]]:
     """Return the sort properties of an index, each with whether it is descending."""
     parts = index.sort or tuple(map(SortProperty, index.tie_breaker))
-    return tuple((part.property.name, part.descending != reverse) for part in parts)
+    return [(part.property, part.descending != reverse) for part in parts]
 
 
 def _union_orders(entity: EntitySpec) -> dict[str, str | Descending]:

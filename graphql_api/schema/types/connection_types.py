@@ -3,84 +3,69 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Any
 
 import strawberry
-from strawberry.types.field import StrawberryField
 
 from graphql_api.model import EntitySpec
 from graphql_api.query import MAX_COUNTED
 from graphql_api.query.execution import Count, Page, Shards
-from graphql_api.schema import descriptions
-from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at
-from graphql_api.schema.query_cost import COUNTING, PER_RECORD, STORED_LIST
-from graphql_api.schema.request_context import Context
-from graphql_api.schema.types.object_types import object_type, plain_field
+from graphql_api.schema.graphql_names import GraphQLNames
+from graphql_api.schema.types.generated_fields import (
+    ArgumentValues,
+    Info,
+    Mark,
+    argument,
+    generated_field,
+    object_type,
+    plain_field,
+)
+from graphql_api.schema.types.graphql_scalars import make_nullable
 
 
-class _StoppedBy(Enum):
+@strawberry.enum(
+    description="Why a page is shorter than requested although more records follow. "
+    "BUDGET: the read budget was used up; SHARDS: shards did not answer."
+)
+class StoppedBy(Enum):
+    """Why a page is shorter than requested."""
+
     BUDGET = "BUDGET"
     SHARDS = "SHARDS"
 
-
-class _OnShardFailure(Enum):
-    FAIL = "FAIL"
-    PARTIAL = "PARTIAL"
-
-
-class _History(Enum):
-    ALL = "ALL"
-    PAST = "PAST"
-    CURRENT = "CURRENT"
-
-
-StoppedBy = Annotated[
-    _StoppedBy,
-    strawberry.enum(name="StoppedBy", description=descriptions.STOPPED_BY),
-]
-OnShardFailure = Annotated[
-    _OnShardFailure, strawberry.enum(name="OnShardFailure", description=descriptions.ON_SHARD_FAILURE)
-]
-History = Annotated[_History, strawberry.enum(name="History", description=descriptions.HISTORY)]
 
 SHARED_TYPES = ("PageInfo", "TotalCount", "SearchShards", "FailedShard", "StoppedBy", "OnShardFailure")
 """Names of types that all schemas share."""
 
 
-@strawberry.type(description=descriptions.PAGE_INFO)
-class PageInfo:
-    """Relay's `PageInfo`."""
-
-    has_next_page: bool = strawberry.field(description=descriptions.HAS_NEXT_PAGE)
-    has_previous_page: bool = strawberry.field(description=descriptions.HAS_PREVIOUS_PAGE)
-    start_cursor: str | None = strawberry.field(description=descriptions.START_CURSOR)
-    end_cursor: str | None = strawberry.field(description=descriptions.END_CURSOR)
-
-
-@strawberry.type(description=descriptions.FAILED_SHARD)
-class FailedShard:
-    """A shard that did not answer."""
-
-    shard: str = strawberry.field(description=descriptions.FAILED_SHARD_NAME)
-    code: str = strawberry.field(description=descriptions.FAILED_SHARD_CODE)
-    retryable: bool = strawberry.field(description=descriptions.FAILED_SHARD_RETRYABLE)
-
-
-@strawberry.type(description=descriptions.SEARCH_SHARDS)
-class SearchShards:
-    """The shards that were read for a page."""
-
-    expected: int = strawberry.field(description=descriptions.SHARDS_EXPECTED)
-    answered: int = strawberry.field(description=descriptions.SHARDS_ANSWERED)
-    failed: list[FailedShard] = strawberry.field(description=descriptions.SHARDS_FAILED, metadata={STORED_LIST: True})
+_FAILED_SHARD = object_type(
+    "FailedShard",
+    [
+        plain_field("shard", str, "Name of the shard."),
+        plain_field("code", str, "Error code of the failure."),
+        plain_field("retryable", bool, "Whether a retry can succeed."),
+    ],
+    "A shard that did not answer.",
+)
+_FAILED_SHARDS: Any = list[_FAILED_SHARD]  # type: ignore[valid-type]
+_FAILED_TEXT = "Shards that did not answer. Their records follow on later pages."
+_SEARCH_SHARDS = object_type(
+    "SearchShards",
+    [
+        plain_field("expected", int, "Number of shards that were read."),
+        plain_field("answered", int, "Number of shards that answered."),
+        plain_field("failed", _FAILED_SHARDS, _FAILED_TEXT, marks=[Mark.STORED_LIST]),
+    ],
+    "The shards that were read for a page.",
+)
 
 
-@strawberry.type(description=descriptions.TOTAL_COUNT)
+@strawberry.type(description="The number of records in a result, as far as they were counted.")
 class TotalCount:
     """The number of records in a result."""
 
-    value: int = strawberry.field(description=descriptions.COUNTED_RECORDS)
-    exact: bool = strawberry.field(description=descriptions.COUNT_IS_EXACT)
+    value: int = strawberry.field(description="Number of counted records.")
+    exact: bool = strawberry.field(description="Whether all records were counted. If false, there may be more.")
 
 
 class EmptyPage:
@@ -104,59 +89,17 @@ class Edge:
 
     @property
     def node(self) -> Any:
-        """The record."""
         return self.page.items[self.position]
 
     @property
     def cursor(self) -> str:
-        """The cursor of the record."""
         return self.page.cursors[self.position]
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
-    """A page with the attributes that the GraphQL fields read."""
+class PageInfo:
+    """The position of a page in the whole result; cursors are sealed only if they are selected."""
 
-    page: Page[Any] | EmptyPage
-
-    @property
-    def items(self) -> Sequence[Any]:
-        """The records."""
-        return self.page.items
-
-    @property
-    def next_token(self) -> str | None:
-        """The token of the next page."""
-        return self.page.next_token
-
-    @property
-    def edges(self) -> list[Edge]:
-        """The records with their cursors."""
-        return [Edge(self.page, position) for position in range(len(self.page.items))]
-
-    @property
-    def page_info(self) -> PageInfo:
-        """The position of the page; cursors are sealed only if they are selected."""
-        return _PageInfo(self.page)  # type: ignore[return-value]
-
-    @property
-    def complete(self) -> bool:
-        """Whether every shard answered."""
-        return self.page.complete
-
-    @property
-    def stopped_by(self) -> _StoppedBy | None:
-        """Why the page is shorter than requested."""
-        return None if self.page.stopped_by is None else _StoppedBy(self.page.stopped_by)
-
-    @property
-    def shards(self) -> Any:
-        """The shards that were read, and which of them answered."""
-        return self.page.shards
-
-
-@dataclass(frozen=True, slots=True)
-class _PageInfo:
     page: Page[Any] | EmptyPage
 
     @property
@@ -176,55 +119,91 @@ class _PageInfo:
         return self.page.end_cursor
 
 
-def connection_type(names: GraphQLNames, registry: NameRegistry, entity: EntitySpec, record: type) -> type:
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A page with the attributes that the GraphQL fields read."""
+
+    page: Page[Any] | EmptyPage
+
+    @property
+    def items(self) -> Sequence[Any]:
+        return self.page.items
+
+    @property
+    def next_token(self) -> str | None:
+        return self.page.next_token
+
+    @property
+    def edges(self) -> list[Edge]:
+        return [Edge(self.page, position) for position in range(len(self.page.items))]
+
+    @property
+    def page_info(self) -> PageInfo:
+        return PageInfo(self.page)
+
+    @property
+    def complete(self) -> bool:
+        return self.page.complete
+
+    @property
+    def stopped_by(self) -> StoppedBy | None:
+        return None if self.page.stopped_by is None else StoppedBy(self.page.stopped_by)
+
+    @property
+    def shards(self) -> Shards:
+        return self.page.shards
+
+
+_PAGE_INFO = object_type(
+    "PageInfo",
+    [
+        plain_field("has_next_page", bool, "Whether records follow this page."),
+        plain_field("has_previous_page", bool, "Whether records precede this page."),
+        plain_field(
+            "start_cursor",
+            str | None,
+            "Cursor of the first record. On a page requested with `last`, pass it as `before` to continue.",
+        ),
+        plain_field(
+            "end_cursor",
+            str | None,
+            "Cursor of the last record. If more records follow, pass it as `after` or `nextToken` to continue.",
+        ),
+    ],
+    "The position of a page in the whole result.",
+)
+
+
+def connection_type(names: GraphQLNames, entity: EntitySpec, record: type) -> type:
     """Create the connection type of an entity."""
-    name = names.type_name(f"{entity.type_name}Connection")
-    edge_name = names.type_name(f"{entity.type_name}Edge")
-    for claimed in (name, edge_name):
-        registry.claim_type(claimed, declared_at(entity), f"the pages of {entity.type_name}")
-    edge = object_type(
-        edge_name,
-        [
-            plain_field("node", record, description=descriptions.EDGE_NODE),
-            plain_field("cursor", str, description=descriptions.EDGE_CURSOR),
-        ],
-        descriptions.edge(entity),
+    name, edge_name = (
+        names.claim("type", names.type_name(f"{entity.type_name}{kind}"), f"the pages of {entity.type_name}", entity)
+        for kind in ("Connection", "Edge")
     )
-    return object_type(name, _fields(record, edge), descriptions.connection(entity))
-
-
-def _total_count() -> StrawberryField:
-    async def total_count(
-        root: Connection, info: strawberry.Info[Context, None], at_most: int = MAX_COUNTED
-    ) -> Count | TotalCount:
-        if isinstance(root.page, EmptyPage):
-            return TotalCount(value=0, exact=True)
-        return await info.context.dataloaders.load_count(root.page.request, at_most, info.path.as_list())
-
-    total_count.__annotations__ |= {
-        "root": strawberry.Parent[Connection],
-        "at_most": Annotated[int, strawberry.argument(name="atMost", description=descriptions.COUNT_LIMIT)],
-        "return": TotalCount,
-    }
-    field: StrawberryField = strawberry.field(
-        resolver=cast(Any, total_count),
-        name="totalCount",
-        description=descriptions.WHOLE_COUNT,
-        metadata={COUNTING: True},
-    )
-    return field
-
-
-def _fields(record: type, edge: type) -> list[StrawberryField]:
+    edge_fields = [
+        plain_field("node", record, "The record."),
+        plain_field("cursor", str, "Position of the record. Pass it as `after`, `before` or `nextToken`."),
+    ]
+    edge = object_type(edge_name, edge_fields, f"One {entity.type_name} record of a page, with its cursor.")
     records: Any = list[record]  # type: ignore[valid-type]
     edges: Any = list[edge]  # type: ignore[valid-type]
-    return [
-        plain_field("items", records, description=descriptions.ITEMS, marks=[PER_RECORD]),
-        plain_field("next_token", str | None, description=descriptions.NEXT_TOKEN),
-        plain_field("edges", edges, description=descriptions.EDGES, marks=[PER_RECORD]),
-        _total_count(),
-        plain_field("page_info", PageInfo, description=descriptions.CONNECTION_PAGE_INFO),
-        plain_field("complete", bool, description=descriptions.COMPLETE),
-        plain_field("stopped_by", StoppedBy | None, description=descriptions.WHY_STOPPED),
-        plain_field("shards", SearchShards, description=descriptions.SHARDS),
+    count_limit = argument("atMost", int, f"Count up to this number, 1 to {MAX_COUNTED:,}.", default=MAX_COUNTED)
+    count_text = "The number of records in the whole result."
+    stopped_text = "Why the page is shorter than requested although more records follow."
+    fields = [
+        plain_field("items", records, "The records of this page, in order.", marks=[Mark.PER_RECORD]),
+        plain_field("next_token", str | None, "Token of the next page, or null if no records follow."),
+        plain_field("edges", edges, "The records of this page, with their cursors.", marks=[Mark.PER_RECORD]),
+        generated_field("totalCount", TotalCount, count_text, [count_limit], _count, [Mark.COUNTING], has_parent=True),
+        plain_field("page_info", _PAGE_INFO, "The position of this page in the whole result."),
+        plain_field("complete", bool, "Whether every shard answered."),
+        plain_field("stopped_by", make_nullable(StoppedBy), stopped_text),
+        plain_field("shards", _SEARCH_SHARDS, "The shards that were read, and which of them answered."),
     ]
+    return object_type(name, fields, f"A page of {entity.type_name} records.")
+
+
+async def _count(root: Connection, info: Info, arguments: ArgumentValues) -> Count | TotalCount:
+    if isinstance(root.page, EmptyPage):
+        return TotalCount(value=0, exact=True)
+    return await info.context.dataloaders.load_count(root.page.request, arguments["atMost"], info.path.as_list())

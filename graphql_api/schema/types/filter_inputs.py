@@ -1,125 +1,148 @@
-"""Input types of filters: one for each entity, composed of one for each scalar."""
+"""Input types of filters and of conditions on sort properties: one for each entity, composed of those of scalars."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any
 
 import strawberry
 from strawberry.annotation import StrawberryAnnotation
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
+from strawberry.types.maybe import Some
 
-from graphql_api.codecs import Boolean, Codec, Text
 from graphql_api.model import EntitySpec, PropertySpec
-from graphql_api.query import element_codec, filter_property_name
-from graphql_api.schema import descriptions
-from graphql_api.schema.descriptions import COMBINATORS, OPERATORS
-from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at
-from graphql_api.schema.types.condition_inputs import ConditionTypes
+from graphql_api.query import Operand, ValueKind, element_codec, filter_property_name, kind_of, operators_of
+from graphql_api.schema.graphql_names import GraphQLNames
+from graphql_api.schema.types.generated_fields import input_field, input_type, plain_field
 from graphql_api.schema.types.graphql_scalars import graphql_scalar_name, make_nullable, strawberry_annotation
-from graphql_api.schema.types.object_types import RecordTypes, input_type, plain_field
+from graphql_api.schema.types.object_types import RecordTypes, property_description
+
+_COMBINATORS = {
+    "and": "All of these filters must match.",
+    "or": "At least one of these filters must match.",
+    "not": "This filter must not match.",
+}
+
+_list_of: Any = list
 
 
 class FilterTypes:
-    """Factory of the input types of filters; creates each type once."""
+    """Factory of the input types of filters and conditions; creates each type once."""
 
-    def __init__(
-        self, names: GraphQLNames, records: RecordTypes, conditions: ConditionTypes, registry: NameRegistry
-    ) -> None:
+    def __init__(self, names: GraphQLNames, records: RecordTypes) -> None:
         self._names = names
         self._records = records
-        self._conditions = conditions
-        self._registry = registry
-        self._filters: dict[str, type] = {}
-        """Filter types of entities, by name."""
-        self._comparisons: dict[str, type] = {}
-        """Comparison types of single values and lists, by name."""
+        self._types: dict[str, type] = {}
+
+    # --- conditions --------------------------------------------------------------------------------------------
+
+    def condition_type(self, entity: EntitySpec, part: PropertySpec) -> type:
+        """Return the `@oneOf` input type of conditions on a property."""
+        scalar, scalar_name = self._records.scalar_annotation(entity, part), self._records.scalar_name(part)
+        name = f"{scalar_name}Condition"
+        if name not in self._types:
+            self._names.claim("type", name, f"the condition type of {scalar_name}", entity, part.name)
+            kind = kind_of(part.codec)
+            operators = operators_of(kind)
+            fields = [_choice("eq", scalar, operators["eq"].description)]
+            if "prefix" in operators:
+                fields.append(_choice("prefix", str, operators["prefix"].description))
+            if operators["between"].in_schema_for(kind):
+                fields += [
+                    _choice("from_", scalar, "Lower bound, inclusive.", name="from"),
+                    _choice("to", scalar, "Upper bound, inclusive."),
+                    _choice("between", self._range_type(entity, part), operators["between"].description),
+                ]
+            text = "A condition on one property. Set exactly one field."
+            self._types[name] = input_type(name, fields, text, one_of=True)
+        return self._types[name]
+
+    def _range_type(self, entity: EntitySpec, part: PropertySpec) -> type:
+        """Return the input type of ranges of a property's values."""
+        scalar, scalar_name = self._records.scalar_annotation(entity, part), self._records.scalar_name(part)
+        name = f"{scalar_name}Range"
+        if name not in self._types:
+            self._names.claim("type", name, f"the range type of {scalar_name}", entity, part.name)
+            bounds = [
+                plain_field("from_", scalar, name="from", description="Lower bound, inclusive."),
+                plain_field("to", scalar, name="to", description="Upper bound, inclusive."),
+            ]
+            self._types[name] = input_type(name, bounds, "A range of values, both bounds inclusive.")
+        return self._types[name]
+
+    # --- filters -----------------------------------------------------------------------------------------------
 
     def filter_type(self, entity: EntitySpec) -> type:
         """Return the input type of filters of an entity."""
         name = self._names.type_name(f"{entity.type_name}Filter")
-        if name not in self._filters:
-            self._registry.claim_type(name, declared_at(entity), f"the filter of {entity.type_name}")
-            self._filters[name] = self._create_filter_type(entity, name)
-        return self._filters[name]
-
-    def _create_filter_type(self, entity: EntitySpec, name: str) -> type:
-        fields = [
-            _optional_field(
-                filter_property_name(self._names.naming, part.name),
-                self._comparison_type(entity, part),
-                descriptions.property_description(part),
-            )
-            for part in entity.properties.values()
-        ]
-        fields += [_optional_field(name, str, description) for name, description in COMBINATORS.items()]
-        filter_type = input_type(name, fields, descriptions.record_filter(entity))
-        several: Any = list
-        for field in get_object_definition(filter_type, strict=True).fields:
-            if field.graphql_name in COMBINATORS:  # Combinators refer to the type itself, which exists only now.
-                annotation = filter_type if field.graphql_name == "not" else several[filter_type]
-                field.type_annotation = StrawberryAnnotation(make_nullable(annotation))
-        return filter_type
+        if name not in self._types:
+            self._names.claim("type", name, f"the filter of {entity.type_name}", entity)
+            entries: list[tuple[str, Any, str]] = []
+            for part in entity.properties.values():
+                property_name = filter_property_name(self._names.naming, part.name)
+                entries.append((property_name, self._comparison_type(entity, part), property_description(part)))
+            entries += [(combinator, str, description) for combinator, description in _COMBINATORS.items()]
+            text = f"A filter on {entity.type_name} records. All fields that are set must match."
+            filter_type = self._types[name] = _input_of_optional_fields(name, entries, text)
+            for field in get_object_definition(filter_type, strict=True).fields:
+                if field.graphql_name in _COMBINATORS:  # Combinators refer to the type itself, which exists only now.
+                    annotation = filter_type if field.graphql_name == "not" else _list_of[filter_type]
+                    field.type_annotation = StrawberryAnnotation(make_nullable(annotation))
+        return self._types[name]
 
     def _comparison_type(self, entity: EntitySpec, part: PropertySpec) -> type:
-        if part.codec is not None:
-            return self._scalar_comparison(entity, part)
-        codec = element_codec(entity, part)
-        if codec is not None:
-            return self._list_comparison(entity, part, codec)
-        return self._existence_comparison(entity, part)
+        """Return the input type of comparisons with a property: the operators for its kind of values."""
+        element = element_codec(entity, part)
+        kind, codec = kind_of(part.codec, element), part.codec or element
+        scalar = "" if codec is None else graphql_scalar_name(codec, self._records.enum_name)
+        name, values = {
+            ValueKind.LIST: (f"{scalar}ListFilter", f"lists of {scalar}"),
+            ValueKind.NESTED: ("ValueFilter", "any value"),
+        }.get(kind, (f"{scalar}Filter", scalar))
+        if name not in self._types:
+            self._names.claim("type", name, f"the comparisons of {values}", entity, part.name)
+            common, operators = self._names.naming.common_argument, operators_of(kind).values()
+            entries = [
+                (common(each.name), self._operand_annotation(each.operand, entity, part), each.description)
+                for each in operators
+                if each.in_schema_for(kind)
+            ]
+            text = "Comparisons with the value of a property. All that are set must match."
+            self._types[name] = _input_of_optional_fields(name, entries, text)
+        return self._types[name]
 
-    def _scalar_comparison(self, entity: EntitySpec, part: PropertySpec) -> type:
-        codec = part.column.codec
-        scalar, scalar_name = self._records.scalar_annotation(entity, part), self._records.scalar_name(part)
-        name = f"{scalar_name}Filter"
-        if name not in self._comparisons:
-            self._registry.claim_type(name, declared_at(entity, part.name), f"the comparisons of {scalar_name}")
-            several: Any = list
-            operators: dict[str, Any] = {"eq": scalar, "ne": scalar, "in": several[scalar]}
-            if not isinstance(codec, Boolean):
-                operators |= dict.fromkeys(("lt", "le", "gt", "ge"), scalar)
-                operators["between"] = self._conditions.range_type(entity, part)
-            if isinstance(codec, Text):
-                operators |= {"prefix": str, "contains": str}
-            self._comparisons[name] = _create_comparison_type(name, operators)
-        return self._comparisons[name]
-
-    def _list_comparison(self, entity: EntitySpec, part: PropertySpec, codec: Codec[Any]) -> type:
-        item_name = graphql_scalar_name(codec, self._records.enum_name)
-        name = f"{item_name}ListFilter"
-        if name not in self._comparisons:
-            self._registry.claim_type(name, declared_at(entity, part.name), f"the comparisons of lists of {item_name}")
-            item = strawberry_annotation(codec, self._records.enum_name)
-            self._comparisons[name] = _create_comparison_type(
-                name, {"contains": item}, {"contains": descriptions.LIST_CONTAINS}
-            )
-        return self._comparisons[name]
-
-    def _existence_comparison(self, entity: EntitySpec, part: PropertySpec) -> type:
-        """Return the type for values that can only be tested for existence."""
-        name = "ValueFilter"
-        if name not in self._comparisons:
-            self._registry.claim_type(name, declared_at(entity, part.name), "the comparisons of any value")
-            self._comparisons[name] = _create_comparison_type(name, {})
-        return self._comparisons[name]
+    def _operand_annotation(self, operand: Operand, entity: EntitySpec, part: PropertySpec) -> Any:
+        if operand is Operand.BOOLEAN:
+            return bool
+        if operand is Operand.RANGE:
+            return self._range_type(entity, part)
+        element = element_codec(entity, part)
+        if element is None:
+            value = self._records.scalar_annotation(entity, part)
+        else:
+            value = strawberry_annotation(element, self._records.enum_name)
+        return _list_of[value] if operand is Operand.VALUES else value
 
 
-def _create_comparison_type(
-    name: str, operators: Mapping[str, Any], texts: Mapping[str, str] = MappingProxyType({})
-) -> type:
-    fields = [
-        _optional_field(operator, annotation, texts.get(operator) or OPERATORS[operator])
-        for operator, annotation in {**operators, "exists": bool}.items()
-    ]
-    return input_type(name, fields, descriptions.COMPARISON)
+def _choice(python_name: str, annotation: Any, description: str, *, name: str | None = None) -> StrawberryField:
+    """Create a field of a `@oneOf` type."""
+    maybe: Any = strawberry.Maybe
+    return plain_field(python_name, maybe[annotation], name=name, description=description)
 
 
-def _optional_field(name: str, annotation: Any, description: str) -> StrawberryField:
-    """Create an optional field; an explicit null reaches the search, which rejects it with a message."""
-    return plain_field(
-        f"{name}_", make_nullable(annotation), name=name, description=description, default=strawberry.UNSET
+def _input_of_optional_fields(name: str, entries: Iterable[tuple[str, Any, str]], description: str) -> type:
+    """Create an input type; an explicit null in a field reaches the search, which rejects it with a message."""
+    fields = [input_field(f"{field}_", field, annotation, text, required=False) for field, annotation, text in entries]
+    return input_type(name, fields, description)
+
+
+def to_condition(input_object: Any) -> dict[str, Any]:
+    """Convert an input object to a condition of a search; GraphQL has checked that exactly one of its fields is set."""
+    ((name, value),) = (
+        (name, field.value)
+        for name in ("eq", "prefix", "from_", "to", "between")
+        if isinstance(field := getattr(input_object, name, None), Some)
     )
+    return {"from_": value.from_, "to": value.to} if name == "between" else {name: value}
 
 
 def to_filter(value: Any) -> Any:
@@ -129,9 +152,8 @@ def to_filter(value: Any) -> Any:
     definition = get_object_definition(value)
     if definition is None:
         return value
-    filter = {}
-    for field in definition.fields:
-        field_value = getattr(value, field.python_name)
-        if field_value is not strawberry.UNSET:
-            filter[field.graphql_name or field.python_name] = to_filter(field_value)
-    return filter
+    return {
+        field.graphql_name or field.python_name: to_filter(field_value)
+        for field in definition.fields
+        if (field_value := getattr(value, field.python_name)) is not strawberry.UNSET
+    }

@@ -1,123 +1,167 @@
-"""Arguments of generated fields, and fields whose resolvers receive the arguments as a mapping."""
+"""Builders of types and fields: Strawberry reads them from classes and functions, a catalog declares them as data."""
 
 import inspect
 import keyword
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import types
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any
 
 import strawberry
+from graphql import GraphQLField
 from strawberry.types.arguments import StrawberryArgument
 from strawberry.types.field import StrawberryField
 from strawberry.types.fields.resolver import StrawberryResolver
 
-from graphql_api.schema import descriptions
+from graphql_api.model import camel_case
 from graphql_api.schema.request_context import Context
-from graphql_api.schema.types.connection_types import OnShardFailure
 from graphql_api.schema.types.graphql_scalars import cached_annotation, make_nullable
 
 Info = strawberry.Info[Context, None]
-PARENT: Any = strawberry.Parent
-"""Annotation of the resolver parameter that receives the record; type checkers see a plain alias."""
 
 ArgumentValues = Mapping[str, Any]
 """Provided arguments by their GraphQL names."""
 
+_PARENT: Any = strawberry.Parent
+"""Annotation of the resolver parameter that receives the record; type checkers see a plain alias."""
 
-@dataclass(frozen=True)
-class Argument:
-    """An argument of a generated field."""
+_PARAMETERS = {"root": _PARENT[Any], "info": strawberry.Info}
 
-    name: str
-    annotation: Any
-    description: str
-    required: bool = False
-    default: Any = strawberry.UNSET
 
-    @property
-    def python_name(self) -> str:
-        """The name of the resolver parameter: no keyword, and no name that Strawberry reserves."""
-        base = self.name.rstrip("_")
-        return f"{self.name}_" if keyword.iskeyword(base) or base in ("info", "self", "root", "source") else self.name
+class Mark(Enum):
+    """A mark in the metadata of a field, which decides how its cost is counted."""
 
-    @cached_property
-    def strawberry_argument(self) -> StrawberryArgument:
-        """The argument for Strawberry, created once for all fields that use it."""
-        is_non_null = self.required or self.default is not strawberry.UNSET
-        return StrawberryArgument(
-            self.python_name,
-            self.name,
-            cached_annotation(self.annotation if is_non_null else make_nullable(self.annotation)),
-            description=self.description,
-            default=self.default,
-        )
+    PER_RECORD = auto()
+    """A list in a page with one entry for each record."""
+    SORTABLE = auto()
+    """Returns the whole result as one page if the field has the argument `orderBy`."""
+    COUNTING = auto()
+    """Counts records, each at a tenth of the cost of a record."""
+    PER_INPUT = auto()
+    """A list with one entry for each element of `ids` or `inputs`."""
+    WRITES = auto()
+    """Writes one record, or one for each element of `inputs`."""
+    STORED_LIST = auto()
+    """A list that is part of a record, and costs as much as any other property."""
+
+
+# --- types -----------------------------------------------------------------------------------------------------
+
+
+def object_type(name: str, fields: Iterable[StrawberryField], description: str | None = None) -> type:
+    """Create a GraphQL object type of fields that have their Python names."""
+    return strawberry.type(python_class(name, fields), name=name, description=description)
+
+
+def input_type(name: str, fields: Iterable[StrawberryField], description: str, *, one_of: bool = False) -> type:
+    """Create a GraphQL input type."""
+    return strawberry.input(python_class(name, fields), name=name, description=description, one_of=one_of)
+
+
+def enum_type(name: str, values: Mapping[str, Any], description: str) -> Any:
+    """Create a GraphQL enum type."""
+    untyped_enum: Any = Enum  # Type checkers cannot evaluate enums that are created from data.
+    return strawberry.enum(untyped_enum(name, values), name=name, description=description)
+
+
+def python_class(name: str, fields: Iterable[StrawberryField], bases: tuple[type, ...] = (), **members: Any) -> type:
+    """Create the class that Strawberry converts to a type."""
+    by_name = {field.python_name: field for field in fields}
+    annotations = {name: field.type_annotation for name, field in by_name.items() if field.type_annotation}
+    for name_ in annotations:
+        by_name[name_].type_annotation = None  # Otherwise Strawberry resolves the annotations of class and field.
+    body = {**by_name, **members, "__annotations__": annotations}
+    return types.new_class(name, bases, {}, lambda namespace: namespace.update(body))
+
+
+# --- fields ----------------------------------------------------------------------------------------------------
+
+
+def plain_field(
+    python_name: str,
+    annotation: Any,
+    description: str | None = None,
+    *,
+    name: str | None = None,
+    deprecated: str | None = None,
+    marks: Iterable[Mark] = (),
+    default: Any = None,
+    resolver: Callable[[Any, strawberry.Info[Any, Any]], Any] | None = None,
+) -> StrawberryField:
+    """Create a field that is read from the attribute of the same Python name, or by a resolver."""
+    options: dict[str, Any] = {} if default is None else {"default": default}
+    if resolver is not None:
+        resolver.__annotations__ = {**_PARAMETERS}
+        options["resolver"] = resolver
+    field: StrawberryField = strawberry.field(
+        name=name or camel_case(python_name),
+        description=description,
+        deprecation_reason=deprecated,
+        metadata=dict.fromkeys(marks, True),
+        **options,
+    )
+    field.python_name = python_name
+    field.type_annotation = cached_annotation(annotation)
+    return field
+
+
+def input_field(
+    python_name: str, name: str, annotation: Any, description: str, required: bool, deprecated: str | None = None
+) -> StrawberryField:
+    """Create a field of an input type. One that is not required may be null or omitted."""
+    if required:
+        return plain_field(python_name, annotation, description, name=name)
+    nullable = make_nullable(annotation)
+    return plain_field(python_name, nullable, description, name=name, deprecated=deprecated, default=strawberry.UNSET)
+
+
+def argument(
+    name: str, annotation: Any, description: str, *, required: bool = False, default: Any = strawberry.UNSET
+) -> StrawberryArgument:
+    """Create an argument of a generated field."""
+    base = name.rstrip("_")  # No keyword, and no name that Strawberry reserves, may be a resolver parameter.
+    python_name = f"{name}_" if keyword.iskeyword(base) or base in ("info", "self", "root", "source") else name
+    is_non_null = required or default is not strawberry.UNSET
+    annotated = cached_annotation(annotation if is_non_null else make_nullable(annotation))
+    return StrawberryArgument(python_name, name, annotated, description=description, default=default)
 
 
 class _Resolver(StrawberryResolver[Any]):
     """Resolver with predefined arguments: parsing signatures takes half of the time to build a large schema."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Sequence[Argument]) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[StrawberryArgument]) -> None:
         super().__init__(function)
-        self.arguments = [argument.strawberry_argument for argument in arguments]
+        self.arguments = [*arguments]
 
 
-def root_field(
+def generated_field(
     name: str,
     result_type: Any,
     description: str,
-    arguments: Sequence[Argument],
-    resolve: Callable[[Info, ArgumentValues], Awaitable[Any]],
-    marks: Sequence[str] = (),
-) -> StrawberryField:
-    """Create a field of Query or Mutation; null and omitted arguments do not reach its resolver."""
-
-    async def resolver(info: Info, **values: Any) -> Any:
-        return await resolve(info, _provided_arguments(arguments, values))
-
-    return _field(name, result_type, description, arguments, resolver, [_INFO], marks)
-
-
-def record_field(
-    name: str,
-    result_type: Any,
-    description: str,
-    arguments: Sequence[Argument],
+    arguments: Sequence[StrawberryArgument],
     resolve: Callable[[Any, Info, ArgumentValues], Awaitable[Any]],
-    marks: Sequence[str] = (),
+    marks: Sequence[Mark] = (),
+    *,
+    has_parent: bool = False,
 ) -> StrawberryField:
-    """Create a field of a record type; its resolver also receives the record."""
+    """Create a field whose resolver receives the parent and the arguments, but no null and no omitted argument.
 
-    async def resolver(root: Any, info: Info, **values: Any) -> Any:
-        return await resolve(root, info, _provided_arguments(arguments, values))
+    `has_parent`: the field belongs to a record or page. The parent of a field of Query or Mutation is None.
+    """
+    names = {argument.python_name: argument.graphql_name or "" for argument in arguments}
 
-    return _field(name, result_type, description, arguments, resolver, [_ROOT, _INFO], marks)
+    async def resolver(info: Info, root: Any = None, **values: Any) -> Any:
+        provided = {key: value for key, value in values.items() if value is not None and value is not strawberry.UNSET}
+        return await resolve(root, info, {names[key]: value for key, value in provided.items()})
 
-
-_ROOT = inspect.Parameter("root", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=PARENT[Any])
-_INFO = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=strawberry.Info)
-
-
-def _provided_arguments(arguments: Sequence[Argument], values: Mapping[str, Any]) -> ArgumentValues:
-    names = {argument.python_name: argument.name for argument in arguments}
-    return {names[key]: value for key, value in values.items() if value is not None and value is not strawberry.UNSET}
-
-
-def _field(
-    name: str,
-    result_type: Any,
-    description: str,
-    arguments: Sequence[Argument],
-    resolver: Any,
-    parameters: Sequence[inspect.Parameter],
-    marks: Sequence[str],
-) -> StrawberryField:
     resolver.__name__ = name
-    resolver.__signature__ = inspect.Signature(parameters, return_annotation=result_type)
-    resolver.__annotations__ = {
-        **{parameter.name: parameter.annotation for parameter in parameters},
-        "return": result_type,
-    }
+    parameters = _PARAMETERS if has_parent else {"info": strawberry.Info}
+    resolver.__annotations__ = {**parameters, "return": result_type}
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    resolver.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(one, kind, annotation=annotation) for one, annotation in parameters.items()],
+        return_annotation=result_type,
+    )
     field: StrawberryField = strawberry.field(
         resolver=_Resolver(resolver, arguments), name=name, description=description, metadata=dict.fromkeys(marks, True)
     )
@@ -125,12 +169,6 @@ def _field(
     return field
 
 
-PAGE_ARGUMENTS = (
-    Argument("limit", int, descriptions.LIMIT),
-    Argument("nextToken", str, descriptions.NEXT_TOKEN_ARGUMENT),
-    Argument("first", int, descriptions.FIRST),
-    Argument("after", str, descriptions.AFTER),
-    Argument("last", int, descriptions.LAST),
-    Argument("before", str, descriptions.BEFORE),
-    Argument("onShardFailure", OnShardFailure, descriptions.ON_SHARD_FAILURE_ARGUMENT),
-)
+def field_marks(definition: GraphQLField) -> Mapping[Any, Any]:
+    """Return the metadata of the Strawberry field of a GraphQL field."""
+    return getattr(definition.extensions.get("strawberry-definition"), "metadata", {})

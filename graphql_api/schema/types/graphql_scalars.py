@@ -2,14 +2,11 @@
 
 import base64
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import cleandoc
-from types import MappingProxyType
 from typing import Any, NewType, Optional
-from uuid import UUID
 
 import strawberry
 from graphql import (
@@ -26,68 +23,45 @@ from strawberry.annotation import StrawberryAnnotation
 from strawberry.types.enum import EnumValue, StrawberryEnumDefinition
 from strawberry.types.scalar import ScalarDefinition
 
-from graphql_api import codecs
-from graphql_api.codecs import Codec
+from graphql_api.codecs import CODECS, Codec, GraphQLScalar
 from graphql_api.errors import ShardQLError
-from graphql_api.schema import descriptions
 
 BigInt = NewType("BigInt", int)
-Timestamp = NewType("Timestamp", int)
-TimestampMs = NewType("TimestampMs", int)
-DecimalScalar = NewType("DecimalScalar", Decimal)
-UuidScalar = NewType("UuidScalar", UUID)
-DateScalar = NewType("DateScalar", date)
-DateTimeScalar = NewType("DateTimeScalar", datetime)
-Duration = NewType("Duration", timedelta)
 Json = NewType("Json", object)
 Bytes = NewType("Bytes", bytes)
 
+_BUILTIN = (str, int, float, bool)
+_STATIC = {"String": str, "Int": int, "Float": float, "Boolean": bool, "BigInt": BigInt}
+_ANNOTATIONS: Mapping[Codec[Any], Any] = {
+    codec: _STATIC.get(codec.graphql.name) or NewType(codec.graphql.name, codec.python_type)
+    for codec in CODECS
+    if codec.graphql is not None
+}
+"""Annotations of generated fields."""
 
-def _scalar(
-    name: str, codec: Codec[Any], description: str, *, number: bool = False, url: str | None = None
-) -> ScalarDefinition:
-    """Define a scalar that accepts the strings of its codec, and numbers that it represents exactly.
 
-    `number`: the scalar is serialized as a number, and accepts no strings.
-    """
+def _scalar(codec: Codec[Any], scalar: GraphQLScalar) -> ScalarDefinition:
+    """Define a scalar that accepts the strings of its codec, and numbers that it represents exactly."""
 
     def parse(value: Any) -> Any:
         try:
-            if isinstance(value, str) and not number:
-                return codec.parse(value)
-            return codec.check(_exact_number(value, codec) if isinstance(value, int | float | Decimal) else value)
+            return codec.from_json(value)
         except ShardQLError as problem:
             raise ValueError(problem.message) from problem
 
     return strawberry.scalar(
-        name=name,
-        description=description,
-        specified_by_url=url,
-        serialize=(lambda value: value) if number else codec.format,
+        name=scalar.name,
+        description=scalar.description,
+        specified_by_url=scalar.specified_by_url,
+        serialize=codec.to_json,
         parse_value=parse,
-        parse_literal=lambda node, _variables=None: parse(_literal_value(name, node)),
+        parse_literal=lambda node, _variables=None: parse(_literal_value(scalar.name, node)),
     )
-
-
-def _exact_number(value: float | Decimal, codec: Codec[Any]) -> object:
-    """Convert a number to the type of the codec if no digit is lost: `5.0` and `5e0` become 5, `5.5` stays."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(codec, codecs.DecimalNumber):
-        return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    if isinstance(codec, _INTEGER_CODECS) and not isinstance(value, int) and -_MAX_INTEGER < value < _MAX_INTEGER:
-        return int(value) if value == int(value) else value
-    return value
-
-
-_INTEGER_CODECS = (codecs.Int64, codecs.Timestamp, codecs.TimestampMs)
-_MAX_INTEGER = 10**20
-"""Exceeds every integer that a codec accepts."""
 
 
 def _literal_value(name: str, node: ValueNode) -> Any:
     """Return the exact value of a literal in a document."""
-    if isinstance(node, StringValueNode):
+    if isinstance(node, StringValueNode | BooleanValueNode):
         return node.value
     if isinstance(node, IntValueNode):
         return int(node.value) if len(node.value) <= 400 else node.value
@@ -96,17 +70,11 @@ def _literal_value(name: str, node: ValueNode) -> Any:
             return Decimal(node.value)
         except InvalidOperation:
             raise ValueError(f"The exponent of this {name} has too many digits: send a smaller exponent.") from None
-    if isinstance(node, BooleanValueNode):
-        return node.value
     raise ValueError(f"{name} accepts a string or a number, not {node.kind.replace('_', ' ')}.")
 
 
-def _serialize_json(value: Any) -> Any:
-    return to_jsonable_python(value, bytes_mode="base64")
-
-
-def _parse_json_literal(node: ValueNode, variables: Mapping[str, Any] | None = None) -> Any:
-    return _without_undefined(value_from_ast_untyped(node, dict(variables or {})))
+def _parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
+    return _without_undefined(value_from_ast_untyped(node, variables))
 
 
 def _without_undefined(value: Any) -> Any:
@@ -125,72 +93,46 @@ def _parse_bytes(value: Any) -> bytes:
         raise ValueError("Bytes must be a base64 string.") from None
 
 
-SCALARS: Mapping[object, ScalarDefinition] = MappingProxyType(
-    {
-        BigInt: _scalar("BigInt", codecs.Int64(), descriptions.BIG_INT),
-        Timestamp: _scalar("Timestamp", codecs.Timestamp(), descriptions.TIMESTAMP, number=True),
-        TimestampMs: _scalar("TimestampMs", codecs.TimestampMs(), descriptions.TIMESTAMP_MS, number=True),
-        DecimalScalar: _scalar("Decimal", codecs.DecimalNumber(), descriptions.DECIMAL),
-        UuidScalar: _scalar("UUID", codecs.Uuid(), descriptions.UUID, url="https://www.rfc-editor.org/rfc/rfc9562"),
-        DateScalar: _scalar("Date", codecs.Date(), descriptions.DATE, url="https://www.rfc-editor.org/rfc/rfc3339"),
-        DateTimeScalar: _scalar(
-            "DateTime", codecs.DateTime(), descriptions.DATE_TIME, url="https://www.rfc-editor.org/rfc/rfc3339"
-        ),
-        Duration: _scalar("Duration", codecs.Duration(), descriptions.DURATION),
-        Json: strawberry.scalar(
-            name="JSON",
-            description=descriptions.JSON,
-            serialize=_serialize_json,
-            parse_value=lambda value: value,
-            parse_literal=_parse_json_literal,
-        ),
-        Bytes: strawberry.scalar(
-            name="Bytes",
-            description=descriptions.BYTES,
-            serialize=lambda value: base64.b64encode(value).decode(),
-            parse_value=_parse_bytes,
-        ),
-    }
-)
+SCALARS: Mapping[object, ScalarDefinition] = {
+    **{
+        annotation: _scalar(codec, codec.graphql)
+        for codec, annotation in _ANNOTATIONS.items()
+        if codec.graphql is not None and annotation not in _BUILTIN
+    },
+    Json: strawberry.scalar(
+        name="JSON",
+        description="Any JSON value.",
+        serialize=partial(to_jsonable_python, bytes_mode="base64"),
+        parse_value=lambda value: value,
+        parse_literal=_parse_json_literal,
+    ),
+    Bytes: strawberry.scalar(
+        name="Bytes",
+        description="Binary data, encoded as base64.",
+        serialize=lambda value: base64.b64encode(value).decode(),
+        parse_value=_parse_bytes,
+    ),
+}
 """Scalars by the annotations of generated fields."""
 
-SCALAR_MAP: Mapping[object, ScalarDefinition] = MappingProxyType(
-    {
-        **SCALARS,
-        Decimal: SCALARS[DecimalScalar],
-        UUID: SCALARS[UuidScalar],
-        date: SCALARS[DateScalar],
-        datetime: SCALARS[DateTimeScalar],
-        timedelta: SCALARS[Duration],
-        bytes: SCALARS[Bytes],
-        strawberry.scalars.JSON: SCALARS[Json],
-    }
-)
+SCALAR_MAP: Mapping[object, ScalarDefinition] = {
+    **SCALARS,
+    **{
+        codec.python_type: SCALARS[annotation]
+        for codec, annotation in _ANNOTATIONS.items()
+        if codec.python_type not in _BUILTIN
+    },
+    bytes: SCALARS[Bytes],
+    strawberry.scalars.JSON: SCALARS[Json],
+}
 """The same for fields of the developer: Strawberry maps their plain Python types to scalars of its own."""
-
-_ANNOTATIONS: Mapping[type[Codec[Any]], Any] = MappingProxyType(
-    {
-        codecs.Text: str,
-        codecs.Int64: BigInt,
-        codecs.Int32: int,
-        codecs.Timestamp: Timestamp,
-        codecs.TimestampMs: TimestampMs,
-        codecs.DecimalNumber: DecimalScalar,
-        codecs.Float64: float,
-        codecs.Boolean: bool,
-        codecs.Uuid: UuidScalar,
-        codecs.Date: DateScalar,
-        codecs.DateTime: DateTimeScalar,
-        codecs.Duration: Duration,
-    }
-)
 
 
 def strawberry_annotation(codec: Codec[Any], enum_name: Callable[[type], str]) -> Any:
     """Return the Strawberry annotation of a property with this codec."""
-    if isinstance(codec, codecs.EnumCodec):
-        return _enum_type(codec.enum_class, enum_name(codec.enum_class))
-    return _ANNOTATIONS[type(codec)]
+    if codec.graphql is None:
+        return _enum_type(codec.python_type, enum_name(codec.python_type))
+    return _ANNOTATIONS[codec]
 
 
 def _enum_type(enum_class: type[Enum], name: str) -> StrawberryEnumDefinition:
@@ -226,8 +168,4 @@ def cached_annotation(annotation: Any) -> StrawberryAnnotation:
 
 def graphql_scalar_name(codec: Codec[Any], enum_name: Callable[[type], str]) -> str:
     """Return the name of the GraphQL scalar or enum of a codec."""
-    if isinstance(codec, codecs.EnumCodec):
-        return enum_name(codec.enum_class)
-    builtin = {str: "String", int: "Int", float: "Float", bool: "Boolean"}
-    annotation = _ANNOTATIONS[type(codec)]
-    return builtin.get(annotation) or SCALARS[annotation].name
+    return enum_name(codec.python_type) if codec.graphql is None else codec.graphql.name

@@ -1,81 +1,49 @@
 """Object types of a catalog: one for each entity, and one for each model nested in a record."""
 
 import inspect
-import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, get_args, get_origin
 
 import strawberry
+from graphql import GraphQLAbstractType, GraphQLResolveInfo
 from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
-from graphql_api.errors import Violation
-from graphql_api.model import EntitySpec, PropertySpec, camel_case, depends_on_record, parse_annotation, value_of
-from graphql_api.schema import descriptions
+from graphql_api.codecs import Codec
+from graphql_api.model import (
+    Entity,
+    EntitySpec,
+    JoinSpec,
+    PropertySpec,
+    camel_case,
+    depends_on_record,
+    parse_annotation,
+    value_of,
+)
 from graphql_api.schema.authorization import field_location
-from graphql_api.schema.graphql_names import GraphQLNames, NameRegistry, declared_at, property_name
-from graphql_api.schema.query_cost import STORED_LIST
+from graphql_api.schema.graphql_names import GraphQLNames, property_name
+from graphql_api.schema.types.generated_fields import (
+    Mark,
+    input_field,
+    input_type,
+    object_type,
+    plain_field,
+    python_class,
+)
 from graphql_api.schema.types.graphql_scalars import (
     Bytes,
     Json,
-    cached_annotation,
     graphql_scalar_name,
     make_nullable,
     strawberry_annotation,
 )
-from graphql_api.schema.types.node_interface import node_interface, record_type
 
-ModelTypeFactory = Callable[[EntitySpec, str, type[BaseModel]], Any]
-"""Creates the type of a nested model, for a property of an entity."""
-
-
-def object_type(name: str, fields: Sequence[StrawberryField], description: str | None = None) -> type:
-    """Create a GraphQL object type of fields that have their Python names."""
-    python_class = types.new_class(name, (), {}, lambda namespace: namespace.update(_class_body(fields)))
-    return strawberry.type(python_class, name=name, description=description)
-
-
-def input_type(name: str, fields: Sequence[StrawberryField], description: str, *, one_of: bool = False) -> type:
-    """Create a GraphQL input type."""
-    python_class = types.new_class(name, (), {}, lambda namespace: namespace.update(_class_body(fields)))
-    return strawberry.input(python_class, name=name, description=description, one_of=one_of)
-
-
-def _class_body(fields: Sequence[StrawberryField]) -> dict[str, Any]:
-    by_name = {field.python_name: field for field in fields}
-    annotations = {name: field.type_annotation for name, field in by_name.items() if field.type_annotation}
-    for name in annotations:
-        by_name[name].type_annotation = None  # Otherwise Strawberry resolves the annotations of class and field.
-    return {**by_name, "__annotations__": annotations}
-
-
-def plain_field(
-    python_name: str,
-    annotation: Any,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    deprecated: str | None = None,
-    marks: Iterable[str] = (),
-    default: Any = None,
-    resolver: Any = None,
-) -> StrawberryField:
-    """Create a field that is read from the attribute of the same Python name, or by a resolver."""
-    options = {name: value for name, value in (("default", default), ("resolver", resolver)) if value is not None}
-    field: StrawberryField = strawberry.field(
-        name=name or camel_case(python_name),
-        description=description,
-        deprecation_reason=deprecated,
-        metadata=dict.fromkeys(marks, True),
-        **options,
-    )
-    field.python_name = python_name
-    field.type_annotation = cached_annotation(annotation)
-    return field
+_NODE = "Node"
+"""The name that Relay requires, without a namespace."""
 
 
 def resolve_attribute(record: Any, name: str) -> Any:
@@ -92,26 +60,33 @@ def resolve_attribute(record: Any, name: str) -> Any:
 class RecordTypes:
     """Factory of the types of records and nested models."""
 
-    def __init__(self, names: GraphQLNames, registry: NameRegistry) -> None:
+    def __init__(self, names: GraphQLNames) -> None:
         self._names = names
-        self._registry = registry
-        self.node = node_interface(names)
-        """Interface of all records."""
-        self._models: dict[type[BaseModel], type] = {}
-        self._in_progress: list[type[BaseModel]] = []
+        self.node = _node_interface(names)
+        """Interface of all records: their global `id`."""
+        self._models: dict[tuple[type[BaseModel], bool], Any] = {}
+        """Types of nested models; input types have the key True."""
 
     def entity_type(self, entity: EntitySpec) -> type:
-        """Create the type of an entity's records."""
-        name = self._names.type_name(entity.type_name)
-        self._registry.claim_type(name, declared_at(entity), entity.model)
-        properties = [(property_name(part.name), part) for part in entity.properties.values()]
-        joins = [(camel_case(join.name), join) for join in entity.joins.values()]
-        self._registry.claim_record_fields(entity, [*properties, *joins])
-        fields = [self._property_field(entity, field_name, part) for field_name, part in properties]
-        return record_type(entity, self.node, name, _class_body(_without_duplicates(fields)), entity.description)
+        name = self._names.claim("type", self._names.type_name(entity.type_name), entity.model, entity)
+        parts: list[PropertySpec | JoinSpec] = [*entity.properties.values(), *entity.joins.values()]
+        owners: dict[str, PropertySpec | JoinSpec] = {}
+        for part in parts:
+            field_name = camel_case(part.name) if isinstance(part, JoinSpec) else property_name(part.name)
+            first = owners.setdefault(field_name, part)
+            if first is not part:
+                problem = f"becomes the field {field_name!r}, which is taken by {first.name!r}."
+                self._names.report(entity, part.name, problem)
+        fields = _without_duplicates(self._property_field(entity, part) for part in entity.properties.values())
+
+        def is_type_of(record: Any, _: GraphQLResolveInfo[Any]) -> bool:
+            # A field of the developer may return an object that is not an entity.
+            return isinstance(record, entity.model) or not isinstance(record, Entity)
+
+        record_class = python_class(name, [_id_field(), *fields], (self.node,), is_type_of=staticmethod(is_type_of))
+        return strawberry.type(record_class, name=name, description=entity.description)
 
     def enum_name(self, enum_class: type) -> str:
-        """Return the GraphQL name of an enum."""
         return self._names.type_name(enum_class.__name__)
 
     def scalar_name(self, part: PropertySpec) -> str:
@@ -120,104 +95,101 @@ class RecordTypes:
 
     def scalar_annotation(self, entity: EntitySpec, part: PropertySpec) -> Any:
         """Return the annotation of a property that can be part of a key."""
-        codec = part.column.codec
+        return self._codec_annotation(entity, part.name, part.column.codec)
+
+    def _codec_annotation(self, entity: EntitySpec, attribute: str, codec: Codec[Any]) -> Any:
         enum_class = getattr(codec, "enum_class", None)
         if enum_class is not None:
-            self._claim_enum(entity, part.name, enum_class)
+            self._claim_enum(entity, attribute, enum_class)
         return strawberry_annotation(codec, self.enum_name)
 
     # --- properties --------------------------------------------------------------------------------------------
 
-    def _property_field(self, entity: EntitySpec, name: str, part: PropertySpec) -> StrawberryField:
-        field = entity.model.model_fields[part.name]
-        if part.codec is not None:
-            annotation, marks = self.scalar_annotation(entity, part), []
-        else:
-            annotation = self.value_annotation(entity, part.name, field.annotation, field.metadata)
-            marks = [STORED_LIST]
+    def _property_field(self, entity: EntitySpec, part: PropertySpec) -> StrawberryField:
+        async def authorized(root: Any, info: strawberry.Info[Any, Any]) -> Any:
+            await info.context.authorization.check_readable(entity, [part], root, field_location(info))
+            return resolve_attribute(root, part.name)
+
+        annotation = self.property_annotation(entity, part)
         return plain_field(
             part.name,
             make_nullable(annotation) if part.nullable or depends_on_record(part.allow) else annotation,
-            name=name,
-            description=part.description,
-            deprecated=deprecation_reason(field),
-            marks=marks,
-            resolver=_authorized_resolver(entity, part) if part.allow is not None else None,
+            part.description,
+            name=property_name(part.name),
+            deprecated=deprecation_reason(entity.model.model_fields[part.name]),
+            marks=() if part.codec is not None else [Mark.STORED_LIST],
+            resolver=authorized if part.allow is not None else None,
         )
 
-    def value_annotation(
-        self,
-        entity: EntitySpec,
-        attribute: str,
-        annotation: Any,
-        marks: Iterable[Any] = (),
-        *,
-        model: ModelTypeFactory | None = None,
+    def property_annotation(self, entity: EntitySpec, part: PropertySpec, *, as_input: bool = False) -> Any:
+        if part.codec is not None:
+            return self.scalar_annotation(entity, part)
+        field = entity.model.model_fields[part.name]
+        return self._value_annotation(entity, part.name, field.annotation, field.metadata, as_input=as_input)
+
+    def _value_annotation(
+        self, entity: EntitySpec, attribute: str, annotation: Any, marks: Iterable[Any] = (), *, as_input: bool = False
     ) -> Any:
-        """Return the annotation of any value; JSON if GraphQL has no type for it. `model`: creates types of models."""
+        """Return the annotation of any value; JSON if GraphQL has no type for it."""
         parsed = parse_annotation(annotation, marks)
         if parsed.codec is not None:
-            enum_class = getattr(parsed.codec, "enum_class", None)
-            if enum_class is not None:
-                self._claim_enum(entity, attribute, enum_class)
-            return strawberry_annotation(parsed.codec, self.enum_name)
+            return self._codec_annotation(entity, attribute, parsed.codec)
         if len(parsed.types) != 1:
             return Json
         kind = parsed.types[0]
         if kind is bytes:
             return Bytes
         origin = get_origin(kind) or kind
-        if isinstance(origin, type) and issubclass(origin, list | tuple | AbstractSet):
-            return self._list_annotation(entity, attribute, kind, model)
         if isinstance(origin, type) and issubclass(origin, BaseModel) and not issubclass(origin, RootModel):
-            return (model or self._model_annotation)(entity, attribute, kind)
-        return Json
-
-    def _list_annotation(self, entity: EntitySpec, attribute: str, kind: Any, model: ModelTypeFactory | None) -> Any:
+            return self._model_annotation(entity, attribute, kind, as_input=as_input)
         item_types = {part for part in get_args(kind) if part is not Ellipsis}
-        if len(item_types) != 1:
+        if not (isinstance(origin, type) and issubclass(origin, list | tuple | AbstractSet)) or len(item_types) != 1:
             return Json
         (item,) = item_types
-        item_annotation = self.value_annotation(entity, attribute, item, model=model)
-        if item_annotation is Json:
-            return Json
-        return list[make_nullable(item_annotation)] if parse_annotation(item).nullable else list[item_annotation]  # type: ignore[misc,valid-type]
+        value = self._value_annotation(entity, attribute, item, as_input=as_input)
+        several: Any = list
+        return Json if value is Json else several[make_nullable(value) if parse_annotation(item).nullable else value]
 
-    def _model_annotation(self, entity: EntitySpec, attribute: str, model: type[BaseModel]) -> Any:
+    def _model_annotation(self, entity: EntitySpec, attribute: str, model: type[BaseModel], *, as_input: bool) -> Any:
         """Return the type of a nested model; one that contains itself or accepts extra fields is JSON."""
-        if model in self._models:
-            return self._models[model]
-        if model in self._in_progress or not has_graphql_type(model):
+        key, description = (model, as_input), model.__doc__ and inspect.cleandoc(model.__doc__)
+        if key in self._models:
+            return self._models[key]
+        if not has_graphql_type(model):
             return Json
-        name = self._names.type_name(model.__name__)
-        self._registry.claim_type(name, declared_at(entity, attribute), model)
-        self._check_names(entity, attribute, model)
-        self._in_progress.append(model)
-        fields = []
-        for python_name, field in model.model_fields.items():
-            annotation = self.value_annotation(entity, attribute, field.annotation, field.metadata)
-            nullable = parse_annotation(field.annotation, field.metadata).nullable
-            fields.append(
-                plain_field(
-                    python_name,
-                    make_nullable(annotation) if nullable else annotation,
-                    description=field.description,
-                    deprecated=deprecation_reason(field),
-                    marks=[STORED_LIST],
-                )
-            )
-        self._in_progress.remove(model)
-        self._models[model] = object_type(
-            name, _without_duplicates(fields), model.__doc__ and inspect.cleandoc(model.__doc__)
-        )
-        return self._models[model]
+        name = self._names.type_name(f"{model.__name__}Input" if as_input else model.__name__)
+        owner = f"the input of {model.__name__}" if as_input else model
+        self._names.claim("type", name, owner, entity, attribute)
+        if not as_input:
+            self._check_names(entity, attribute, model)
+        self._models[key] = Json  # Until the type exists, for the fields of the model that contain the model.
+        fields = [
+            self._model_field(entity, attribute, python_name, field, as_input=as_input)
+            for python_name, field in model.model_fields.items()
+        ]
+        if as_input:
+            self._models[key] = input_type(name, fields, description or f"A {model.__name__}.")
+        else:
+            self._models[key] = object_type(name, _without_duplicates(fields), description)
+        return self._models[key]
+
+    def _model_field(
+        self, entity: EntitySpec, attribute: str, python_name: str, field: FieldInfo, *, as_input: bool
+    ) -> StrawberryField:
+        annotation = self._value_annotation(entity, attribute, field.annotation, field.metadata, as_input=as_input)
+        nullable = parse_annotation(field.annotation, field.metadata).nullable
+        name, deprecated = camel_case(python_name), deprecation_reason(field)
+        if as_input:
+            description, required = field.description or f"The {name}.", field.is_required() and not nullable
+            return input_field(python_name, name, annotation, description, required=required, deprecated=deprecated)
+        annotation = make_nullable(annotation) if nullable else annotation
+        return plain_field(python_name, annotation, field.description, deprecated=deprecated, marks=[Mark.STORED_LIST])
 
     def _check_names(self, entity: EntitySpec, attribute: str, model: type[BaseModel]) -> None:
         """Report names of a model that are invalid in GraphQL, and fields that would share a name."""
 
         def report(problem: str, remedy: str) -> None:
-            violation = Violation(entity.type_name, attribute, f"is of {model.__name__}, {problem}", remedy)
-            self._registry.violations.append(violation)
+            self._names.report(entity, attribute, f"is of {model.__name__}, {problem}", remedy)
 
         if not _is_graphql_name(model.__name__):
             report("whose name is invalid in GraphQL.", "Derive a class with a valid name, and use that class.")
@@ -233,18 +205,26 @@ class RecordTypes:
                 )
 
     def _claim_enum(self, entity: EntitySpec, attribute: str, enum_class: type[Enum]) -> None:
-        self._registry.claim_type(self.enum_name(enum_class), declared_at(entity, attribute), enum_class)
-        invalid = next((member.name for member in enum_class if member.name in ("true", "false", "null")), None)
-        invalid = invalid or next((member.name for member in enum_class if not _is_graphql_name(member.name)), None)
-        if invalid is not None:
-            self._registry.violations.append(
-                Violation(
-                    entity.type_name,
-                    attribute,
-                    f"is of {enum_class.__name__}, whose member {invalid!r} is invalid in GraphQL.",
-                    "Use ASCII letters, digits and underscores.",
-                )
-            )
+        self._names.claim("type", self.enum_name(enum_class), enum_class, entity, attribute)
+        names = [member.name for member in enum_class]
+        invalid = [name for name in names if name in ("true", "false", "null")]
+        invalid += [name for name in names if not _is_graphql_name(name)]
+        if invalid:
+            problem = f"is of {enum_class.__name__}, whose member {invalid[0]!r} is invalid in GraphQL."
+            self._names.report(entity, attribute, problem, "Use ASCII letters, digits and underscores.")
+
+
+def property_description(part: PropertySpec) -> str:
+    """Return the description that the catalog declares for a property, or its name."""
+    return part.description or f"The {part.stored}."
+
+
+def id_format(entity: EntitySpec) -> str:
+    """Describe the content of an `id` argument: the properties that it contains."""
+    names = [part.stored for part in entity.ids]
+    if len(names) == 1:
+        return names[0]
+    return f"{' and '.join(names)}, separated by {entity.separator!r} as in {entity.separator.join(names)!r}"
 
 
 def has_graphql_type(model: type[BaseModel]) -> bool:
@@ -252,16 +232,28 @@ def has_graphql_type(model: type[BaseModel]) -> bool:
     return model.model_config.get("extra") != "allow" and bool(model.model_fields)
 
 
-def _authorized_resolver(entity: EntitySpec, part: PropertySpec) -> Any:
-    """Create a resolver that reads a property if the caller is authorized."""
+def _node_interface(names: GraphQLNames) -> type:
+    """Create the interface of all records; it resolves the type of a record by its class."""
 
-    async def resolve(root: Any, info: strawberry.Info[Any, Any]) -> Any:
-        await info.context.authorization.check_readable(entity, [part], root, field_location(info))
-        return resolve_attribute(root, part.name)
+    def resolve_type(record: Any, info: GraphQLResolveInfo[Any], node: GraphQLAbstractType) -> str | None:
+        candidates = [names.type_name(kind.__name__) for kind in type(record).__mro__ if issubclass(kind, Entity)]
+        possible = {kind.name for kind in info.schema.get_possible_types(node)}
+        return next((name for name in candidates if name in possible), None)
 
-    parent: Any = strawberry.Parent
-    resolve.__annotations__ = {"root": parent[Any], "info": strawberry.Info}
-    return resolve
+    interface = python_class(_NODE, [_id_field()], resolve_type=staticmethod(resolve_type))
+    description = "A record of any type, identified by its global `id`."
+    return strawberry.interface(interface, name=_NODE, description=description)
+
+
+def _id_field() -> StrawberryField:
+    """Create the field of the sealed record key. Its Python name is one that no property can have."""
+    return plain_field(
+        "_record_key",
+        strawberry.ID,
+        "Globally unique id of the record, which never changes. `node` returns the record with this id.",
+        name="id",
+        resolver=lambda root, info: info.context.database.seal_key(root),
+    )
 
 
 def _without_duplicates(fields: Iterable[StrawberryField]) -> list[StrawberryField]:
@@ -279,7 +271,7 @@ def _is_graphql_name(name: str) -> bool:
 def deprecation_reason(field: FieldInfo) -> str | None:
     """Return why a property is deprecated, or None if it is not."""
     if isinstance(field.deprecated, bool):
-        return descriptions.DEPRECATED if field.deprecated else None
+        return "This field is deprecated." if field.deprecated else None
     return getattr(field.deprecated, "message", None) or (
         field.deprecated if isinstance(field.deprecated, str) else None
     )

@@ -1,35 +1,53 @@
-"""A JWKS: the keys that verify tokens. The type of a key decides which algorithms it verifies, never the token."""
+"""A JWKS: the keys that verify tokens. The type of a key decides which algorithms it verifies, never the token.
 
-from collections.abc import Collection, Mapping
+The cache renews the keys. Old keys stay in use during a renewal, and for as long as the issuer does not answer. An
+attacker can send any number of tokens with unknown key ids, so these trigger a renewal only at intervals.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
+from logging import getLogger
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from jwt.algorithms import Algorithm, get_default_algorithms
 from jwt.exceptions import PyJWTError
 
-from graphql_api.errors import InvalidJson
+from graphql_api.clock import Clock
+from graphql_api.errors import InvalidJson, Unauthenticated
 from graphql_api.server import read_json
 
+MAX_BYTES = 256 << 10
+FETCH_SECONDS = 3.0
+"""Time limit for a whole request, from the connection to the last byte."""
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-CURVES: Mapping[tuple[str, str], str] = {
-    ("EC", "P-256"): "ES256",
-    ("EC", "P-384"): "ES384",
-    ("EC", "P-521"): "ES512",
-    ("OKP", "Ed25519"): "EdDSA",
-    ("OKP", "Ed448"): "EdDSA",
+HMAC = ("HS256", "HS384", "HS512")
+_ALGORITHMS: Mapping[tuple[str, str | None], Sequence[str]] = {
+    ("RSA", None): RSA,
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("EC", "P-521"): ("ES512",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+    ("OKP", "Ed448"): ("EdDSA",),
+    ("oct", None): HMAC,
 }
+"""The algorithms of each type of key and curve."""
 PUBLIC_KEY_ALGORITHMS = (*RSA, "ES256", "ES384", "ES512", "EdDSA")
-HMAC = {"HS256": 32, "HS384": 48, "HS512": 64}
-"""Each HMAC algorithm with the minimum size of its secret, in bytes."""
 KNOWN_ALGORITHMS = frozenset([*PUBLIC_KEY_ALGORITHMS, *HMAC])
-MIN_RSA_BITS = 2048
 _PUBLIC_MEMBERS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x"), "oct": ("k",)}
 """The members that are read of each key type. Private members are ignored, so a private key acts as a public one."""
 _IMPLEMENTATIONS: Mapping[str, Algorithm] = get_default_algorithms()
 
+log = getLogger("shardql.keys")
 
-class InvalidKeySet(Exception):
-    """The text is not a JWKS."""
+
+class JwksUnavailable(Exception):
+    """The keys cannot be loaded now. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,55 +77,196 @@ class KeySet:
         return matching[0] if len(matching) == 1 else None
 
 
+# --- reading a key set -----------------------------------------------------------------------------------------
+
+
 def read_key_set(text: bytes | str, algorithms: Collection[str]) -> KeySet:
     """Parse a JWKS. Keep only keys that support one of these algorithms."""
     try:
         document = read_json(text, "The key set")
     except InvalidJson as error:
-        raise InvalidKeySet(error.message) from None
+        raise JwksUnavailable(error.message) from None
     members = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(members, list):
-        raise InvalidKeySet('The text is not a key set: a JWKS is an object such as {"keys": [ … ]}.')
+        raise JwksUnavailable('The text is not a key set: a JWKS is an object such as {"keys": [ … ]}.')
     keys = [key for member in members if (key := _parse_key(member, algorithms)) is not None]
     return KeySet(tuple(keys), len(members) - len(keys))
 
 
 def _parse_key(member: Any, algorithms: Collection[str]) -> VerifyingKey | None:
-    if not isinstance(member, dict) or member.get("use", "sig") != "sig" or "verify" not in _operations(member):
+    if not isinstance(member, dict) or member.get("use", "sig") != "sig":
         return None
-    kid, key_type = member.get("kid"), member.get("kty")
-    if not isinstance(kid, str | None) or not isinstance(key_type, str) or key_type not in _PUBLIC_MEMBERS:
+    kid, key_type, operations = member.get("kid"), member.get("kty"), member.get("key_ops", ["verify"])
+    if not isinstance(operations, list) or "verify" not in operations:
         return None
-    supported = frozenset(_algorithms_of_type(key_type, member)) & frozenset(algorithms)
-    if "alg" in member:
-        supported &= {member["alg"]} if isinstance(member["alg"], str) else frozenset()
+    if not isinstance(kid, str | None) or not isinstance(key_type, str):
+        return None
+    public = {name: member.get(name) for name in _PUBLIC_MEMBERS.get(key_type, ())}
+    curve = public.get("crv")
+    of_type = _ALGORITHMS.get((key_type, curve), ()) if isinstance(curve, str | None) else ()
+    supported = [name for name in of_type if name in algorithms and member.get("alg", name) == name]
     if not supported:
         return None
-    public = {"kty": key_type, **{name: member.get(name) for name in _PUBLIC_MEMBERS[key_type]}}
     try:
-        key = _IMPLEMENTATIONS[min(supported)].from_jwk(public)
+        key = _IMPLEMENTATIONS[supported[0]].from_jwk({"kty": key_type, **public})
     except (PyJWTError, ValueError, TypeError, KeyError, AttributeError):  # Raised for various invalid members.
         return None
-    strong = frozenset(name for name in supported if _is_strong(key_type, name, key))
+    strong = frozenset(name for name in supported if _IMPLEMENTATIONS[name].check_key_length(key) is None)
     return VerifyingKey(kid, strong, key) if strong else None
 
 
-def _operations(member: Mapping[str, Any]) -> list[Any]:
-    operations = member.get("key_ops", ["verify"])
-    return operations if isinstance(operations, list) else []
+# --- loading ---------------------------------------------------------------------------------------------------
 
 
-def _algorithms_of_type(key_type: str, member: Mapping[str, Any]) -> Collection[str]:
-    if key_type == "RSA":
-        return RSA
-    if key_type == "oct":
-        return HMAC
-    curve = member.get("crv")
-    name = CURVES.get((key_type, curve)) if isinstance(curve, str) else None
-    return () if name is None else (name,)
+def is_url(location: str) -> bool:
+    """Return whether the location is a URL. Otherwise it is a file."""
+    return "://" in location
 
 
-def _is_strong(key_type: str, algorithm: str, key: Any) -> bool:
-    if key_type == "RSA":
-        return bool(key.key_size >= MIN_RSA_BITS)
-    return key_type != "oct" or len(key) >= HMAC[algorithm]
+def url_problem(url: str, *, plain_http: bool) -> str | None:
+    """Return why a JWKS cannot come from this URL, or None if it can."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "it is not a URL"
+    if parts.scheme not in {"https", "http"}:
+        return "keys come from an https:// URL, or from a file, which is named by its path"
+    if not host or parts.username is not None or parts.fragment:
+        return "the URL of a JWKS must have a host, and neither user nor fragment"
+    if parts.scheme == "http" and not plain_http and not _is_loopback(host):
+        return "over plain http, anyone on the network path can replace the keys: use https"
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def load_key_set(location: str, algorithms: Collection[str], *, seconds: float = FETCH_SECONDS) -> KeySet:
+    """Load the keys from a URL or a file, within limits of time and size."""
+    if is_url(location):
+        return read_key_set(await _fetch(location, seconds), algorithms)
+    return await asyncio.to_thread(read_key_set_file, location, algorithms)
+
+
+def read_key_set_file(path: str, algorithms: Collection[str]) -> KeySet:
+    """Read the keys in a file."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise JwksUnavailable(f"{error.strerror}.") from None
+    _check_size(content)
+    return read_key_set(content, algorithms)
+
+
+async def _fetch(url: str, seconds: float) -> bytes:
+    import aiohttp  # noqa: PLC0415 - slow to import, and not needed for a file
+
+    # Many networks require the proxy of the environment, but loopback addresses must bypass it.
+    use_proxy = not _is_loopback(urlsplit(url).hostname or "")
+    timeout = aiohttp.ClientTimeout(total=seconds)
+    headers = {"accept": "application/jwk-set+json, application/json"}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=use_proxy, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.get(url, headers=headers, allow_redirects=False) as response,
+        ):
+            if response.status != 200:
+                raise JwksUnavailable(f"The response has status {response.status}.")
+            content = bytearray()
+            async for chunk in response.content.iter_chunked(16 << 10):
+                content += chunk
+                _check_size(content)
+            return bytes(content)
+    except TimeoutError:
+        raise JwksUnavailable(f"There was no complete response within {seconds:g} s.") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise JwksUnavailable(f"{type(error).__name__}: {error}.") from None
+
+
+def _check_size(content: bytes | bytearray) -> None:
+    if len(content) > MAX_BYTES:
+        raise JwksUnavailable(f"The key set has more than {MAX_BYTES:,} bytes.")
+
+
+# --- cache -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class JwksCache:
+    """The newest keys that could be loaded. All durations are in seconds."""
+
+    load: Callable[[], Awaitable[KeySet]]
+    location: str
+    """The source of the keys, for log messages."""
+    max_age: float = 600.0
+    """Age at which keys are renewed in the background. At twice this age, requests wait for the renewal."""
+    unknown_key_interval: float = 30.0
+    """Minimum time between two renewals that are caused by an unknown key id."""
+    retry_interval: float = 5.0
+    """Minimum time between a failed renewal and the next one."""
+    clock: Clock = time.monotonic
+    _keys: KeySet | None = None
+    _loaded_at: float = 0.0
+    _attempted_at: float = -math.inf
+    _last_attempt_failed: bool = False
+    _renewal: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    async def key_for(self, algorithm: str, kid: str | None) -> VerifyingKey:
+        """Return the key that must verify a token with this algorithm and key id."""
+        keys = await self._current_keys()
+        if keys is not None and not keys.has_key_id(kid) and self._may_renew(self.unknown_key_interval):
+            await self._shared_renewal()
+            keys = self._keys
+        if keys is None:
+            raise Unauthenticated("The keys that verify tokens are unavailable at the moment: try again.", passing=True)
+        key = keys.key_for(algorithm, kid)
+        if key is not None:
+            return key
+        if not keys.has_key_id(kid):
+            raise Unauthenticated(
+                "The token was signed with a key that this server does not know.", passing=self._last_attempt_failed
+            )
+        raise Unauthenticated("No key of the issuer matches the algorithm of the token, or several do.")
+
+    async def _current_keys(self) -> KeySet | None:
+        age = self.clock() - self._loaded_at
+        if self._keys is None:
+            if self._may_renew(0.0):
+                await self._shared_renewal()
+        elif age >= self.max_age and self._may_renew(self.max_age):
+            renewal = self._shared_renewal()
+            # Long without requests: keys may have been revoked in the meantime.
+            if age >= 2 * self.max_age and not self._last_attempt_failed:
+                await renewal
+        return self._keys
+
+    def _may_renew(self, interval: float) -> bool:
+        """Return whether enough time has passed since the last attempt. A failed one has its own interval."""
+        return self.clock() - self._attempted_at >= (self.retry_interval if self._last_attempt_failed else interval)
+
+    def _shared_renewal(self) -> asyncio.Future[None]:
+        """Return the running renewal, or start one. Requests share it, so cancelling one of them does not cancel it."""
+        renewal = self._renewal
+        if renewal is None or renewal.done() or renewal.get_loop() is not asyncio.get_running_loop():
+            renewal = self._renewal = asyncio.create_task(self._load())
+        return asyncio.shield(renewal)
+
+    async def _load(self) -> None:
+        try:
+            keys = await self.load()
+        except JwksUnavailable as error:
+            self._last_attempt_failed = True
+            consequence = "No token can be verified" if self._keys is None else "The previous keys stay in use"
+            log.warning("Keys of %s: %s %s.", self.location, error, consequence)
+        else:
+            self._keys, self._loaded_at, self._last_attempt_failed = keys, self.clock(), False
+            if not keys.keys:
+                log.warning("Keys of %s: none of %s is usable, so no token is accepted.", self.location, keys.skipped)
+        finally:
+            self._attempted_at = self.clock()

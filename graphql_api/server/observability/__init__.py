@@ -5,27 +5,10 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from graphql_api.server.observability.instrumentation import Instrumentation
-    from graphql_api.server.observability.metrics import MULTIPROCESS_DIRECTORY
-    from graphql_api.server.observability.observed_executor import OperationExecutor
-    from graphql_api.server.observability.request_log import logs_explain
-    from graphql_api.server.observability.tracing import create_tracing
+    from graphql_api.server.observability.health import log_unfinished_elements as log_unfinished_elements
+    from graphql_api.server.observability.instrumentation import Instrumentation as Instrumentation
+    from graphql_api.server.observability.instrumentation import OperationExecutor as OperationExecutor
+    from graphql_api.server.observability.instrumentation import logs_explain as logs_explain
+    from graphql_api.server.observability.metrics import MULTIPROCESS_DIRECTORY as MULTIPROCESS_DIRECTORY
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "Instrumentation": "instrumentation",
-            "MULTIPROCESS_DIRECTORY": "metrics",
-            "OperationExecutor": "observed_executor",
-            "create_tracing": "tracing",
-            "logs_explain": "request_log",
-        },
-    )
-
-__all__ = [
-    "MULTIPROCESS_DIRECTORY",
-    "Instrumentation",
-    "OperationExecutor",
-    "create_tracing",
-    "logs_explain",
-]
+    __getattr__ = lazy_exports(__name__, __file__)

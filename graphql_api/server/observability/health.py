@@ -4,37 +4,49 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from logging import getLogger
 
-import orjson
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from graphql_api.database import Database
 from graphql_api.errors import ShardQLError, StoreUnavailable
-from graphql_api.evolution import TABLE_RECORD_KEY
-from graphql_api.storage import Store
+from graphql_api.evolution import (
+    EPOCH_KEY,
+    TableRecord,
+    describe_element,
+    element_remedy,
+    unfinished_elements,
+)
 
-HEALTH, READY = "/healthz", "/readyz"
+_NO_STORE = {"cache-control": "no-store"}
 log = getLogger("shardql.health")
+start_log = getLogger("shardql")
+
+
+def log_unfinished_elements(database: Database) -> None:
+    """Log each element that is not ready, unchecked, or unknown to the table, with the remedy."""
+    if database.schema is not None:
+        for status in unfinished_elements(database.schema.latest.record, database.catalog):
+            start_log.warning("%s %s", describe_element(status), element_remedy(status))
 
 
 class Readiness:
     """Decides whether a server is ready: it is started, not stopping, and its store responds in time.
 
-    Concurrent probes share one read of the store (single-flight): the metadata record of the table, by key.
+    Concurrent probes share one read of the store (single-flight): the epoch of the table's record, by key. The copy of
+    the record is renewed only if the epoch has changed.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._store: Store | None = None
+        self._database: Database | None = None
         self._stopping = False
         self._probe: asyncio.Task[ShardQLError | None] | None = None
 
-    def store_opened(self, store: Store) -> None:
-        """Record that the store is open."""
-        self._store, self._stopping = store, False
+    def database_opened(self, database: Database) -> None:
+        self._database, self._stopping = database, False
 
     def begin_shutdown(self) -> None:
-        """Report the server as not ready from now on."""
         self._stopping = True
 
     async def not_ready_reason(self, open_store: Callable[[], Awaitable[object]]) -> tuple[str, str] | None:
@@ -55,10 +67,10 @@ class Readiness:
     async def _probe_store(self, open_store: Callable[[], Awaitable[object]]) -> ShardQLError | None:
         try:
             async with asyncio.timeout(self._seconds):
-                if self._store is None:
+                if self._database is None:
                     await open_store()
-                if self._store is not None:
-                    await self._store.get_many([TABLE_RECORD_KEY], consistent=False)
+                if self._database is not None:
+                    await self._read_elements(self._database)
         except TimeoutError:
             error: ShardQLError = StoreUnavailable(f"The store did not respond within {self._seconds:g} s.")
         except ShardQLError as store_error:
@@ -68,22 +80,38 @@ class Readiness:
         log.warning("Not ready: %s", error.message)
         return error
 
+    async def _read_elements(self, database: Database) -> None:
+        (item,) = await database.store.get_many([EPOCH_KEY], consistent=False)
+        schema = database.schema
+        if item is not None and schema is not None and item["epoch"] != schema.latest.record.epoch:
+            await schema.refresh()
 
-def health_routes(readiness: Readiness) -> list[BaseRoute]:
-    """Return the routes of both probes, for orchestrators and load balancers."""
+    def table_record(self) -> TableRecord | None:
+        """Return the copy of the table's record that this process has, without a read."""
+        schema = self._database.schema if self._database is not None else None
+        return schema.latest.record if schema is not None else None
 
-    async def live(_: Request) -> Response:
-        return _json({"status": "live"}, 200)
+    def _elements(self) -> list[dict[str, str]]:
+        """Return the elements that are not ready, unchecked, or unknown to the table."""
+        record = self.table_record()
+        if record is None or self._database is None:
+            return []
+        unfinished = unfinished_elements(record, self._database.catalog)
+        return [
+            {"element": one.element, "state": one.state, **({"progress": one.progress} if one.progress else {})}
+            for one in unfinished
+        ]
 
-    async def ready(request: Request) -> Response:
-        reason = await readiness.not_ready_reason(request.app.state.opened.get)
-        if reason is None:
-            return _json({"status": "ready"}, 200)
-        code, message = reason
-        return _json({"status": "not ready", "code": code, "message": message}, 503)
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes of both probes, for orchestrators and load balancers."""
 
-    return [Route(HEALTH, live, methods=["GET"]), Route(READY, ready, methods=["GET"])]
+        async def live(_: Request) -> Response:
+            return JSONResponse({"status": "live"}, headers=_NO_STORE)
 
+        async def ready(request: Request) -> Response:
+            reason = await self.not_ready_reason(request.app.state.opened.get)
+            if reason is None:
+                return JSONResponse({"status": "ready", "elements": self._elements()}, headers=_NO_STORE)
+            return JSONResponse({"status": "not ready", "code": reason[0], "message": reason[1]}, 503, _NO_STORE)
 
-def _json(body: dict[str, str], status: int) -> Response:
-    return Response(orjson.dumps(body), status, {"cache-control": "no-store"}, media_type="application/json")
+        return [Route("/healthz", live), Route("/readyz", ready)]

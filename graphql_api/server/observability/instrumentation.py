@@ -1,70 +1,228 @@
-"""Instrumentation of an application: health checks, metrics, request log and tracing."""
+"""Instrumentation of an application: measures store calls and operations, and logs one line per request.
 
+Lines contain no variables, no tokens and no query strings. Only at the level `debug` a line contains explain output,
+and with it the search arguments.
+"""
+
+import re
+import time
+from asyncio import CancelledError
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from logging import DEBUG, INFO, getLogger
+from typing import Any, Protocol
 
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphql_api.database import Database
-from graphql_api.server import OpenDatabase
-from graphql_api.server.observability.health import Readiness, health_routes
-from graphql_api.server.observability.metrics import STORE_CALLS, STORE_SECONDS, Metrics
-from graphql_api.server.observability.metrics_endpoint import metrics_routes
-from graphql_api.server.observability.observed_executor import ObservedExecutor, OperationExecutor
-from graphql_api.server.observability.request_log import LogRequests
-from graphql_api.server.observability.tracing import NoTracing, Tracing
+from graphql_api.errors import ExpiredToken, InvalidToken, TokenAhead, TokenMismatch
+from graphql_api.evolution import STATUSES, reported_state
+from graphql_api.model import camel_case
+from graphql_api.runtime import RequestStatistics, collect_statistics, current_statistics
+from graphql_api.schema import Caller, ExecutionResponse, Operation
+from graphql_api.server import RESERVED_PATHS, OpenDatabase, RequestState, Settings, get_request_state
+from graphql_api.server.observability.health import Readiness
+from graphql_api.server.observability.metrics import Metric, Metrics
+from graphql_api.server.observability.tracing import Tracing, create_tracing
 from graphql_api.storage import MeteredStore, StoreCall
+
+TOKEN_CODES = frozenset(error.code for error in (InvalidToken, ExpiredToken, TokenMismatch, TokenAhead))
+MAX_CHARACTERS = 200
+"""Maximum length of a logged value that a client chooses."""
+_OPERATION_NAME = re.compile(r"\b(?:query|mutation|subscription)\s+([A-Za-z_][A-Za-z0-9_]*)")
+_MAX_SEARCHED = 10_000
+"""Characters of a document that are searched for a name."""
+
+log = getLogger("shardql.request")
+
+
+def logs_explain() -> bool:
+    """Return whether log lines contain explain output."""
+    return log.isEnabledFor(DEBUG)
+
+
+# --- operations ------------------------------------------------------------------------------------------------
+
+
+class OperationExecutor(Protocol):
+    """Executes GraphQL operations."""
+
+    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedExecutor:
+    """Delegates operations to another executor, and counts, traces and logs them."""
+
+    executor: OperationExecutor
+    metrics: Metrics
+    tracing: Tracing | None
+
+    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
+        outcome = "failed"
+        started = time.perf_counter()
+        self.metrics.record(Metric.IN_FLIGHT)
+        try:
+            name = operation_name(operation)
+            with self.tracing.operation(name) if self.tracing is not None else nullcontext() as finish_span:
+                response = await self.executor.run(operation, database, caller)
+                outcome = "refused" if not response.executed else "errors" if response.codes else "ok"
+                if finish_span is not None:
+                    statistics = statistics_fields(current_statistics())
+                    finish_span({"correlationId": caller.correlation_id, **statistics}, bool(response.codes))
+                return response
+        except CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            self.metrics.record(Metric.IN_FLIGHT, amount=-1)
+            self.metrics.record(Metric.OPERATIONS, outcome)
+            self.metrics.record(Metric.OPERATION_SECONDS, amount=time.perf_counter() - started)
+
+
+def operation_name(operation: Operation) -> str | None:
+    """Return the name of an operation, which is only informative: the first name in a long document may be missed."""
+    if operation.name:
+        return operation.name
+    match = _OPERATION_NAME.search((operation.query or "")[:_MAX_SEARCHED])
+    return match[1] if match else None
+
+
+def statistics_fields(statistics: RequestStatistics) -> dict[str, int]:
+    """Return the counts under their names in logs and spans."""
+    return {camel_case(name): count for name, count in asdict(statistics).items()}
+
+
+# --- requests --------------------------------------------------------------------------------------------------
+
+
+class LogRequests:
+    """Middleware that logs and counts each request at its end, whatever its outcome."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, tracing: Tracing | None, graphql_path: str) -> None:
+        self.app = app
+        self._metrics = metrics
+        self._tracing = tracing
+        self._routes = {graphql_path: "graphql"} | {path: path[1:] for path in RESERVED_PATHS}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        state, started = get_request_state(scope), time.perf_counter()
+        # Without the prefix of a reverse proxy or of a mounting application.
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+
+        async def send_and_note_status(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                state.status = message["status"]
+            await send(message)
+
+        trace = self._tracing.request(Headers(scope=scope)) if self._tracing is not None else nullcontext()
+        with trace, collect_statistics() as statistics:
+            try:
+                await self.app(scope, receive, send_and_note_status)
+            finally:
+                self._count(path, state, statistics)
+                # Machines poll these paths, so only errors are logged by default.
+                quiet = path in RESERVED_PATHS and state.status == 200
+                self._log(DEBUG if quiet else INFO, scope, state, statistics, time.perf_counter() - started)
+
+    def _count(self, path: str, state: RequestState, statistics: RequestStatistics) -> None:
+        record = self._metrics.record
+        record(Metric.HTTP_REQUESTS, self._routes.get(path, "other"), str(state.status))
+        for code in state.error_codes:
+            record(Metric.ERRORS, self._metrics.code_label(code))
+            if code in TOKEN_CODES:
+                record(Metric.TOKEN_ERRORS, code)
+        record(Metric.STORE_RETRIES, amount=statistics.retries)
+        record(Metric.SEARCHES, amount=statistics.searches)
+        record(Metric.SHARDS_ASKED, amount=statistics.shards_asked)
+        record(Metric.RECORDS_READ, amount=statistics.records_read)
+        record(Metric.RECORDS_RETURNED, amount=statistics.records_returned)
+
+    def _log(
+        self, level: int, scope: Scope, state: RequestState, statistics: RequestStatistics, seconds: float
+    ) -> None:
+        if not log.isEnabledFor(level):
+            return
+        method, path = scope["method"][:MAX_CHARACTERS], scope["path"][:MAX_CHARACTERS]
+        fields: dict[str, Any] = {
+            "correlationId": state.correlation_id,
+            "method": method,
+            "path": path,
+            "status": state.status,
+            "milliseconds": round(seconds * 1000, 1),
+        }
+        operation = state.operation
+        if operation is not None:
+            document = operation.document_id
+            if document is None and operation.query is not None:
+                # A hash does not reveal the text of the query.
+                document = blake2b(operation.query.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+            named = {"operation": operation_name(operation), "document": document}
+            fields |= {name: text[:MAX_CHARACTERS] for name, text in named.items() if text is not None}
+        if state.error_codes:
+            fields["codes"] = tuple(dict.fromkeys(state.error_codes))
+        if statistics.store_calls:
+            fields |= {name: count for name, count in statistics_fields(statistics).items() if count}
+        if state.explain_entries and logs_explain():
+            fields["explain"] = state.explain_entries
+        log.log(level, "%s %s %s", method, path, state.status, extra={"facts": fields})
+
+
+# --- the server ------------------------------------------------------------------------------------------------
 
 
 class Instrumentation:
     """Observes one server. Pass its executor, database, routes and middleware through these methods."""
 
-    def __init__(
-        self,
-        *,
-        path: str = "/graphql",
-        ready_seconds: float = 1.0,
-        metrics: bool = True,
-        tracing: Tracing | None = None,
-    ) -> None:
-        self.readiness = Readiness(ready_seconds)
+    def __init__(self, settings: Settings, *, tracing: Tracing | None = None) -> None:
+        self.readiness = Readiness(settings.ready_seconds)
         self.metrics = Metrics()
-        self._tracing = tracing or NoTracing()
-        self._path = path
-        self._serves_metrics = metrics
+        self._settings = settings
+        self._tracing = tracing or (create_tracing() if settings.tracing else None)
 
     def instrument_executor(self, executor: OperationExecutor) -> ObservedExecutor:
-        """Return an executor that counts and traces operations."""
         return ObservedExecutor(executor, self.metrics, self._tracing)
 
     def instrument_database(self, open_database: OpenDatabase) -> OpenDatabase:
-        """Return a function that opens the database with a measured store."""
-
         @asynccontextmanager
         async def open_metered() -> AsyncIterator[Database]:
             async with open_database() as database:
-                self.readiness.store_opened(database.store)
+                self.readiness.database_opened(database)
                 try:
                     yield replace(database, store=MeteredStore(database.store, self._record_store_call))
                 finally:
                     self.readiness.begin_shutdown()
 
-        def open_database_metered() -> AbstractAsyncContextManager[Database]:
-            return open_metered()
-
-        return open_database_metered
+        return open_metered
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes of the health checks and metrics."""
-        return [*health_routes(self.readiness), *(metrics_routes(self.metrics) if self._serves_metrics else ())]
+        routes = self.readiness.routes()
+        return [*routes, Route("/metrics", self._metrics_page)] if self._settings.metrics else routes
+
+    def _metrics_page(self, request: Request) -> Response:
+        record = self.readiness.table_record()
+        if record is not None:
+            counts = Counter(map(reported_state, record.elements.values()))
+            self.metrics.set_counts(Metric.ELEMENTS, {state: counts[state] for state in STATUSES})
+        return self.metrics.endpoint(request)
 
     def middleware(self) -> Middleware:
         """Return the middleware that logs requests. It must be outermost, to see each final response."""
-        return Middleware(LogRequests, metrics=self.metrics, tracing=self._tracing, graphql_path=self._path)
+        return Middleware(LogRequests, metrics=self.metrics, tracing=self._tracing, graphql_path=self._settings.path)
 
     def _record_store_call(self, call: StoreCall) -> None:
-        self.metrics.increment(STORE_CALLS, call.name, call.failure or "ok")
-        self.metrics.observe(STORE_SECONDS, call.seconds, call.name)
-        self._tracing.record_store_call(call)
+        self.metrics.record(Metric.STORE_CALLS, call.name, call.failure or "ok")
+        self.metrics.record(Metric.STORE_SECONDS, call.name, amount=call.seconds)
+        if self._tracing is not None:
+            self._tracing.record_store_call(call)

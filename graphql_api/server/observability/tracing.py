@@ -1,8 +1,8 @@
 """OpenTelemetry spans: one per operation and one per store call. Resolvers have none."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphql_api.errors import InvalidSettings
 from graphql_api.storage import StoreCall
@@ -10,47 +10,11 @@ from graphql_api.storage import StoreCall
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
-
-class FinishSpan(Protocol):
-    """Records the attributes and the outcome of an operation at its end."""
-
-    def __call__(self, attributes: Mapping[str, str | int], *, failed: bool) -> None: ...
+FinishSpan: TypeAlias = Callable[[Mapping[str, str | int], bool], None]
+"""Records the attributes of an operation at its end, and whether it failed."""
 
 
-class Tracing(Protocol):
-    """Creates spans."""
-
-    def request(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Continue the trace that the request headers name, within the block."""
-        ...
-
-    def operation(self, name: str | None) -> AbstractContextManager[FinishSpan]:
-        """Open the span of an operation."""
-        ...
-
-    def record_store_call(self, call: StoreCall) -> None:
-        """Create the span of a completed store call, within the span of its operation."""
-        ...
-
-
-class NoTracing:
-    """Creates no spans."""
-
-    def request(self, _: Mapping[str, str]) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def operation(self, _: str | None) -> AbstractContextManager[FinishSpan]:
-        return nullcontext(_discard)
-
-    def record_store_call(self, call: StoreCall) -> None:
-        pass
-
-
-def _discard(attributes: Mapping[str, str | int], *, failed: bool) -> None:
-    """Discard the attributes of a span that does not exist."""
-
-
-def create_tracing() -> Tracing:
+def create_tracing() -> "Tracing":
     """Create spans with the tracer provider that the process has configured."""
     try:
         from opentelemetry import trace  # noqa: PLC0415 - optional dependency
@@ -58,10 +22,10 @@ def create_tracing() -> Tracing:
         raise InvalidSettings(
             ["SHARDQL_TRACING is on, but OpenTelemetry is not installed: install shardql[opentelemetry]."]
         ) from error
-    return OpenTelemetryTracing(trace.get_tracer("shardql"))
+    return Tracing(trace.get_tracer("shardql"))
 
 
-class OpenTelemetryTracing:
+class Tracing:
     """Creates OpenTelemetry spans with a tracer."""
 
     def __init__(self, tracer: "Tracer") -> None:
@@ -69,6 +33,7 @@ class OpenTelemetryTracing:
 
     @contextmanager
     def request(self, headers: Mapping[str, str]) -> Iterator[None]:
+        """Continue the trace that the request headers name, within the block."""
         from opentelemetry import context, propagate  # noqa: PLC0415 - optional dependency
 
         token = context.attach(propagate.extract(headers))
@@ -84,7 +49,13 @@ class OpenTelemetryTracing:
         with self._tracer.start_as_current_span("GraphQL operation", kind=SpanKind.SERVER) as span:
             if name is not None:
                 span.set_attribute("graphql.operation.name", name)
-            yield _span_finisher(span)
+
+            def finish(attributes: Mapping[str, str | int], failed: bool) -> None:
+                span.set_attributes({f"shardql.{key}": value for key, value in attributes.items()})
+                if failed:
+                    _mark_failed(span)
+
+            yield finish
 
     def record_store_call(self, call: StoreCall) -> None:
         span = self._tracer.start_span(
@@ -98,16 +69,7 @@ class OpenTelemetryTracing:
         span.end(call.began + round(call.seconds * 1e9))
 
 
-def _span_finisher(span: "Span") -> FinishSpan:
-    def finish(attributes: Mapping[str, str | int], *, failed: bool) -> None:
-        span.set_attributes({f"shardql.{name}": value for name, value in attributes.items()})
-        if failed:
-            _mark_failed(span)
-
-    return finish
-
-
-def _mark_failed(span: Any) -> None:
+def _mark_failed(span: "Span") -> None:
     from opentelemetry.trace import StatusCode  # noqa: PLC0415 - optional dependency
 
     span.set_status(StatusCode.ERROR)

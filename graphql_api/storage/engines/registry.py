@@ -1,19 +1,55 @@
-"""The engine registry: maps the scheme of a store URL to an engine."""
+"""The engine registry: one entry per engine, found by the scheme of a store URL."""
 
-import re
-from collections import Counter
-from dataclasses import fields
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
-from math import isfinite
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl
+from pkgutil import resolve_name
 
-from graphql_api.errors import ConflictingArguments, InvalidValue, StoreUnavailable, UnknownArgument, about, nearest
+from graphql_api.errors import UnknownArgument
 from graphql_api.storage import Store
-from graphql_api.storage.engines.sqlite import open_sqlite
 
-_URL_PREFIXES = {"sqlite": "sqlite:///", "dynamodb": "dynamodb://"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A storage engine, and the store URLs that name its stores."""
+
+    prefix: str
+    """text before the location of a store"""
+    url_forms: tuple[str, ...]
+    """forms of its URLs in errors"""
+    help_forms: tuple[str, ...]
+    """forms of its URLs in help texts, with the most important options"""
+    opener: str
+    """function that opens a store at a location; imported on first use, since a driver may be slow to load"""
+    creates_tables: bool
+    """opening a catalog creates its table and indexes by default"""
+    uses_files: bool
+    """a location is the path of a file"""
+
+
+_SQLITE_FORMS = ("sqlite:///relative.db", "sqlite:////absolute.db")
+
+ENGINES = {
+    "sqlite": Engine(
+        prefix="sqlite:///",
+        url_forms=_SQLITE_FORMS,
+        help_forms=_SQLITE_FORMS,
+        opener="graphql_api.storage.engines.sqlite:open_location",
+        creates_tables=True,
+        uses_files=True,
+    ),
+    "dynamodb": Engine(
+        prefix="dynamodb://",
+        url_forms=("dynamodb://table",),
+        help_forms=("dynamodb://table?region=eu-west-1",),
+        opener="graphql_api.storage.engines.dynamodb:open_location",
+        creates_tables=False,
+        uses_files=False,
+    ),
+}
+"""the engines by the scheme of their URLs"""
 
 
 async def open_store(url: str) -> Store:
@@ -23,75 +59,46 @@ async def open_store(url: str) -> Store:
     environment and the defaults. Example:
     `dynamodb://table?region=eu-west-1&endpoint=http://localhost:8000&deadline=2`
     """
-    scheme, separator, rest = url.partition("://")
-    if scheme == "sqlite" and separator and rest.startswith("/") and len(rest) > 1:
-        path = Path(rest[1:])
-        if not path.parent.is_dir():
-            raise StoreUnavailable(f"{path}: the directory {path.parent} does not exist. Create it first.")
-        return await open_sqlite(path)
-    if scheme == "dynamodb" and separator:
-        return await _open_dynamodb(url)
-    raise UnknownArgument(
-        f"{url!r} is not a store URL. Use sqlite:///relative.db, sqlite:////absolute.db or dynamodb://table."
-        f"{_suggest_url(url)}",
-        argument="url",
-    )
+    engine = ENGINES.get(url.partition(":")[0])
+    if engine is None or not url.startswith(engine.prefix) or (engine.uses_files and url == engine.prefix):
+        forms = _join([form for engine in ENGINES.values() for form in engine.url_forms])
+        scheme, _, rest = url.partition(":")
+        close = get_close_matches(scheme, ENGINES, n=1, cutoff=0.7)
+        location = rest[3:] if rest.startswith("////") else rest.lstrip("/")
+        hint = f" Did you mean {f'{ENGINES[close[0]].prefix}{location}'!r}?" if close and location else ""
+        raise UnknownArgument(f"{url!r} is not a store URL. Use {forms}.{hint}", argument="url")
+    open_location: Callable[[str], Awaitable[Store]] = resolve_name(engine.opener)
+    return await open_location(url.removeprefix(engine.prefix))
 
 
-def _suggest_url(url: str) -> str:
-    """Return a suggestion for a URL with a misspelled scheme or wrong slashes."""
-    engine, _, rest = url.partition(":")
-    close = get_close_matches(engine, _URL_PREFIXES, n=1, cutoff=0.7)
-    location = rest[3:] if rest.startswith("////") else rest.lstrip("/")
-    return f" Did you mean {f'{_URL_PREFIXES[close[0]]}{location}'!r}?" if close and location else ""
+@asynccontextmanager
+async def opened_store(url: str) -> AsyncIterator[Store]:
+    """Open the engine of a URL, and close it at the end of the block."""
+    store = await open_store(url)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def creates_tables(url: str) -> bool:
     """Return whether the engine of a URL creates tables and indexes by default when a catalog is opened."""
-    return url.startswith("sqlite:")
+    engine = ENGINES.get(url.partition(":")[0])
+    return engine is not None and engine.creates_tables
 
 
-async def _open_dynamodb(url: str) -> Store:
-    from graphql_api.storage.engines.dynamodb import DynamoSettings, open_dynamodb  # noqa: PLC0415 - its driver is slow to load
-
-    with about("url"):
-        table, options = _parse_table_and_options(url)
-        region, endpoint = options.pop("region", None), options.pop("endpoint", None)
-        if endpoint is not None and not re.fullmatch(r"https?://[^/?#\s]+/?", endpoint):
-            raise InvalidValue(f"endpoint is {endpoint!r}. Use a URL such as http://localhost:8000.")
-        defaults = DynamoSettings()
-        setting_types = {setting.name: type(getattr(defaults, setting.name)) for setting in fields(defaults)}
-        settings: dict[str, Any] = {}
-        for name, text in options.items():
-            if name not in setting_types:
-                hint = nearest(name, ["region", "endpoint", *setting_types])
-                raise UnknownArgument(f"{name!r} is not an option of a DynamoDB store URL.{hint}")
-            settings[name] = _parse_number(setting_types[name], name, text)
-        return await open_dynamodb(table, region=region, endpoint=endpoint, settings=DynamoSettings(**settings))
+def store_file(url: str) -> Path | None:
+    """Return the path of the file of a store, or None if its engine uses no file."""
+    engine = ENGINES.get(url.partition(":")[0])
+    if engine is None or not engine.uses_files or not url.startswith(engine.prefix):
+        return None
+    return Path(url.removeprefix(engine.prefix))
 
 
-def _parse_number(kind: type[int] | type[float], name: str, text: str) -> int | float:
-    try:
-        number = kind(text)
-        if isfinite(number):
-            return number
-    except ValueError:
-        pass
-    raise InvalidValue(f"{name} is {text!r}. Use a {'whole ' if kind is int else ''}number.")
+def describe_store_urls(*, short: bool = False) -> str:
+    """Return the forms of store URLs for help texts; `short`: one per engine."""
+    return _join([form for engine in ENGINES.values() for form in engine.help_forms[: 1 if short else None]])
 
 
-def _parse_table_and_options(url: str) -> tuple[str, dict[str, str]]:
-    """Parse `dynamodb://table?name=value&…` into the table name and the options."""
-    table, _, query = url.removeprefix("dynamodb://").partition("?")
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{3,255}", table):
-        raise InvalidValue(
-            f"{table!r} is not a valid table name. Use dynamodb:// and 3 to 255 letters, digits, '_', '-' and '.'."
-        )
-    try:
-        pairs = parse_qsl(query, strict_parsing=True) if query else []
-    except ValueError:
-        raise InvalidValue(f"The options {query!r} are invalid. Use name=value, separated by &.") from None
-    duplicate = next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None)
-    if duplicate is not None:
-        raise ConflictingArguments(f"The option {duplicate} is set twice. Set it once.")
-    return table, dict(pairs)
+def _join(forms: list[str]) -> str:
+    return f"{', '.join(forms[:-1])} or {forms[-1]}"

@@ -10,10 +10,11 @@ from uuid import uuid4
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, Union, canonical, derived
 from graphql_api.database import Database
 from graphql_api.query.token_seal import TokenSeal
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item
 from tests.support.fake_clock import FakeClock
-from tests.support.store_doubles import WrappedStore, all_items
+from tests.support.store_doubles import all_items
 
 CURRENT = "~current"
 NOW = 100.0
@@ -137,7 +138,7 @@ def order(order_id: str, version: str, **values: Any) -> Order:
     return Order(order_id=order_id, version=version, **values)
 
 
-class CallRecordingStore(WrappedStore):
+class CallRecordingStore(ForwardingStore):
     """Records the names of the calls of a store."""
 
     def __init__(self, inner: Store) -> None:

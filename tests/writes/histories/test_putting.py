@@ -17,11 +17,10 @@ from graphql_api.errors import (
     StoreError,
     StoreUnavailable,
 )
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Put, TransactionWrite
-from graphql_api.writes.history.history_batches import MAX_ENTRIES
-from graphql_api.writes.optimistic_concurrency import MAX_ATTEMPTS
-from graphql_api.writes.transactions import MAX_SENDS
-from tests.support.store_doubles import WrappedStore
+from graphql_api.writes.history_batches import MAX_ENTRIES
+from graphql_api.writes.transactions import CONFLICT_RETRIES, OUTCOME_RETRIES
 from tests.writes.histories.order_history import CURRENT, CallRecordingStore, Order, Plain, Shop, order
 
 
@@ -176,7 +175,7 @@ async def test_entry_and_current_record_are_one_transaction(shop: Shop) -> None:
     assert store.calls == ["write"]
 
 
-class FailingTransactionStore(WrappedStore):
+class FailingTransactionStore(ForwardingStore):
     """Raises errors in transactions, before or after they are applied."""
 
     def __init__(self, shop: Shop, problems: Sequence[StoreError], *, is_applied: bool = False) -> None:
@@ -196,20 +195,20 @@ class FailingTransactionStore(WrappedStore):
 async def test_transaction_faults(sqlite_shop: Shop, is_applied: bool) -> None:
     """After a transaction fault an entry and its current record exist both or not at all, and a retry succeeds."""
     for problem in (StoreUnavailable("no reply"), StoreUnavailable("no reply again")):
-        store = FailingTransactionStore(sqlite_shop, [problem] * MAX_SENDS, is_applied=is_applied)
+        store = FailingTransactionStore(sqlite_shop, [problem] * OUTCOME_RETRIES.max_attempts, is_applied=is_applied)
         db = sqlite_shop.through(store)
         with pytest.raises(StoreUnavailable):
             await db.put(order("o", "v1"))
         assert await sqlite_shop.histories() == ({"o": ["v1"]} if is_applied else {})
         await db.put(order("o", "v1"))
         assert await sqlite_shop.histories() == {"o": ["v1"]}
-        store.problems += [problem] * MAX_SENDS
+        store.problems += [problem] * OUTCOME_RETRIES.max_attempts
         with pytest.raises(StoreUnavailable):
             await db.update(Order, "o", version="v2", total=2)
         await db.update(Order, "o", version="v2", total=2)
         assert await sqlite_shop.histories() == {"o": ["v1", "v2"]}
         await db.delete(Order, "o", version="v2")
-        store.problems += [problem] * MAX_SENDS
+        store.problems += [problem] * OUTCOME_RETRIES.max_attempts
         with pytest.raises(StoreUnavailable):
             await db.delete(Order, "o", version="v1")
         assert await sqlite_shop.histories() == ({} if is_applied else {"o": ["v1"]})
@@ -222,7 +221,7 @@ async def test_retry_on_conflict(sqlite_shop: Shop) -> None:
     store = FailingTransactionStore(sqlite_shop, [Conflict("transaction in progress")] * 3)
     await sqlite_shop.through(store).put(order("o", "v1"))
     assert not store.problems
-    store.problems = [Conflict("transaction in progress")] * (MAX_ATTEMPTS + 1)
+    store.problems = [Conflict("transaction in progress")] * (CONFLICT_RETRIES.max_attempts + 1)
     with pytest.raises(Conflict, match="Concurrent writes changed Order o") as caught:
         await sqlite_shop.through(store).put(order("o", "v2"))
     assert caught.value.retryable

@@ -160,7 +160,7 @@ def test_token_binding_of_history() -> None:
 
     def binding(**more: Any) -> tuple[bytes, str]:
         plan = plan_search(CATALOG, SearchRequest("order", "by_id", {"order_id": "a"}, **more), NOW, SEAL)
-        return plan.token_binding.search_digest, plan.token_binding.description
+        return plan.token.search_digest, plan.token.description
 
     assert binding() == binding(history="ALL")
     assert len({binding(), binding(history="PAST"), binding(history="CURRENT")}) == 3

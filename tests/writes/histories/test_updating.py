@@ -19,9 +19,10 @@ from graphql_api.errors import (
     UnknownArgument,
 )
 from graphql_api.model.record_identity import record_key
+from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, Put
-from tests.support.store_doubles import InterleavingStore, WrappedStore
+from tests.support.store_doubles import InterleavingStore
 from tests.writes.histories.order_history import CURRENT, CallRecordingStore, Entry, Order, Plain, Shop, order
 
 
@@ -166,7 +167,7 @@ async def test_an_update_retries_on_conflict(sqlite_shop: Shop) -> None:
     assert (updated.status, updated.total) == ("interleaved", 3)
 
 
-class InterposingStore(WrappedStore):
+class InterposingStore(ForwardingStore):
     """Runs an action once, after the first read by key."""
 
     def __init__(self, inner: Store, action: Callable[[], Awaitable[object]]) -> None:

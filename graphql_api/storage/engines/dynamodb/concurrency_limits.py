@@ -1,9 +1,10 @@
 """Concurrency limits, circuit breakers per shard, and the retry budget of a process."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from graphql_api.errors import StoreUnavailable
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
@@ -39,61 +40,52 @@ class RetryBudget:
         return True
 
 
+@dataclass(slots=True)
 class ShardState:
     """Concurrency limit and circuit breaker of one shard: a hash key of an index."""
 
-    __slots__ = ("failures", "in_use", "name", "open_until", "probing", "semaphore")
-
-    def __init__(self, name: str, limit: int) -> None:
-        self.name = name
-        self.semaphore = asyncio.Semaphore(limit)
-        self.in_use = 0
-        self.failures = 0
-        self.open_until = 0.0
-        self.probing = False
+    semaphore: asyncio.Semaphore
+    in_use: int = 0
+    failures: int = 0
+    open_until: float = 0.0
+    probing: bool = False
 
 
-@dataclass(slots=True)
 class ConcurrencyLimiter:
     """The semaphores of one store.
 
     The semaphore of the shard is acquired first, so that a slow shard does not occupy shared slots.
     """
 
-    settings: DynamoSettings
-    clock: Callable[[], float]
-    _all: asyncio.Semaphore = field(init=False)
-    _operations: dict[str, asyncio.Semaphore] = field(init=False, default_factory=dict)
-    _shards: dict[str, ShardState] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._all = asyncio.Semaphore(self.settings.in_flight)
+    def __init__(self, settings: DynamoSettings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._all = asyncio.Semaphore(settings.in_flight)
+        self._operations = defaultdict[str, asyncio.Semaphore](
+            lambda: asyncio.Semaphore(settings.in_flight_of_operation)
+        )
+        self._shards = defaultdict[str, ShardState](lambda: ShardState(asyncio.Semaphore(settings.in_flight_of_shard)))
 
     @asynccontextmanager
     async def slot(self, operation: str, shard: str | None) -> AsyncIterator[None]:
         """Hold a slot of each semaphore that applies to a request. Waiting is limited by the caller."""
-        operation_semaphore = self._operations.get(operation)
-        if operation_semaphore is None:
-            operation_semaphore = self._operations[operation] = asyncio.Semaphore(self.settings.in_flight_of_operation)
         if shard is None:
-            async with operation_semaphore, self._all:
+            async with self._operations[operation], self._all:
                 yield
             return
-        state = self._shards.get(shard)
-        if state is None:
-            state = self._shards[shard] = ShardState(shard, self.settings.in_flight_of_shard)
+        state = self._shards[shard]
         state.in_use += 1
         is_probe = False
         try:
             async with state.semaphore:
-                is_probe = self._admit(state)
-                async with operation_semaphore, self._all:
+                is_probe = self._admit(shard, state)
+                async with self._operations[operation], self._all:
                     yield
         finally:
             state.in_use -= 1
-            if is_probe:
-                state.probing = False
-            self._drop_idle(state)
+            state.probing &= not is_probe
+            if not (state.in_use or state.failures) and self._shards.get(shard) is state:
+                del self._shards[shard]
 
     def record_success(self, shard: str | None) -> None:
         """Record a response of a shard, which resets its circuit breaker."""
@@ -105,34 +97,23 @@ class ConcurrencyLimiter:
         """Record a request without response. After a number in a row the circuit breaker opens."""
         if shard is None:
             return
-        state = self._shards.get(shard)
-        if state is None:
-            state = self._shards[shard] = ShardState(shard, self.settings.in_flight_of_shard)
-            self._evict_oldest()
+        state = self._shards[shard]
         state.failures += 1
-        if state.failures >= self.settings.breaker_failures:
-            state.open_until = self.clock() + self.settings.breaker_seconds
+        if state.failures >= self._settings.breaker_failures:
+            state.open_until = self._clock() + self._settings.breaker_seconds
+        if len(self._shards) > MAX_TRACKED_SHARDS:  # Drop the oldest idle one.
+            idle = next((name for name, other in self._shards.items() if not other.in_use and other is not state), None)
+            if idle is not None:
+                del self._shards[idle]
 
-    def _admit(self, shard: ShardState) -> bool:
+    def _admit(self, name: str, shard: ShardState) -> bool:
         """Refuse while the circuit breaker is open. Return True for the one probe request afterwards."""
-        if shard.failures < self.settings.breaker_failures:
+        if shard.failures < self._settings.breaker_failures:
             return False
-        if shard.probing or self.clock() < shard.open_until:
+        if shard.probing or self._clock() < shard.open_until:
             raise StoreUnavailable(
-                f"{shard.name} did not respond to {shard.failures} requests in a row, and its circuit breaker is open. "
+                f"{name} did not respond to {shard.failures} requests in a row, and its circuit breaker is open. "
                 "Try again later."
             )
         shard.probing = True
         return True
-
-    def _drop_idle(self, shard: ShardState) -> None:
-        """Drop the state of a shard that is idle and has no failures."""
-        if shard.in_use == 0 and shard.failures == 0 and self._shards.get(shard.name) is shard:
-            del self._shards[shard.name]
-
-    def _evict_oldest(self) -> None:
-        """Limit the number of tracked shards by dropping the oldest idle one."""
-        if len(self._shards) > MAX_TRACKED_SHARDS:
-            idle = next((name for name, shard in self._shards.items() if shard.in_use == 0), None)
-            if idle is not None:
-                del self._shards[idle]

@@ -42,7 +42,7 @@ class DynamoSettings:
     batches_at_once: int = 8
     """maximum number of concurrent batches of one write"""
     table_seconds: float = 3600.0
-    """seconds for creating a table and backfilling its indexes"""
+    """seconds for creating a table, or for adding an index to it"""
     table_pause: float = 2.0
     """seconds: upper limit of the interval between two polls of a table that is being created"""
 

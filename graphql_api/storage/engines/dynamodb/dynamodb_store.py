@@ -1,16 +1,28 @@
-"""The DynamoDB store."""
+"""The DynamoDB store, and the store URLs that open it: `table?name=value&…`."""
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
+from math import isfinite
 from random import Random
 from time import monotonic
+from typing import Any
+from urllib.parse import parse_qsl
 
 import aioboto3
 
-from graphql_api.errors import StoreError, StoreRefused
+from graphql_api.errors import (
+    ConflictingArguments,
+    InvalidValue,
+    StoreError,
+    StoreRefused,
+    UnknownArgument,
+    about,
+    nearest,
+)
 from graphql_api.storage import (
     Item,
     Key,
@@ -20,20 +32,35 @@ from graphql_api.storage import (
     TableDefinition,
     TransactionWrite,
     Write,
+    build_per_search,
+    check_key,
+    check_reads,
     check_segment,
     check_want,
 )
-from graphql_api.storage.engines.dynamodb import point_reads
-from graphql_api.storage.engines.dynamodb.api_client import ApiClient
-from graphql_api.storage.engines.dynamodb.client import open_client
+from graphql_api.storage.engines.dynamodb.api_client import (
+    ApiCall,
+    ApiClient,
+    Response,
+    check_count,
+    open_client,
+    run_concurrently,
+)
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DEFAULTS, DynamoSettings
-from graphql_api.storage.engines.dynamodb.filter_expressions import build_expressions_of_reads
+from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
+from graphql_api.storage.engines.dynamodb.filter_expressions import build_expressions
 from graphql_api.storage.engines.dynamodb.item_writes import ItemWriter
-from graphql_api.storage.engines.dynamodb.range_queries import RangeQuery, check_reads, query_limit
+from graphql_api.storage.engines.dynamodb.range_queries import RangeQuery
 from graphql_api.storage.engines.dynamodb.table_lifecycle import DynamoTable
-from graphql_api.storage.engines.dynamodb.task_groups import run_concurrently
+from graphql_api.storage.engines.dynamodb.wire_format import WireItem, decode_item, decode_key, encode_key
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+MAX_KEYS_PER_BATCH = 100
+MAX_SCAN_RECORDS = 1000
+
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_NUMBER_TYPES: dict[str, type[int] | type[float]] = {
+    setting.name: type(getattr(DEFAULTS, setting.name)) for setting in fields(DynamoSettings)
+}
 
 
 async def open_dynamodb(
@@ -50,11 +77,52 @@ async def open_dynamodb(
 
     `session` provides other credentials, `clock` the time for retries and circuit breakers, `random` the jitter.
     """
-    if not _NAME.fullmatch(table):
+    if not _TABLE_NAME.fullmatch(table):
         raise StoreRefused(f"{table!r} is not a valid table name. Use 3 to 255 letters, digits, '_', '-' and '.'.")
     stack = AsyncExitStack()
     client = await open_client(stack, session or aioboto3.Session(), region, endpoint, settings)
     return DynamoStore(ApiClient(client, table, settings, clock, random or Random()), stack)  # noqa: S311 - jitter, no secrets
+
+
+async def open_location(location: str) -> "DynamoStore":
+    """Open a table. The options are region, endpoint, and every setting of `DynamoSettings`."""
+    with about("url"):
+        table, options = _parse_location(location)
+        region, endpoint = options.pop("region", None), options.pop("endpoint", None)
+        if endpoint is not None and not re.fullmatch(r"https?://[^/?#\s]+/?", endpoint):
+            raise InvalidValue(f"endpoint is {endpoint!r}. Use a URL such as http://localhost:8000.")
+        settings: dict[str, Any] = {name: _parse_number(name, text) for name, text in options.items()}
+        return await open_dynamodb(table, region=region, endpoint=endpoint, settings=DynamoSettings(**settings))
+
+
+def _parse_location(location: str) -> tuple[str, dict[str, str]]:
+    table, _, query = location.partition("?")
+    if not _TABLE_NAME.fullmatch(table):
+        raise InvalidValue(
+            f"{table!r} is not a valid table name. Use dynamodb:// and 3 to 255 letters, digits, '_', '-' and '.'."
+        )
+    try:
+        pairs = parse_qsl(query, strict_parsing=True) if query else []
+    except ValueError:
+        raise InvalidValue(f"The options {query!r} are invalid. Use name=value, separated by &.") from None
+    duplicate = next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None)
+    if duplicate is not None:
+        raise ConflictingArguments(f"The option {duplicate} is set twice. Set it once.")
+    return table, dict(pairs)
+
+
+def _parse_number(name: str, text: str) -> int | float:
+    kind = _NUMBER_TYPES.get(name)
+    if kind is None:
+        hint = nearest(name, ["region", "endpoint", *_NUMBER_TYPES])
+        raise UnknownArgument(f"{name!r} is not an option of a DynamoDB store URL.{hint}")
+    try:
+        number = kind(text)
+        if isfinite(number):
+            return number
+    except ValueError:
+        pass
+    raise InvalidValue(f"{name} is {text!r}. Use a {'whole ' if kind is int else ''}number.")
 
 
 class DynamoStore:
@@ -77,15 +145,14 @@ class DynamoStore:
         async with self._working() as deadline:
             if not reads:
                 return []
-            description, index = await self._table.index(reads[0].index, deadline)
+            table, index = await self._table.index(reads[0].index, deadline)
             check_reads(reads, index.range_type)
-
-            expressions = build_expressions_of_reads(description.definition, index, reads)
+            expressions = build_per_search(
+                reads, lambda read: build_expressions(table, index, read.filter, read.attributes)
+            )
 
             async def read_one(number: int) -> ReadResult:
-                read = reads[number]
-                limit = query_limit(read, want)
-                query = RangeQuery(self._api, description.definition, index, read, limit, expressions[number])
+                query = RangeQuery(self._api, table, index, reads[number], want, expressions[number])
                 try:
                     return await query.run(deadline)
                 except StoreError as problem:
@@ -96,17 +163,66 @@ class DynamoStore:
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """Read records by key, in batches of 100."""
         for key in keys:
-            point_reads.check_key(key, "the requested key")
+            check_key(key, "the requested key")
+        found: dict[Key, WireItem] = {}
         async with self._working() as deadline:
-            description = await self._table.description(deadline)
-            return await point_reads.get_many(self._api, description.definition, keys, consistent, deadline)
+            table = await self._table.definition(deadline)
+
+            async def send(wanted: list[Key]) -> list[Key]:
+                items, unprocessed = await self._api.execute(self._batch_call(table, wanted, consistent, deadline))
+                found.update(items)
+                return [key for key in wanted if key in unprocessed]
+
+            async def fetch(batch: list[Key]) -> None:
+                problem = "BatchGetItem left {} records unprocessed"
+                await self._api.repeat_unprocessed(batch, send, deadline, problem)
+
+            distinct_keys = [*dict.fromkeys(keys)]
+            starts = range(0, len(distinct_keys), MAX_KEYS_PER_BATCH)
+            await run_concurrently(fetch, [distinct_keys[start : start + MAX_KEYS_PER_BATCH] for start in starts])
+        return [decode_item(found[key]) if key in found else None for key in keys]
+
+    def _batch_call(
+        self, table: TableDefinition, wanted: list[Key], consistent: bool, deadline: float
+    ) -> ApiCall[tuple[dict[Key, WireItem], set[Key]]]:
+        """Return a call whose result is the found items, and the keys that DynamoDB left unprocessed."""
+
+        def parse(response: Response) -> tuple[dict[Key, WireItem], set[Key]]:
+            items = {decode_key(table, item): item for item in response["Responses"].get(self._api.table, ())}
+            unprocessed = response["UnprocessedKeys"].get(self._api.table, {}).get("Keys", ())
+            unprocessed_keys = {decode_key(table, key) for key in unprocessed}
+            if not (items.keys() | unprocessed_keys).issubset(wanted):
+                raise InconsistentResponse("it contains a record that was not requested")
+            return items, unprocessed_keys
+
+        request = {"Keys": [encode_key(table, key) for key in wanted], "ConsistentRead": consistent}
+        return ApiCall("BatchGetItem", {"RequestItems": {self._api.table: request}}, parse, deadline)
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
         """Read a page of a segment."""
         check_segment(segment, of)
+        request: dict[str, Any] = {
+            "TableName": self._api.table,
+            "Segment": segment,
+            "TotalSegments": of,
+            "Limit": MAX_SCAN_RECORDS,
+            "ConsistentRead": True,
+        }
         async with self._working() as deadline:
-            description = await self._table.description(deadline)
-            return await point_reads.scan(self._api, description.definition, segment, of, after, deadline)
+            table = await self._table.definition(deadline)
+            if after is not None:
+                check_key(after, "the start key")
+                request["ExclusiveStartKey"] = encode_key(table, after)
+
+            def parse(response: Response) -> tuple[list[WireItem], Key | None]:
+                items, last = response["Items"], response.get("LastEvaluatedKey")
+                for item in items:
+                    decode_key(table, item)
+                check_count(response)
+                return items, None if last is None else decode_key(table, last)
+
+            items, last = await self._api.execute(ApiCall("Scan", request, parse, deadline))
+        return ScanPage([decode_item(item) for item in items], last)
 
     # --- writing
 
@@ -115,12 +231,15 @@ class DynamoStore:
         async with self._working() as deadline:
             if not writes:
                 return []
-            return await ItemWriter(self._api, await self._table.description(deadline)).write_each(writes)
+            return await (await self._writer(deadline)).write_each(writes)
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         """Apply all writes atomically. DynamoDB remembers the token for ten minutes."""
         async with self._working() as deadline:
-            await ItemWriter(self._api, await self._table.description(deadline)).write_transaction(writes, token)
+            await (await self._writer(deadline)).write_transaction(writes, token)
+
+    async def _writer(self, deadline: float) -> ItemWriter:
+        return ItemWriter(self._api, await self._table.definition(deadline))
 
     # --- the table
 
@@ -136,6 +255,11 @@ class DynamoStore:
         """Create the table or its missing indexes, one by one as DynamoDB requires."""
         async with self._working():
             await self._table.ensure(definition)
+
+    async def drop_index(self, name: str) -> None:
+        """Remove an index, and wait until it is gone."""
+        async with self._working():
+            await self._table.drop_index(name)
 
     async def close(self) -> None:
         """Complete accepted calls. Later calls are refused."""

@@ -107,30 +107,25 @@ def _classify_driver_error(problem: BaseException, where: str, table: str) -> At
         case driver.NoCredentialsError() | driver.PartialCredentialsError() | driver.CredentialRetrievalError():
             return AttemptFailure(StoreDenied(f"{where}: no credentials: {problem}. {_DENIAL_REMEDY}"))
         case driver.ConnectTimeoutError():
-            return AttemptFailure(StoreUnavailable(f"{where}: no connection. Try again."), retry=True)
+            return _unavailable(f"{where}: no connection", outcome_unknown=False)
         case driver.EndpointConnectionError() if isinstance(problem.kwargs.get("error"), aiohttp.ClientConnectorError):
-            return AttemptFailure(StoreUnavailable(f"{where}: no connection: {problem}. Try again."), retry=True)
+            return _unavailable(f"{where}: no connection: {problem}", outcome_unknown=False)
         case driver.ReadTimeoutError() | asyncio.TimeoutError():
-            return AttemptFailure(
-                StoreUnavailable(f"{where}: no response in time. Try again."), retry=True, outcome_unknown=True
-            )
+            return _unavailable(f"{where}: no response in time")
         case driver.HTTPClientError() | driver.ConnectionError() | aiohttp.ClientError() | OSError():
-            return AttemptFailure(
-                StoreUnavailable(f"{where}: the connection failed: {problem}. Try again."),
-                retry=True,
-                outcome_unknown=True,
-            )
+            return _unavailable(f"{where}: the connection failed: {problem}")
         case InconsistentResponse() | UnicodeDecodeError() | driver.IncompleteReadError():
-            return AttemptFailure(
-                StoreUnavailable(f"{where}: inconsistent response: {problem}. Try again."),
-                retry=True,
-                outcome_unknown=True,
-            )
+            return _unavailable(f"{where}: inconsistent response: {problem}")
     return AttemptFailure(StoreRefused(f"{where}: the driver refused the request: {problem}."))
 
 
+def _unavailable(message: str, *, outcome_unknown: bool = True) -> AttemptFailure:
+    return AttemptFailure(StoreUnavailable(f"{message}. Try again."), retry=True, outcome_unknown=outcome_unknown)
+
+
 def _classify_reply(problem: driver.ClientError, where: str, table: str) -> AttemptFailure:
-    code, message, status = error_code(problem), _message(problem), _status(problem)
+    code, message = error_code(problem), _message(problem)
+    status = int(problem.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     if code in THROTTLES:
         return AttemptFailure(Throttled(f"{where} is throttled: {message or code}. Try again later."), retry=True)
     if code in CONFLICTS:
@@ -147,9 +142,7 @@ def _classify_reply(problem: driver.ClientError, where: str, table: str) -> Atte
     if code == CANCELED:
         return _classify_cancellation(problem, where)
     if status >= 500 or status < 400:
-        return AttemptFailure(
-            StoreUnavailable(f"{where}: {code} {message}. Try again."), retry=True, outcome_unknown=True
-        )
+        return _unavailable(f"{where}: {code} {message}")
     if "Item size" in message and "exceeded" in message:
         return AttemptFailure(ItemTooLarge(f"{where}: {message}. Make the record smaller."))
     return AttemptFailure(StoreRefused(f"{where} is refused: {code}: {message}"))
@@ -204,7 +197,3 @@ def error_code(problem: BaseException | None) -> str:
 
 def _message(problem: driver.ClientError) -> str:
     return str(problem.response.get("Error", {}).get("Message", ""))
-
-
-def _status(problem: driver.ClientError) -> int:
-    return int(problem.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -4,8 +4,9 @@ Both are optional in the port. So everything that DynamoDB does not support is o
 attributes that the index lacks, operands of the wrong type, and whatever exceeds the limits of an expression.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from graphql_api.errors import StoreRefused
 from graphql_api.storage import (
@@ -13,11 +14,11 @@ from graphql_api.storage import (
     AnyOf,
     AttributeTest,
     IndexDefinition,
-    RangeRead,
     StoreFilter,
     TableDefinition,
     are_comparable,
     keep_supported_tests,
+    key_attributes,
     projected_attributes,
     value_size,
 )
@@ -38,8 +39,29 @@ MAX_VALUE_BYTES = 64 * 1024
 MAX_PROJECTED = 100
 """attributes of a projection; beyond this, the query returns all attributes"""
 
-_COMPARED = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_FUNCTIONS = {"prefix": "begins_with", "contains": "contains"}
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """An operation of `AttributeTest` as an expression, and the operands that DynamoDB accepts."""
+
+    expression: str
+    accepts: Callable[[tuple[Any, ...]], bool] = lambda operands: are_comparable(*operands)
+
+
+OPERATIONS: Mapping[str, _Operation] = {
+    "eq": _Operation("{name} = {values}", lambda _: True),
+    "in": _Operation("{name} IN ({values})", lambda operands: 1 <= len(operands) <= MAX_IN),
+    "lt": _Operation("{name} < {values}"),
+    "le": _Operation("{name} <= {values}"),
+    "gt": _Operation("{name} > {values}"),
+    "ge": _Operation("{name} >= {values}"),
+    "between": _Operation(
+        "{name} BETWEEN {0} AND {1}", lambda operands: are_comparable(*operands) and bool(operands[0] <= operands[1])
+    ),
+    "prefix": _Operation("begins_with({name}, {values})", lambda operands: isinstance(operands[0], str | bytes)),
+    "contains": _Operation("contains({name}, {values})", lambda operands: isinstance(operands[0], str)),
+}
+"""operations that DynamoDB supports; all others are not sent"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +74,29 @@ class QueryExpressions:
     values: dict[str, Wire] = field(default_factory=dict)
 
 
-def build_expressions_of_reads(
-    table: TableDefinition, index: IndexDefinition, reads: Sequence[RangeRead]
-) -> list[QueryExpressions]:
-    """Return the expressions of each read. Reads of one search share their filter, which is built once."""
-    expressions: list[QueryExpressions] = []
-    for number, read in enumerate(reads):
-        previous = reads[number - 1]
-        if expressions and read.filter is previous.filter and read.attributes == previous.attributes:
-            expressions.append(expressions[-1])
-        else:
-            expressions.append(build_expressions(table, index, read.filter, read.attributes))
-    return expressions
-
-
 def build_expressions(
     table: TableDefinition, index: IndexDefinition, filter: StoreFilter | None, attributes: Collection[str] | None
 ) -> QueryExpressions:
-    """Build the part of the filter that a query of this index can test, and the projection."""
+    """Build the part of the filter that a query of this index can test, and the projection.
+
+    There is no projection if it equals that of the index.
+    """
+    projected, keys = projected_attributes(table, index), key_attributes(table, index)
+
+    def is_testable(test: AttributeTest) -> bool:
+        if test.attribute in keys or (projected is not None and test.attribute not in projected):
+            return False
+        return OPERATIONS[test.operation].accepts(test.values) and all(map(_is_encodable, test.values))
+
     builder = _ExpressionBuilder(names={index.hash_attribute: "#h", index.range_attribute: "#r"})
-    testable_filter = None if filter is None else keep_supported_tests(filter, _supports_test(table, index))
-    if testable_filter is not None:
-        for part in _conjuncts(testable_filter):
-            extended = builder.with_conjunct(part)
-            builder = extended if extended.fits else builder
-    projection = None if attributes is None else builder.projection(table, index, attributes)
+    for part in _conjuncts(keep_supported_tests(filter, OPERATIONS, is_testable)):
+        extended = builder.with_conjunct(part)
+        builder = extended if extended.fits else builder
+    projection = None
+    if attributes is not None:
+        returned = keys.union(attributes if projected is None else projected.intersection(attributes))
+        if returned != projected and len(returned) <= MAX_PROJECTED:
+            projection = ", ".join(map(builder.name, sorted(returned)))
     names = {placeholder: name for name, placeholder in builder.names.items() if placeholder not in {"#h", "#r"}}
     if projection is not None:
         names["#r"] = index.range_attribute
@@ -115,26 +135,19 @@ class _ExpressionBuilder:
         if isinstance(part, AnyOf):
             alternatives = [self.text(each, within_and=False) for each in part.parts]
         else:
-            alternatives = [self._test(part)]
+            self.operators += 1
+            name, values = self.name(part.attribute), [self._value(value) for value in part.values]
+            expression = OPERATIONS[part.operation].expression
+            alternatives = [expression.format(*values, name=name, values=", ".join(values))]
             if part.or_missing:
                 self.operators += 1
-                alternatives.append(f"attribute_not_exists({self._name(part.attribute)})")
+                alternatives.append(f"attribute_not_exists({name})")
         self.operators += len(alternatives) - 1
         joined = " OR ".join(alternatives)
         return f"({joined})" if within_and and len(alternatives) > 1 else joined
 
-    def _test(self, test: AttributeTest) -> str:
-        self.operators += 1
-        name, values = self._name(test.attribute), [self._value(value) for value in test.values]
-        if test.operation in _FUNCTIONS:
-            return f"{_FUNCTIONS[test.operation]}({name}, {values[0]})"
-        if test.operation == "in":
-            return f"{name} IN ({', '.join(values)})"
-        if test.operation == "between":
-            return f"{name} BETWEEN {values[0]} AND {values[1]}"
-        return f"{name} {_COMPARED[test.operation]} {values[0]}"
-
-    def _name(self, attribute: str) -> str:
+    def name(self, attribute: str) -> str:
+        """Return the placeholder of an attribute name."""
         return self.names.setdefault(attribute, f"#a{len(self.names)}")
 
     def _value(self, value: object) -> str:
@@ -143,53 +156,11 @@ class _ExpressionBuilder:
         self.value_bytes += value_size(value)
         return placeholder
 
-    def projection(self, table: TableDefinition, index: IndexDefinition, attributes: Collection[str]) -> str | None:
-        """Return the projection of keys and attributes, or None if it equals what the index projects."""
-        projected = projected_attributes(table, index)
-        keys = {index.hash_attribute, index.range_attribute, table.hash_attribute, table.range_attribute}
-        returned = frozenset(keys.union(attributes if projected is None else projected.intersection(attributes)))
-        if returned == projected or len(returned) > MAX_PROJECTED:
-            return None
-        return ", ".join(self._name(attribute) for attribute in sorted(returned))
 
-
-def _conjuncts(filter: StoreFilter) -> Iterator[StoreFilter]:
+def _conjuncts(filter: StoreFilter | None) -> list[StoreFilter]:
     if isinstance(filter, AllOf):
-        for part in filter.parts:
-            yield from _conjuncts(part)
-    else:
-        yield filter
-
-
-def _supports_test(table: TableDefinition, index: IndexDefinition) -> Callable[[AttributeTest], bool]:
-    """Return a function that decides whether DynamoDB supports a test on an index."""
-    projected = projected_attributes(table, index)
-    keys = {index.hash_attribute, index.range_attribute, table.hash_attribute, table.range_attribute}
-
-    def is_testable(test: AttributeTest) -> bool:
-        if test.attribute in keys or (projected is not None and test.attribute not in projected):
-            return False
-        return _has_valid_operands(test.operation, test.values) and all(map(_is_encodable, test.values))
-
-    return is_testable
-
-
-def _has_valid_operands(operation: str, values: tuple[object, ...]) -> bool:
-    match operation:
-        case "eq":
-            return True
-        case "in":
-            return 1 <= len(values) <= MAX_IN
-        case "lt" | "le" | "gt" | "ge":
-            return are_comparable(*values)
-        case "between":
-            low, high = values
-            return are_comparable(low, high) and bool(low <= high)  # type: ignore[operator]  # they are comparable
-        case "prefix":
-            return isinstance(values[0], str | bytes)
-        case "contains":
-            return isinstance(values[0], str)
-    return False
+        return [conjunct for part in filter.parts for conjunct in _conjuncts(part)]
+    return [] if filter is None else [filter]
 
 
 def _is_encodable(value: object) -> bool:

@@ -1,20 +1,30 @@
 """The table: its description, and the creation of missing parts."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, WrongTable, nearest
-from graphql_api.storage import IndexDefinition, Projection, TableDefinition, attribute_types, indexes_to_add
-from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, require_members
+from graphql_api.storage import IndexDefinition, TableDefinition, indexes_to_add
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient
 from graphql_api.storage.engines.dynamodb.error_mapping import BUSY_TABLE, MISSING, error_code, missing_table_error
+from graphql_api.storage.engines.dynamodb.table_requests import (
+    attribute_arguments,
+    create_table_arguments,
+    index_arguments,
+)
 
 _FIRST_POLL_SECONDS = 0.02
 
 _MAX_BUSY_REPLIES = 50
 """busy replies in a row, without a visible change, after which the limit of DynamoDB is reported as an error"""
+
+
+TableChange = tuple[str, dict[str, Any]]
+"""an operation of the API, and its arguments"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class DynamoTable:
     def name(self) -> str:
         return self._api.table
 
-    async def description(self, deadline: float) -> TableDescription:
+    async def _cached_description(self, deadline: float) -> TableDescription:
         """Return the cached description. Refuse if there is no table."""
         if self._description is None:
             try:
@@ -63,15 +73,19 @@ class DynamoTable:
             raise missing_table_error(self.name)
         return self._description
 
-    async def index(self, name: str | None, deadline: float) -> tuple[TableDescription, IndexDefinition]:
+    async def definition(self, deadline: float) -> TableDefinition:
+        """Return the cached definition. Refuse if there is no table."""
+        return (await self._cached_description(deadline)).definition
+
+    async def index(self, name: str | None, deadline: float) -> tuple[TableDefinition, IndexDefinition]:
         """Return a readable index.
 
         Describe the table again if necessary, as another process may have added or backfilled the index.
         """
-        description = await self.description(deadline)
+        description = await self._cached_description(deadline)
         if name not in description.by_name or name in description.backfilling:
             self._description = None
-            description = await self.description(deadline)
+            description = await self._cached_description(deadline)
         if name not in description.by_name:
             known = [known for known in description.by_name if known is not None]
             raise StoreRefused(
@@ -80,25 +94,22 @@ class DynamoTable:
             )
         if name in description.backfilling:
             raise StoreUnavailable(f"Index {name!r} is still being backfilled. Try again later.")
-        return description, description.by_name[name]
+        return description.definition, description.by_name[name]
 
     async def describe(self, deadline: float) -> TableDescription | None:
         """Return the current description, or None if there is no table."""
-        call = ApiCall("DescribeTable", {"TableName": self.name}, require_members("Table"), deadline)
+        call = ApiCall("DescribeTable", {"TableName": self.name}, itemgetter("Table"), deadline)
         try:
-            response = await self._api.execute(call)
+            return parse_description(await self._api.execute(call))
         except WrongTable as problem:
             if error_code(problem.__cause__) == MISSING:
                 return None
             raise
-        return parse_description(response["Table"])
 
     async def read_ttl_attribute(self, deadline: float) -> str | None:
         """Return the time-to-live attribute, or None if expiry is off."""
-        call = ApiCall(
-            "DescribeTimeToLive", {"TableName": self.name}, require_members("TimeToLiveDescription"), deadline
-        )
-        reported = (await self._api.execute(call))["TimeToLiveDescription"]
+        call = ApiCall("DescribeTimeToLive", {"TableName": self.name}, itemgetter("TimeToLiveDescription"), deadline)
+        reported = await self._api.execute(call)
         enabled = reported.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}
         return reported.get("AttributeName") if enabled else None
 
@@ -106,31 +117,53 @@ class DynamoTable:
 
     async def ensure(self, definition: TableDefinition) -> None:
         """Create the table or its missing indexes. Return when all of them are readable and writable."""
+
+        def next_change(description: TableDescription | None) -> TableChange | None:
+            missing = indexes_to_add(definition, None if description is None else description.definition)
+            if description is None:
+                return "CreateTable", create_table_arguments(definition)
+            if not missing:
+                return None
+            indexes = [*description.definition.indexes, missing[0]]
+            return "UpdateTable", {
+                "AttributeDefinitions": attribute_arguments(definition, indexes),
+                "GlobalSecondaryIndexUpdates": [{"Create": index_arguments(missing[0])}],
+            }
+
+        await self._change_until_done(next_change)
+        if definition.ttl_attribute is not None:
+            await self._ensure_ttl(definition.ttl_attribute)
+
+    async def drop_index(self, name: str) -> None:
+        """Remove an index, if it exists. Return when it is gone."""
+
+        def next_change(description: TableDescription | None) -> TableChange | None:
+            if description is None or name not in description.by_name:
+                return None
+            return "UpdateTable", {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": name}}]}
+
+        await self._change_until_done(next_change)
+
+    async def _change_until_done(self, next_change: Callable[[TableDescription | None], TableChange | None]) -> None:
+        """Request changes one by one, until there is none left and the table is stable."""
         deadline = asyncio.get_running_loop().time() + self._api.settings.table_seconds
         interval, busy_replies = _FIRST_POLL_SECONDS, 0
         while True:
             description = await self.describe(self._api.new_deadline())
-            missing = indexes_to_add(definition, None if description is None else description.definition)
-            if description is not None and description.is_stable and not missing:
+            change, is_stable = next_change(description), description is None or description.is_stable
+            if is_stable and change is None:
                 break
-            problem = None
-            if description is None:
-                problem = await self._request_change("CreateTable", create_table_request(self.name, definition))
-            elif description.is_stable:
-                request = _add_index_request(self.name, definition, description, missing[0])
-                problem = await self._request_change("UpdateTable", request)
+            problem = await self._request_change(*change) if is_stable and change is not None else None
             busy_replies = 0 if problem is None else busy_replies + 1
             if problem is not None and busy_replies > _MAX_BUSY_REPLIES:
                 raise problem
-            if ApiClient.seconds_left(deadline) < interval:
+            if deadline - asyncio.get_running_loop().time() < interval:
                 raise StoreUnavailable(
                     f"Table {self.name!r} is still being created. Try again later, or raise table_seconds."
                 )
             await asyncio.sleep(interval)
             interval = min(interval * 1.5, self._api.settings.table_pause)
         self._description = description
-        if definition.ttl_attribute is not None:
-            await self._ensure_ttl(definition.ttl_attribute)
 
     async def _ensure_ttl(self, attribute: str) -> None:
         current = await self.read_ttl_attribute(self._api.new_deadline())
@@ -141,16 +174,15 @@ class DynamoTable:
             )
         if current is None:
             specification = {"Enabled": True, "AttributeName": attribute}
-            request = {"TableName": self.name, "TimeToLiveSpecification": specification}
             try:
-                await self._request_change("UpdateTimeToLive", request)
+                await self._request_change("UpdateTimeToLive", {"TimeToLiveSpecification": specification})
             except StoreRefused:
                 if await self.read_ttl_attribute(self._api.new_deadline()) != attribute:  # no other process was first
                     raise
 
-    async def _request_change(self, operation: str, request: dict[str, Any]) -> StoreError | None:
+    async def _request_change(self, operation: str, arguments: dict[str, Any]) -> StoreError | None:
         """Request a change. Return the error if DynamoDB is busy with another change."""
-        call = ApiCall(operation, request, lambda _: None, self._api.new_deadline())
+        call = ApiCall(operation, {"TableName": self.name, **arguments}, lambda _: None, self._api.new_deadline())
         try:
             await self._api.execute(call)
         except StoreError as problem:
@@ -158,54 +190,6 @@ class DynamoTable:
                 raise
             return problem
         return None
-
-
-# --- requests and descriptions ---------------------------------------------------------------------------------
-
-
-def create_table_request(name: str, definition: TableDefinition) -> dict[str, Any]:
-    """Return the request for CreateTable: a table billed on demand, with all of its indexes."""
-    request: dict[str, Any] = {
-        "TableName": name,
-        "BillingMode": "PAY_PER_REQUEST",
-        "KeySchema": _key_schema(definition.hash_attribute, definition.range_attribute),
-        "AttributeDefinitions": _attributes(attribute_types(definition, definition.indexes)),
-    }
-    if definition.indexes:
-        request["GlobalSecondaryIndexes"] = [_index(index) for index in definition.indexes]
-    return request
-
-
-def _add_index_request(
-    name: str, definition: TableDefinition, description: TableDescription, index: IndexDefinition
-) -> dict[str, Any]:
-    types = attribute_types(definition, [*description.definition.indexes, index])
-    return {
-        "TableName": name,
-        "AttributeDefinitions": _attributes(types),
-        "GlobalSecondaryIndexUpdates": [{"Create": _index(index)}],
-    }
-
-
-def _index(index: IndexDefinition) -> dict[str, Any]:
-    projection: dict[str, Any] = (
-        {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(index.projection)}
-        if isinstance(index.projection, tuple)
-        else {"ProjectionType": index.projection}
-    )
-    keys = _key_schema(index.hash_attribute, index.range_attribute)
-    return {"IndexName": index.name, "KeySchema": keys, "Projection": projection}
-
-
-def _key_schema(hash_attribute: str, range_attribute: str) -> list[dict[str, str]]:
-    return [
-        {"AttributeName": hash_attribute, "KeyType": "HASH"},
-        {"AttributeName": range_attribute, "KeyType": "RANGE"},
-    ]
-
-
-def _attributes(types: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
 
 
 def parse_description(reported: Mapping[str, Any]) -> TableDescription:
@@ -225,7 +209,10 @@ def parse_description(reported: Mapping[str, Any]) -> TableDescription:
         index_hash, index_range = _read_key_attributes(index, f"Index {name!r}")
         kind = types.get(index_range)
         if types.get(index_hash) == "S" and kind in {"S", "N"}:
-            definitions.append(IndexDefinition(name, index_hash, index_range, kind, _projection(index["Projection"])))
+            projection = index["Projection"]["ProjectionType"]
+            if projection == "INCLUDE":
+                projection = tuple(sorted(index["Projection"].get("NonKeyAttributes") or ()))
+            definitions.append(IndexDefinition(name, index_hash, index_range, kind, projection))
     definition = TableDefinition(tuple(definitions), hash_attribute, range_attribute)
     if (types[hash_attribute], types[range_attribute]) != ("S", "S"):
         raise WrongTable(f"Table {reported.get('TableName')!r} has keys that are not text. Use another table.")
@@ -237,9 +224,3 @@ def _read_key_attributes(reported: Mapping[str, Any], where: str) -> tuple[str, 
     if keys.keys() != {"HASH", "RANGE"}:
         raise WrongTable(f"{where} has no range key. Use another table.")
     return keys["HASH"], keys["RANGE"]
-
-
-def _projection(reported: Mapping[str, Any]) -> Projection:
-    if reported["ProjectionType"] == "INCLUDE":
-        return tuple(sorted(reported.get("NonKeyAttributes") or ()))
-    return "ALL" if reported["ProjectionType"] == "ALL" else "KEYS_ONLY"

@@ -1,19 +1,24 @@
 """The wire format of DynamoDB: every value is tagged with its type."""
 
 import json
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from graphql_api.errors import StoreRefused
 from graphql_api.storage import (
-    MAX_DEPTH,
     MAX_DIGITS,
     MAX_RECORD_BYTES,
     Item,
+    Key,
+    TableDefinition,
+    check_depth,
+    check_number,
     check_record_size,
     malformed_text_error,
-    number_problem,
+    set_type,
+    unsupported_type_error,
 )
 
 Wire = dict[str, Any]
@@ -35,7 +40,7 @@ def encode_item(item: Item) -> WireItem:
     if "" in item:
         raise StoreRefused("A record has an attribute with an empty name. Name every attribute.")
     encoded = _encode_map(item, "the record", 0)
-    if _may_be_large(encoded):
+    if _max_characters(encoded) > _SAFE_CHARACTERS:
         check_record_size(item)
     return encoded
 
@@ -43,20 +48,25 @@ def encode_item(item: Item) -> WireItem:
 def max_wire_size(item: WireItem) -> int:
     """Return an upper bound of the bytes sent for a record. The driver escapes all characters that are not ASCII."""
     characters = _max_characters(item)
-    if characters is None or characters > _SAFE_CHARACTERS:
-        return len(json.dumps(item, default=_base64))
+    if characters > _SAFE_CHARACTERS:
+        # Bytes are sent as base64, which has this length.
+        return len(json.dumps(item, default=lambda content: "=" * (-(-len(content) // 3) * 4)))
     return _MAX_ESCAPE_LENGTH * (characters + 2 * len(item))
 
 
-def _base64(content: bytes) -> str:
-    """Return a placeholder of the length that the bytes have when sent."""
-    return "=" * (-(-len(content) // 3) * 4)
+def encode_key(table: TableDefinition, key: Key) -> WireItem:
+    """Encode the key of a record."""
+    return {table.hash_attribute: {"S": key.hash}, table.range_attribute: {"S": key.range}}
+
+
+def decode_key(table: TableDefinition, item: WireItem) -> Key:
+    """Decode the key of a record."""
+    return Key(item[table.hash_attribute]["S"], item[table.range_attribute]["S"])
 
 
 def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
     """Encode a value with its type tag."""
-    if depth > MAX_DEPTH:
-        raise StoreRefused(f"{where} is nested deeper than {MAX_DEPTH} levels. Reduce the nesting.")
+    check_depth(depth, where)
     match value:
         case None:
             return {"NULL": True}
@@ -73,9 +83,9 @@ def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
         case Mapping():
             return {"M": _encode_map(value, where, depth)}
         case frozenset():
-            return _encode_set(value, where)
-    hint = " Use Decimal for fractions." if isinstance(value, float) else ""
-    raise StoreRefused(f"{where} is a {type(value).__name__}, which cannot be stored.{hint}")
+            tag = set_type(value, where)
+            return {tag: [encode_value(part, where)[tag[0]] for part in sorted(value)]}
+    raise unsupported_type_error(value, where)
 
 
 def decode_item(item: WireItem) -> dict[str, Any]:
@@ -122,9 +132,7 @@ def encode_number(value: int | Decimal, where: str) -> str:
     """Encode a number with minimal digits."""
     if isinstance(value, int) and -_SHORT_LIMIT < value < _SHORT_LIMIT:
         return str(value)
-    problem = number_problem(value)
-    if problem is not None:
-        raise StoreRefused(f"{where}: the number {problem}. Round it, or store it as text.")
+    check_number(value, where)
     sign, digits, exponent = Decimal(value).as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
     significant = text.rstrip("0")
@@ -142,18 +150,6 @@ def _encode_map(value: Mapping[Any, Any], where: str, depth: int) -> WireItem:
     return {name: encode_value(value[name], name, depth + 1) for name in sorted(value)}
 
 
-def _encode_set(value: frozenset[Any], where: str) -> Wire:
-    if not value:
-        raise StoreRefused(f"{where} is an empty set. Omit the attribute instead.")
-    if all(isinstance(part, str) for part in value):
-        return {"SS": [_encode_text(part, where) for part in sorted(value)]}
-    if all(isinstance(part, bytes) for part in value):
-        return {"BS": sorted(value)}
-    if all(isinstance(part, int | Decimal) and not isinstance(part, bool) for part in value):
-        return {"NS": [encode_number(part, where) for part in sorted(value)]}
-    raise StoreRefused(f"{where} mixes types in a set. Use only texts, only numbers or only bytes.")
-
-
 def _encode_text(value: str, where: str) -> str:
     if not value.isascii():
         try:
@@ -163,18 +159,12 @@ def _encode_text(value: str, where: str) -> str:
     return str.__str__(value)
 
 
-def _may_be_large(encoded: WireItem) -> bool:
-    """Return whether the size of a record must be counted. Fast for a few short texts."""
-    characters = _max_characters(encoded)
-    return characters is None or characters > _SAFE_CHARACTERS
-
-
-def _max_characters(encoded: WireItem) -> int | None:
-    """Return an upper bound of the characters of names and values, or None if that requires recursion."""
+def _max_characters(encoded: WireItem) -> int:
+    """Return an upper bound of the characters of names and values. Fast: it is far too high for nested values."""
     size = 0
     for name, value in encoded.items():
         ((kind, content),) = value.items()
         if kind not in {"S", "B", "N", "BOOL", "NULL"}:
-            return None
+            return sys.maxsize
         size += len(name) + (len(content) if kind in {"S", "B"} else 22)
     return size

@@ -1,6 +1,5 @@
-"""The embedded engine: one SQLite file, shared by any number of processes on one machine (docs/engines.md)."""
+"""The SQLite engine: one file, shared by any number of processes on one machine (docs/explanation/engines.md)."""
 
-from graphql_api.storage.engines.sqlite.engine_quirks import EngineQuirks
-from graphql_api.storage.engines.sqlite.sqlite_store import SqliteStore, open_sqlite
-
-__all__ = ["EngineQuirks", "SqliteStore", "open_sqlite"]
+from graphql_api.storage.engines.sqlite.sqlite_store import SqliteStore as SqliteStore
+from graphql_api.storage.engines.sqlite.sqlite_store import open_location as open_location
+from graphql_api.storage.engines.sqlite.sqlite_store import open_sqlite as open_sqlite

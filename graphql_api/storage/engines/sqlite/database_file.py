@@ -1,14 +1,11 @@
-"""The database file: how it is identified, created and opened. docs/engines.md describes its tables."""
+"""The database file: how it is identified, created and opened. docs/explanation/engines.md describes its tables."""
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TypeVar
 
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable, WrongTable
-from graphql_api.storage.engines.sqlite.engine_quirks import TieOrder
 
 APPLICATION_ID = 0x5368514C
 """`ShQL`"""
@@ -22,6 +19,9 @@ BUSY_SECONDS = 10.0
 READ_BUSY_SECONDS = 1.0
 """how long a read may block the event loop while another process recovers the log"""
 
+_TIE_ORDER = "hashed"
+"""earlier releases had a test option for another order, and expect this row and the table `lagging`"""
+
 _SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
     """CREATE TABLE indexes (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, hash_attribute TEXT NOT NULL,
@@ -33,8 +33,6 @@ _SCHEMA = (
     "CREATE INDEX tokens_used ON tokens (used)",
     "CREATE TABLE lagging (turn INTEGER PRIMARY KEY AUTOINCREMENT, old INTEGER, new INTEGER)",
 )
-
-T = TypeVar("T")
 
 
 def unavailable_error(path: Path, problem: sqlite3.Error) -> StoreUnavailable:
@@ -58,41 +56,36 @@ def _is_busy(problem: sqlite3.Error) -> bool:
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def prepare_file(path: Path, tie_order: TieOrder) -> None:
+def prepare_file(path: Path) -> None:
     """Create the file if it is new. Refuse a file of another program or of a later format."""
     if str(path) == ":memory:":
         raise WrongTable("An in-memory database cannot be shared by several connections. Use the path of a file.")
-    try:
-        _retry_while_busy(lambda: _create_or_check(path, tie_order))
-    except sqlite3.DatabaseError as problem:
-        if getattr(problem, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise WrongTable(f"{path} is not a SQLite database, or is damaged. Use another path.") from problem
-        raise unavailable_error(path, problem) from problem
-
-
-def _retry_while_busy(action: Callable[[], T]) -> T:
-    """Retry while other processes hold locks. SQLite itself does not wait when it changes the journal mode."""
     deadline = monotonic() + BUSY_SECONDS
-    while True:
+    while True:  # SQLite itself does not wait for locks of other processes when it changes the journal mode.
         try:
-            return action()
-        except sqlite3.OperationalError as problem:
+            _create_or_check(path)
+        except sqlite3.DatabaseError as problem:
+            if getattr(problem, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise WrongTable(f"{path} is not a SQLite database, or is damaged. Use another path.") from problem
             if not _is_busy(problem) or monotonic() > deadline:
-                raise
+                raise unavailable_error(path, problem) from problem
             sleep(0.01)
+        else:
+            return
 
 
-def _create_or_check(path: Path, tie_order: TieOrder) -> None:
+def _create_or_check(path: Path) -> None:
     with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as sql:
         sql.execute("BEGIN")  # reads of one transaction are consistent while another process creates the file
         is_new = _is_new_file(path, sql)
         sql.execute("COMMIT")
         if is_new:
             sql.execute("PRAGMA journal_mode = WAL")
-            _create(path, sql, tie_order)
-        (stored_order,) = sql.execute("SELECT value FROM meta WHERE name = 'tie_order'").fetchone()
-        if stored_order != tie_order:
-            raise WrongTable(f"{path} has the tie order {stored_order!r}. Open it with tie_order={stored_order!r}.")
+            _create(path, sql)
+        (tie_order,) = sql.execute("SELECT value FROM meta WHERE name = 'tie_order'").fetchone()
+        (lagging,) = sql.execute("SELECT count(*) FROM lagging").fetchone()
+        if tie_order != _TIE_ORDER or lagging:
+            raise WrongTable(f"{path} was written with test options of an earlier release. Use another path.")
 
 
 def _is_new_file(path: Path, sql: sqlite3.Connection) -> bool:
@@ -110,20 +103,15 @@ def _is_new_file(path: Path, sql: sqlite3.Connection) -> bool:
     return True
 
 
-def _create(path: Path, sql: sqlite3.Connection, tie_order: TieOrder) -> None:
-    sql.execute("BEGIN IMMEDIATE")
-    try:
+def _create(path: Path, sql: sqlite3.Connection) -> None:
+    with sql:  # commits or rolls back
+        sql.execute("BEGIN IMMEDIATE")
         if _is_new_file(path, sql):  # another process may have created the tables
             for statement in _SCHEMA:
                 sql.execute(statement)
-            sql.execute("INSERT INTO meta VALUES ('tie_order', ?), ('layout', 0)", (tie_order,))
+            sql.execute("INSERT INTO meta VALUES ('tie_order', ?), ('layout', 0)", (_TIE_ORDER,))
             sql.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             sql.execute(f"PRAGMA user_version = {FORMAT}")
-        sql.execute("COMMIT")
-    except BaseException:
-        if sql.in_transaction:
-            sql.execute("ROLLBACK")
-        raise
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:

@@ -1,4 +1,7 @@
-"""Group commit: the single writer thread of a process commits all waiting jobs in one transaction."""
+"""Group commit: the single writer thread of a process commits all waiting jobs in one transaction.
+
+It is no `RequestCoalescer`, because callers of several event loops share the thread.
+"""
 
 import sqlite3
 from asyncio import AbstractEventLoop, Future
@@ -10,20 +13,16 @@ from typing import Any
 
 from graphql_api.storage.engines.sqlite.database_file import begin_error, connect_writer, unavailable_error
 from graphql_api.storage.engines.sqlite.table_layout import TableLayout, layout_version, load_layout
-from graphql_api.storage.engines.sqlite.write_transaction import WriteTransaction
-from graphql_api.storage.engines.sqlite.writer_jobs import WriterJob
+from graphql_api.storage.engines.sqlite.writer_jobs import WriterJob, WriteTransaction
 
 MAX_WRITES_PER_COMMIT = 10_000
-
-JobResult = tuple[WriterJob, Any, BaseException | None]
 
 
 class GroupCommitWriter:
     """The writer thread. Accepts jobs from event loops, and resolves the future of a job only after its commit."""
 
-    def __init__(self, path: Path, index_lag: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._index_lag = index_lag
         self._jobs: SimpleQueue[WriterJob | None] = SimpleQueue()
         self._sql = connect_writer(path)
         self._layout: TableLayout | None = None
@@ -46,7 +45,8 @@ class GroupCommitWriter:
             jobs, running = self._take_jobs()
             jobs = [job for job in jobs if not job.future.cancelled()]
             if jobs:
-                _resolve_futures(self._commit(jobs))
+                self._commit(jobs)
+                _resolve_futures(jobs)
         self._sql.close()
 
     def _take_jobs(self) -> tuple[list[WriterJob], bool]:
@@ -65,91 +65,64 @@ class GroupCommitWriter:
                 return jobs, True
         return jobs, False
 
-    def _commit(self, jobs: list[WriterJob]) -> list[JobResult]:
-        for job in jobs:
-            self._prepare_before_lock(job)
+    def _commit(self, jobs: list[WriterJob]) -> None:
+        """Apply the jobs in one transaction. Each job then has its result or its problem."""
+        if self._layout is not None:
+            for job in jobs:
+                with suppress(Exception):  # It occurs again, and is reported, under the lock.
+                    job.prepare_for(self._layout)
+        sqlite_error = begin_error
         try:
             self._sql.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as problem:
-            return [(job, None, begin_error(self._path, problem)) for job in jobs]
-        try:
-            results = self._apply_all(jobs)
+            sqlite_error = unavailable_error
+            transaction = self._transaction()
+            for job in jobs:
+                self._apply(job, transaction)
+                if job.changes_layout:
+                    transaction = self._transaction()
             self._sql.execute("COMMIT")
-        except sqlite3.Error as problem:
-            self._roll_back()
-            return [(job, None, unavailable_error(self._path, problem)) for job in jobs]
-        except Exception as problem:  # noqa: BLE001 - a bug: the callers receive it, and the thread keeps running
-            self._roll_back()
-            return [(job, None, problem) for job in jobs]
-        return results
+        except Exception as problem:  # noqa: BLE001 - SQLite, or a bug: the callers receive it, and the thread keeps running
+            self._layout = None  # it may stem from the transaction that was rolled back
+            with suppress(sqlite3.Error):  # the next BEGIN reports a persistent problem
+                if self._sql.in_transaction:
+                    self._sql.execute("ROLLBACK")
+            for job in jobs:
+                job.problem = sqlite_error(self._path, problem) if isinstance(problem, sqlite3.Error) else problem
 
-    def _prepare_before_lock(self, job: WriterJob) -> None:
-        """Prepare a job before the lock is taken. Errors occur again, and are reported, under the lock."""
-        if self._layout is not None:
-            try:
-                job.prepare(self._layout)
-            except Exception:  # noqa: BLE001 - a bug: the thread keeps running
-                job.prepared_for = None
-
-    def _apply_all(self, jobs: list[WriterJob]) -> list[JobResult]:
-        self._refresh_layout()
-        transaction = self._transaction()
-        results = []
-        for job in jobs:
-            results.append(self._apply(job, transaction))
-            if job.changes_layout:
-                self._refresh_layout()
-                transaction = self._transaction()
-        if self._layout is not None and self._index_lag:
-            transaction.catch_up_entries(self._index_lag)
-        return results
-
-    def _apply(self, job: WriterJob, transaction: WriteTransaction) -> JobResult:
+    def _apply(self, job: WriterJob, transaction: WriteTransaction) -> None:
         self._sql.execute("SAVEPOINT job")
         try:
-            if not job.changes_layout and job.prepared_for is not transaction.layout:
-                job.prepare(transaction.layout)
-            result = job.apply(transaction)
+            if not job.changes_layout:
+                job.prepare_for(transaction.layout)
+            job.result = job.apply(transaction)
         except sqlite3.Error:
             raise
         except Exception as problem:  # noqa: BLE001 - a refusal or a bug: the other jobs of the commit proceed
             self._sql.execute("ROLLBACK TO job")
-            self._sql.execute("RELEASE job")
-            return job, None, problem
+            job.problem = problem
         self._sql.execute("RELEASE job")
-        return job, result, None
-
-    def _refresh_layout(self) -> None:
-        if self._layout is None or self._layout.version != layout_version(self._sql):
-            self._layout = load_layout(self._sql)
 
     def _transaction(self) -> WriteTransaction:
-        return WriteTransaction(self._sql, self._layout, delays_entries=self._index_lag > 0)
-
-    def _roll_back(self) -> None:
-        self._layout = None  # it may stem from the transaction that was rolled back
-        with suppress(sqlite3.Error):  # the next BEGIN reports a persistent problem
-            if self._sql.in_transaction:
-                self._sql.execute("ROLLBACK")
+        if self._layout is None or self._layout.version != layout_version(self._sql):
+            self._layout = load_layout(self._sql)
+        return WriteTransaction(self._sql, self._layout)
 
 
-def _resolve_futures(results: list[JobResult]) -> None:
-    """Resolve the futures with one callback per event loop."""
-    by_loop: dict[AbstractEventLoop, list[JobResult]] = {}
-    for result in results:
-        by_loop.setdefault(result[0].future.get_loop(), []).append(result)
-    for loop, loop_results in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_set_results, loop_results)
-        except RuntimeError:  # the loop is closed, so no caller waits
-            continue
+def _resolve_futures(jobs: list[WriterJob]) -> None:
+    """Resolve the futures with one callback per event loop, which is much faster than one per job."""
+    by_loop: dict[AbstractEventLoop, list[WriterJob]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.future.get_loop(), []).append(job)
+    for loop, jobs_of_loop in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed, so no caller waits
+            loop.call_soon_threadsafe(_set_results, jobs_of_loop)
 
 
-def _set_results(results: list[JobResult]) -> None:
-    for job, result, problem in results:
+def _set_results(jobs: list[WriterJob]) -> None:
+    for job in jobs:
         if job.future.done():  # the caller was cancelled
             continue
-        if problem is None:
-            job.future.set_result(result)
+        if job.problem is None:
+            job.future.set_result(job.result)
         else:
-            job.future.set_exception(problem)
+            job.future.set_exception(job.problem)

@@ -6,16 +6,160 @@ were not requested. If skipping dominates, it stops fetching records, seeks past
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from operator import methodcaller
 
+from graphql_api.codecs import KeyRange, RangeValue
+from graphql_api.errors import StoreRefused
 from graphql_api.runtime import CapacityMeter, current_meter
-from graphql_api.storage import Key, Position, RowPage, read_units
-from graphql_api.storage.engines.sqlite.key_bytes import EntryPosition, decode_range_value, next_bytes
-from graphql_api.storage.engines.sqlite.row_projection import RowProjection
-from graphql_api.storage.engines.sqlite.shard_ranges import ShardRange
-from graphql_api.storage.engines.sqlite.table_layout import PhysicalIndex
+from graphql_api.storage import (
+    ATTRIBUTE_OPERATIONS,
+    IndexDefinition,
+    Item,
+    Key,
+    Position,
+    RangeRead,
+    Row,
+    RowPage,
+    TableDefinition,
+    build_per_search,
+    check_reads,
+    filter_matches,
+    keep_supported_tests,
+    key_attributes,
+    projected_attributes,
+    read_units,
+    record_size,
+    tested_attributes,
+)
+from graphql_api.storage.engines.sqlite.record_body import attribute_decoder, decode_body
+from graphql_api.storage.engines.sqlite.table_layout import (
+    AFTER_EVERYTHING,
+    EntryPosition,
+    PhysicalIndex,
+    decode_range_value,
+    encode_hash_key,
+    encode_range_value,
+    next_bytes,
+    tie_breaker,
+)
+
+
+class RowProjection:
+    """Makes the rows of reads that have one index, filter and set of attributes."""
+
+    def __init__(self, table: TableDefinition, index: IndexDefinition, read: RangeRead) -> None:
+        projected = projected_attributes(table, index)
+        self.decode_entry: Callable[[bytes], Item] = decode_body if projected is None else attribute_decoder(projected)
+        """decodes the entry of the index"""
+        self._filter = keep_supported_tests(
+            read.filter, ATTRIBUTE_OPERATIONS, lambda test: projected is None or test.attribute in projected
+        )
+        self._decode = self.decode_entry
+        """decodes the requested attributes and those of the filter, so that nothing is decoded twice"""
+        if read.attributes is not None:
+            needed = read.attributes | tested_attributes(self._filter)
+            needed = needed if projected is None else projected & needed
+            self._decode = attribute_decoder(key_attributes(table, index) | needed)
+
+    def make_row(self, value: RangeValue, ordinal: int, key: Key, body: bytes) -> Row | None:
+        """Return the row of a record, or None if the filter excludes it."""
+        if self._filter is None:
+            return Row(value, ordinal, key, body, self._decode)
+        item = self._decode(body)
+        return Row(value, ordinal, key, item) if filter_matches(self._filter, item) else None
+
+
+@dataclass(slots=True)
+class ShardRange:
+    """One read of a scan, with the rows that the scan has found for it."""
+
+    number: int
+    read: RangeRead
+    projection: RowProjection
+    shard: bytes
+    low: EntryPosition
+    high: EntryPosition
+    rows: list[Row] = field(default_factory=list)
+    records_read: int = 0
+    bytes_read: int = 0
+    """size of the records as DynamoDB counts it; only if capacity is metered"""
+
+    def next_position(self, here: EntryPosition, *, descending: bool) -> EntryPosition | None:
+        """Return where the rows past `here` begin that this shard range may have, or None if it has no more rows.
+
+        In descending order, the position is exclusive.
+        """
+        value, shard, tie = here
+        position = here
+        if descending:
+            if shard != self.shard:
+                position = (value, self.shard, AFTER_EVERYTHING) if shard > self.shard else (value, b"", b"")
+            position = min(position, self.high)
+            return position if self.low < position else None
+        if shard == self.shard:
+            position = (value, shard, next_bytes(tie))
+        else:
+            position = (value if shard < self.shard else next_bytes(value), self.shard, b"")
+        position = max(position, self.low)
+        return position if position < self.high else None
+
+
+def plan_shard_ranges(
+    reads: Sequence[RangeRead], table: TableDefinition, index: PhysicalIndex
+) -> dict[bytes, dict[bytes, ShardRange]]:
+    """Return the shard ranges of one call by base and shard. Refuse reads that are invalid or do not fit together."""
+    check_reads(reads, index.definition.range_type)
+    projections = build_per_search(reads, partial(RowProjection, table, index.definition))
+    bases: dict[bytes, dict[bytes, ShardRange]] = {}
+    last_range: KeyRange | None = None
+    low_value = high_value = high_tie = b""
+    for number, read in enumerate(reads):
+        if read.range is not last_range:  # The reads of a search share their range.
+            last_range = read.range
+            low_value, high_value, high_tie = _bounds(last_range)
+        base, shard = encode_hash_key(read.hash_key)
+        low, high = (low_value, shard, b""), (high_value, shard, high_tie)
+        if read.start is not None:
+            start_value, key = encode_range_value(read.start.value), read.start.key
+            start_tie = tie_breaker(key.hash.encode(), key.range.encode()) if index.number else b""
+            if read.descending:
+                high = (start_value, shard, start_tie)
+            else:
+                low = (start_value, shard, next_bytes(start_tie))
+        bases.setdefault(base, {})[shard] = ShardRange(number, read, projections[number], shard, low, high)
+    for shard_ranges in bases.values():
+        _check_ordinals(shard_ranges)
+    return bases
+
+
+def _bounds(key_range: KeyRange) -> tuple[bytes, bytes, bytes]:
+    """Return the lowest value of a range, its upper bound, and the tie-breaker that ends the rows of that bound."""
+    low, high = b"", AFTER_EVERYTHING
+    if key_range.low is not None:
+        low = encode_range_value(key_range.low)
+        low = next_bytes(low) if key_range.low_open else low
+    if key_range.high is not None:
+        high = encode_range_value(key_range.high)
+    return low, high, b"" if key_range.high_open else AFTER_EVERYTHING
+
+
+def _check_ordinals(shard_ranges: dict[bytes, ShardRange]) -> None:
+    """Refuse ordinals that do not ascend with the shards.
+
+    Rows are returned in the order of shards, and callers order them by ordinal.
+    """
+    ordered = [shard_ranges[shard].read.ordinal for shard in sorted(shard_ranges)]
+    for lower, higher in pairwise(ordered):
+        if lower >= higher:
+            raise StoreRefused(
+                f"The ordinals {lower} and {higher} do not ascend with the texts of their shards. Assign them in that "
+                "order."
+            )
+
 
 _POSITION_RANGE = "idx = ? AND base = ? AND (value, shard, tie) >= (?, ?, ?) AND (value, shard, tie) < (?, ?, ?)"
 _ORDERS = {False: "ORDER BY value, shard, tie", True: "ORDER BY value DESC, shard DESC, tie DESC"}
@@ -31,6 +175,9 @@ ENTRIES_ONLY = {
 }
 _RECORD = "SELECT hash, range, body FROM records WHERE id = ?"
 
+PAGE_BYTES = 1024 * 1024
+"""a page ends after the record that exceeds this size"""
+
 SKIPS_BEFORE_SEEK = 8
 """number of unwanted rows with one value to skip before a seek, which costs about as much"""
 
@@ -45,111 +192,90 @@ class OrderedScan:
         self,
         sql: sqlite3.Connection,
         index: PhysicalIndex,
-        projections: Sequence[RowProjection],
         base: bytes,
         shard_ranges: dict[bytes, ShardRange],
-        *,
         want: int,
-        page_bytes: int,
-        descending: bool,
     ) -> None:
         self._sql = sql
         self._base = index.number, base
-        self._projections = projections
         self._meter: CapacityMeter | None = current_meter()
         self._shard_ranges = shard_ranges
         self._first = next(iter(shard_ranges.values()))
-        self._read_value = (
-            methodcaller("decode")
-            if index.definition.range_type == "S"
-            else partial(decode_range_value, kind=index.definition.range_type)
-        )
+        range_type = index.definition.range_type
+        self._read_value = methodcaller("decode") if range_type == "S" else partial(decode_range_value, kind=range_type)
         self._want = want
-        self._bytes_left = page_bytes
-        self._descending = descending
+        self._bytes_left = PAGE_BYTES
+        self._descending = self._first.read.descending
         self._low = min(shard_range.low for shard_range in shard_ranges.values())
         self._high = max(shard_range.high for shard_range in shard_ranges.values())
         self._skips_left = 4 * want + 100
         self._stopped: tuple[EntryPosition, Position] | None = None
 
     def run(self) -> bool:
-        """Continue the scan. Return True once all rows are found or the end is reached."""
-        return self._run_entries_only() if self._skips_left < 0 else self._run_with_records()
+        """Continue the scan. Return True once all rows are found or the end is reached.
 
-    def pages(self) -> list[tuple[int, RowPage]]:
-        """Return the page of each shard range with the number of its read."""
-        pages = []
+        If most rows are unwanted, it returns after a yield interval or a seek.
+        """
+        shard_ranges, entries_only = self._shard_ranges, self._skips_left < 0
+        queries = ENTRIES_ONLY if entries_only else WITH_RECORDS
+        cursor = self._sql.execute(queries[self._descending], (*self._base, *self._low, *self._high))
+        tied_value, tied, skips_left = b"", 0, YIELD_AFTER_ROWS - 1 if entries_only else self._skips_left
+        try:
+            for row in cursor:
+                here: EntryPosition = row[:3]
+                value, shard, tie = here
+                shard_range = shard_ranges.get(shard)
+                if shard_range is not None and shard_range.low <= here < shard_range.high:
+                    tied = 0
+                    stored = self._sql.execute(_RECORD, row[3:]).fetchone() if entries_only else row[3:]
+                    if self._add_row(shard_range, here, stored):
+                        return True
+                    continue
+                (shard_range or self._first).records_read += 1
+                skips_left -= 1
+                tied = tied + 1 if value == tied_value else 0
+                tied_value = value
+                if entries_only and tied >= SKIPS_BEFORE_SEEK:
+                    return not self._seek(here)
+                if skips_left < 0:
+                    if self._descending:
+                        self._high = here
+                    else:
+                        self._low = (value, shard, next_bytes(tie))
+                    return False
+        finally:
+            cursor.close()
+            if not entries_only:
+                self._skips_left = skips_left
+        return True
+
+    def pages(self) -> dict[int, RowPage]:
+        """Return the page of each shard range by the number of its read."""
+        pages, descending = {}, self._descending
         for shard_range in self._shard_ranges.values():
             scanned_to = None
             if self._stopped is not None:
                 here, position = self._stopped
-                scanned_to = None if shard_range.is_done(here, descending=self._descending) else position
-            pages.append((shard_range.number, RowPage(shard_range.rows, scanned_to, shard_range.records_read)))
+                # The first comparison suffices for most shard ranges.
+                near_end = shard_range.low[0] >= here[0] if descending else shard_range.high[0] <= next_bytes(here[0])
+                is_done = near_end and shard_range.next_position(here, descending=descending) is None
+                scanned_to = None if is_done else position
+            pages[shard_range.number] = RowPage(shard_range.rows, scanned_to, shard_range.records_read)
             if self._meter is not None:
-                self._meter.add(
-                    read_units(shard_range.bytes_read, consistent=shard_range.read.consistent), estimated=True
-                )
+                units = read_units(shard_range.bytes_read, consistent=shard_range.read.consistent)
+                self._meter.add(units, estimated=True)
         return pages
 
-    def _run_with_records(self) -> bool:
-        shard_ranges = self._shard_ranges
-        cursor = self._sql.execute(WITH_RECORDS[self._descending], (*self._base, *self._low, *self._high))
-        try:
-            for value, shard, tie, hash_key, range_key, body in cursor:
-                here = value, shard, tie
-                shard_range = shard_ranges.get(shard)
-                if shard_range is not None and shard_range.low <= here < shard_range.high:
-                    if self._add_row(shard_range, here, hash_key, range_key, body):
-                        return True
-                else:
-                    (shard_range or self._first).records_read += 1
-                    self._skips_left -= 1
-                    if self._skips_left < 0:
-                        self._resume_after(here)
-                        return False
-        finally:
-            cursor.close()
-        return True
-
-    def _run_entries_only(self) -> bool:
-        """Continue where most rows are unwanted. Return after a yield interval, after a seek, or at the end."""
-        shard_ranges = self._shard_ranges
-        cursor = self._sql.execute(ENTRIES_ONLY[self._descending], (*self._base, *self._low, *self._high))
-        tied_value, tied, skipped = b"", 0, 0
-        try:
-            for value, shard, tie, record in cursor:
-                here = value, shard, tie
-                shard_range = shard_ranges.get(shard)
-                if shard_range is not None and shard_range.low <= here < shard_range.high:
-                    tied = 0
-                    if self._add_row(shard_range, here, *self._sql.execute(_RECORD, (record,)).fetchone()):
-                        return True
-                    continue
-                (shard_range or self._first).records_read += 1
-                skipped += 1
-                tied = tied + 1 if value == tied_value else 0
-                tied_value = value
-                if tied >= SKIPS_BEFORE_SEEK:
-                    return not self._seek(here)
-                if skipped >= YIELD_AFTER_ROWS:
-                    self._resume_after(here)
-                    return False
-        finally:
-            cursor.close()
-        return True
-
-    def _add_row(
-        self, shard_range: ShardRange, here: EntryPosition, hash_key: bytes, range_key: bytes, body: bytes
-    ) -> bool:
+    def _add_row(self, shard_range: ShardRange, here: EntryPosition, stored: tuple[bytes, bytes, bytes]) -> bool:
         """Add a row to its shard range unless the filter excludes it. Return True if the scan stops here."""
+        hash_key, range_key, body = stored
         key = Key(hash_key.decode(), range_key.decode())
-        projection, ordinal = self._projections[shard_range.number], shard_range.read.ordinal
-        value = self._read_value(here[0])
-        row = projection.make_row(value, ordinal, key, body)
+        value, ordinal = self._read_value(here[0]), shard_range.read.ordinal
+        row = shard_range.projection.make_row(value, ordinal, key, body)
         if row is not None:
             shard_range.rows.append(row)
         if self._meter is not None:
-            shard_range.bytes_read += projection.entry_size(body)
+            shard_range.bytes_read += record_size(shard_range.projection.decode_entry(body))
         shard_range.records_read += 1
         self._want -= 1
         self._bytes_left -= len(body)
@@ -158,26 +284,15 @@ class OrderedScan:
         self._stopped = here, Position(value, ordinal, key)
         return True
 
-    def _resume_after(self, here: EntryPosition) -> None:
-        if self._descending:
-            self._high = here
-        else:
-            self._low = (here[0], here[1], next_bytes(here[2]))
-
     def _seek(self, here: EntryPosition) -> bool:
         """Seek to the next position where a shard range may have a row. Return False if there is none."""
-        if self._descending:
-            candidates = [
-                candidate
-                for shard_range in self._shard_ranges.values()
-                if (candidate := shard_range.next_position_before(here)) is not None
-            ]
-            self._high = max(candidates, default=self._low)
-            return bool(candidates)
         candidates = [
             candidate
             for shard_range in self._shard_ranges.values()
-            if (candidate := shard_range.next_position_after(here)) is not None
+            if (candidate := shard_range.next_position(here, descending=self._descending)) is not None
         ]
-        self._low = min(candidates, default=self._high)
+        if self._descending:
+            self._high = max(candidates, default=self._low)
+        else:
+            self._low = min(candidates, default=self._high)
         return bool(candidates)

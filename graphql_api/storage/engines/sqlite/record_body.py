@@ -1,4 +1,4 @@
-"""Record bodies: JSON, with a type tag for each value that JSON cannot represent (docs/engines.md)."""
+"""Record bodies: JSON, with a type tag for each value that JSON cannot represent (docs/explanation/engines.md)."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping
@@ -8,7 +8,15 @@ from typing import Any
 import orjson
 
 from graphql_api.errors import StoreRefused
-from graphql_api.storage import MAX_DEPTH, MAX_RECORD_BYTES, Item, check_record_size, number_problem
+from graphql_api.storage import (
+    MAX_RECORD_BYTES,
+    Item,
+    check_depth,
+    check_number,
+    check_record_size,
+    set_type,
+    unsupported_type_error,
+)
 
 _INT64 = range(-(2**63), 2**63)
 _SAFE_BODY_BYTES = MAX_RECORD_BYTES // 2
@@ -58,49 +66,35 @@ def attribute_decoder(names: Collection[str]) -> Callable[[bytes], dict[str, Any
 
 
 def _encode_value(value: Any, where: str, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise StoreRefused(f"{where} is nested deeper than {MAX_DEPTH} levels. Reduce the nesting.")
+    check_depth(depth, where)
     match value:
         case None | bool():
             return value
         case str():
             return str.__str__(value)
         case int() | Decimal():
-            text = _encode_number(value, where)
-            return value if type(value) is int and value in _INT64 else {"N": text}
+            return value if type(value) is int and value in _INT64 else {"N": _encode_number(value, where)}
         case bytes():
-            return {"B": _encode_bytes(value)}
+            return {"B": b64encode(value).decode()}
         case list():
             return [_encode_value(part, where, depth + 1) for part in value]
         case Mapping():
             return {"M": {name: _encode_value(part, f"{where}.{name}", depth + 1) for name, part in value.items()}}
         case frozenset():
             return _encode_set(value, where)
-    hint = " Use Decimal for fractions." if isinstance(value, float) else ""
-    raise StoreRefused(f"{where} is a {type(value).__name__}, which cannot be stored.{hint}")
+    raise unsupported_type_error(value, where)
 
 
 def _encode_set(value: frozenset[Any], where: str) -> dict[str, list[str]]:
-    if not value:
-        raise StoreRefused(f"{where} is an empty set. Omit the attribute instead.")
-    if all(isinstance(part, str) for part in value):
-        return {"SS": sorted(value)}
-    if all(isinstance(part, bytes) for part in value):
-        return {"BS": [_encode_bytes(part) for part in sorted(value)]}
-    if all(isinstance(part, int | Decimal) and not isinstance(part, bool) for part in value):
-        return {"NS": [_encode_number(part, where) for part in sorted(value)]}
-    raise StoreRefused(f"{where} mixes types in a set. Use only texts, only numbers or only bytes.")
+    tag, parts = set_type(value, where), sorted(value)
+    if tag == "NS":
+        return {tag: [_encode_number(part, where) for part in parts]}
+    return {tag: parts if tag == "SS" else [b64encode(part).decode() for part in parts]}
 
 
 def _encode_number(value: int | Decimal, where: str) -> str:
-    problem = number_problem(value)
-    if problem is not None:
-        raise StoreRefused(f"{where}: the number {problem}. Round it, or store it as text.")
+    check_number(value, where)
     return str(value) if value else "0"
-
-
-def _encode_bytes(value: bytes) -> str:
-    return b64encode(value).decode()
 
 
 def _decode_value(value: Any) -> Any:
@@ -111,7 +105,7 @@ def _decode_value(value: Any) -> Any:
     ((tag, content),) = value.items()
     match tag:
         case "N":
-            return decode_number(content)
+            return _decode_number(content)
         case "B":
             return b64decode(content)
         case "M":
@@ -119,11 +113,10 @@ def _decode_value(value: Any) -> Any:
         case "SS":
             return frozenset(content)
         case "NS":
-            return frozenset(map(decode_number, content))
+            return frozenset(map(_decode_number, content))
         case _:
             return frozenset(map(b64decode, content))
 
 
-def decode_number(text: str) -> int | Decimal:
-    """Decode a number: an int if the text is one, otherwise a Decimal."""
+def _decode_number(text: str) -> int | Decimal:
     return int(text) if text.removeprefix("-").isdigit() else Decimal(text)

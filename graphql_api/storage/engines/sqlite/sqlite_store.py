@@ -9,38 +9,47 @@ from time import time
 from typing import Any
 from zlib import crc32
 
-from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, Throttled, WrongTable, nearest
+from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, nearest
 from graphql_api.runtime import current_meter
 from graphql_api.storage import (
+    Check,
     Item,
     Key,
     RangeRead,
     ReadResult,
+    RowPage,
     ScanPage,
     TableDefinition,
     TransactionWrite,
     Write,
+    check_key,
     check_segment,
     check_want,
     read_units,
     record_size,
 )
 from graphql_api.storage.engines.sqlite.database_file import connect_reader, prepare_file, unavailable_error
-from graphql_api.storage.engines.sqlite.engine_quirks import NO_QUIRKS, EngineQuirks
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
-from graphql_api.storage.engines.sqlite.key_bytes import encode_table_key
-from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan
+from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan, plan_shard_ranges
 from graphql_api.storage.engines.sqlite.record_body import decode_body
-from graphql_api.storage.engines.sqlite.row_projection import row_projections
-from graphql_api.storage.engines.sqlite.shard_ranges import plan_shard_ranges
-from graphql_api.storage.engines.sqlite.table_layout import NO_TABLE, PhysicalIndex, TableLayout, load_layout
+from graphql_api.storage.engines.sqlite.table_layout import (
+    PhysicalIndex,
+    TableLayout,
+    define_table,
+    encode_table_key,
+    layout_version,
+    load_layout,
+    remove_index,
+    require_table,
+)
 from graphql_api.storage.engines.sqlite.writer_jobs import (
-    BackfillJob,
-    CatchUpJob,
-    DefineTableJob,
+    FIND_RECORD,
+    LayoutJob,
     TransactionJob,
     WriteEachJob,
     WriterJob,
+    backfill_batch,
+    check_holds,
 )
 
 MAX_SCAN_RECORDS = 1_000
@@ -52,39 +61,44 @@ MAX_KEYS_READ = 4_000
 YIELD_AFTER_ROWS = 500
 """records to read by key before yielding to the event loop"""
 
-_BY_KEY = (
-    "SELECT body FROM entries CROSS JOIN records ON id = record"
-    " WHERE idx = 0 AND base = ? AND value = ? AND shard = ? AND tie = x''"
-)
+_DATA_VERSION = "PRAGMA data_version"
+"""a number that differs after a commit of another connection, also of this store's own writer"""
+
 _ALL = (
     "SELECT hash, range, body FROM entries CROSS JOIN records ON id = record"
     " WHERE idx = 0 AND (base, value, shard) > (?, ?, ?) ORDER BY base, value, shard LIMIT ?"
 )
 
 
-async def open_sqlite(
-    path: str | Path, *, quirks: EngineQuirks = NO_QUIRKS, now: Callable[[], float] = time
-) -> "SqliteStore":
+async def open_sqlite(path: str | Path, *, now: Callable[[], float] = time) -> "SqliteStore":
     """Open the file, or create it. `now` provides the time for the expiry of transaction tokens."""
     file = Path(path)
-    await to_thread(prepare_file, file, quirks.tie_order)
-    store = SqliteStore(file, quirks, now)
-    if not quirks.index_lag and store.has_lagging_entries():
-        await store.catch_up_indexes()
-    return store
+    await to_thread(prepare_file, file)
+    return SqliteStore(file, now)
+
+
+async def open_location(location: str) -> "SqliteStore":
+    """Open the file at the location of a store URL. Its directory must exist."""
+    path = Path(location)
+    if not path.parent.is_dir():
+        raise StoreUnavailable(f"{path}: the directory {path.parent} does not exist. Create it first.")
+    return await open_sqlite(path)
 
 
 class SqliteStore:
     """A `Store` on one SQLite file. Use `open_sqlite` to create it."""
 
-    def __init__(self, path: Path, quirks: EngineQuirks, now: Callable[[], float]) -> None:
+    def __init__(self, path: Path, now: Callable[[], float]) -> None:
         self._path = path
-        self._quirks = quirks
         self._now = now
         self._closed = False
         self._layout: TableLayout | None = None
         self._sql = connect_reader(path)
-        self._writer = GroupCommitWriter(path, quirks.index_lag)
+        self._snapshot: int | None = None
+        """data version of the newest snapshot that was read; None: unknown"""
+        self._held: tuple[Check, int] | None = None
+        """the last condition that held, and the data version"""
+        self._writer = GroupCommitWriter(path)
 
     # --- reading
 
@@ -93,41 +107,31 @@ class SqliteStore:
         check_want(want)
         if not reads:
             return []
-        results: list[ReadResult | None] = [None] * len(reads)
-        if self._quirks.throttle is not None:
-            results = [self._throttle_error("read_ranges") for _ in reads]
-        throttled = frozenset(number for number, result in enumerate(results) if result is not None)
+        pages: dict[int, RowPage] = {}
         with self._reading():
             layout, index = self._readable_index(reads[0].index)
-            projections = row_projections(layout, reads)
-            for base, shard_ranges in plan_shard_ranges(reads, throttled, index, layout.tie_order).items():
-                scan = OrderedScan(
-                    self._sql,
-                    index,
-                    projections,
-                    base,
-                    shard_ranges,
-                    want=want,
-                    page_bytes=self._quirks.page_bytes,
-                    descending=reads[0].descending,
-                )
+            for base, shard_ranges in plan_shard_ranges(reads, layout.definition, index).items():
+                scan = OrderedScan(self._sql, index, base, shard_ranges, want)
                 while not scan.run():
                     await sleep(0)
                     self._check_open()
-                for number, page in scan.pages():
-                    results[number] = page
-        return [result for result in results if result is not None]
+                pages |= scan.pages()
+        self._snapshot = None
+        return [pages[number] for number in range(len(reads))]
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """Read records by key. Always consistent."""
-        self._throttle("get_many")
         found: list[Item | None] = []
         meter = current_meter()
         with self._reading():
             self._current_layout()
             for number, key in enumerate(keys):
-                row = self._sql.execute(_BY_KEY, encode_table_key(key, "the requested key")).fetchone()
-                found.append(None if row is None else decode_body(row[0]))
+                check_key(key, "the requested key")
+                cursor = self._sql.execute(FIND_RECORD, encode_table_key(key))
+                if number == len(keys) - 1:  # While the cursor holds its snapshot, this costs little.
+                    (self._snapshot,) = self._sql.execute(_DATA_VERSION).fetchone()
+                row = cursor.fetchone()
+                found.append(None if row is None else decode_body(row[1]))
                 if number % YIELD_AFTER_ROWS == YIELD_AFTER_ROWS - 1:
                     await sleep(0)
                     self._check_open()
@@ -137,29 +141,52 @@ class SqliteStore:
                 meter.add(read_units(size, consistent=consistent), estimated=True)
         return found
 
+    def forget_snapshot(self) -> None:
+        """Let the next `holds` evaluate the present snapshot, unless records are read before."""
+        self._snapshot = None
+
+    def holds(self, check: Check) -> bool:
+        """Return whether a condition holds in a snapshot that is no older than the last read.
+
+        A condition that held is evaluated again only after a commit.
+        """
+        version = self._snapshot
+        if version is not None and self._held == (check, version):
+            return True
+        with self._reading():
+            if version is None:
+                (version,) = self._sql.execute(_DATA_VERSION).fetchone()
+            if self._held != (check, version):
+                if not check_holds(self._sql, check):
+                    return False
+                self._held = check, version
+            return True
+
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
         """Read a page of a segment, in the order of the file. A page may be empty although more records follow."""
-        self._throttle("scan")
         check_segment(segment, of)
-        start = (b"", b"", b"") if after is None else encode_table_key(after, "the start key")
+        start = b"", b"", b""
+        if after is not None:
+            check_key(after, "the start key")
+            start = encode_table_key(after)
+        most = min(MAX_SCAN_RECORDS * of, MAX_KEYS_READ)
         items: list[Item] = []
         with self._reading():
             self._current_layout()
-            rows = self._sql.execute(_ALL, (*start, min(MAX_SCAN_RECORDS * of, MAX_KEYS_READ))).fetchall()
+            rows = self._sql.execute(_ALL, (*start, most)).fetchall()
+            self._snapshot = None
         for hash_key, range_key, body in rows:
             if crc32(range_key, crc32(hash_key)) % of == segment:
                 items.append(decode_body(body))
             if len(items) == MAX_SCAN_RECORDS:
                 return ScanPage(items, Key(hash_key.decode(), range_key.decode()))
-        if len(rows) < min(MAX_SCAN_RECORDS * of, MAX_KEYS_READ):
-            return ScanPage(items, None)
-        return ScanPage(items, Key(rows[-1][0].decode(), rows[-1][1].decode()))
+        has_more = len(rows) == most
+        return ScanPage(items, Key(rows[-1][0].decode(), rows[-1][1].decode()) if has_more else None)
 
     # --- writing
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
         """Apply each write independently, all within one commit."""
-        self._throttle("write")
         if not writes:
             return []
         problems: Sequence[StoreError | None] = await self._submit(WriteEachJob(writes))
@@ -167,7 +194,6 @@ class SqliteStore:
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         """Apply all writes atomically. Repeating a token within ten minutes has no further effect."""
-        self._throttle("write_together")
         await self._submit(TransactionJob(writes, token, self._now()))
 
     # --- the table
@@ -179,20 +205,14 @@ class SqliteStore:
         return None if layout is None else layout.definition
 
     async def ensure_table(self, definition: TableDefinition) -> None:
-        """Create the table or its missing indexes. Return when all indexes contain all records."""
-        self._throttle("ensure_table")
-        await self._submit(DefineTableJob(definition))
-        while await self._submit(BackfillJob()):
+        """Create the table or its missing indexes. Return when they contain all records that have their attributes."""
+        await self._submit(LayoutJob(lambda transaction: define_table(transaction.sql, definition)))
+        while await self._submit(LayoutJob(backfill_batch)):
             pass
 
-    async def catch_up_indexes(self) -> None:
-        """Bring all index entries up to date with the records (see `EngineQuirks.index_lag`)."""
-        await self._submit(CatchUpJob())
-
-    def has_lagging_entries(self) -> bool:
-        """Return whether index entries lag the records."""
-        with self._reading():
-            return bool(self._sql.execute("SELECT EXISTS (SELECT 1 FROM lagging)").fetchone()[0])
+    async def drop_index(self, name: str) -> None:
+        """Remove an index and its entries."""
+        await self._submit(LayoutJob(lambda transaction: remove_index(transaction.sql, name)))
 
     async def close(self) -> None:
         """Complete accepted writes. Later calls are refused."""
@@ -208,16 +228,11 @@ class SqliteStore:
         return await self._writer.submit(job)
 
     def _readable_index(self, name: str | None) -> tuple[TableLayout, PhysicalIndex]:
-        """Return a readable index.
-
-        Reload the layout if necessary, as another process may have added or backfilled the index.
-        """
+        """Return a readable index, which another process may have added or replaced since the layout was loaded."""
+        if name is not None and self._current_layout().version != layout_version(self._sql):
+            self._layout = None
         layout = self._current_layout()
         index = layout.by_name.get(name)
-        if index is None or not index.is_backfilled:
-            self._layout = None
-            layout = self._current_layout()
-            index = layout.by_name.get(name)
         if index is None:
             known = [known for known in layout.by_name if known is not None]
             raise StoreRefused(
@@ -230,9 +245,7 @@ class SqliteStore:
     def _current_layout(self) -> TableLayout:
         if self._layout is None:
             self._layout = load_layout(self._sql)
-            if self._layout is None:
-                raise WrongTable(NO_TABLE)
-        return self._layout
+        return require_table(self._layout)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -245,14 +258,3 @@ class SqliteStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreRefused(f"The store on {self._path} is closed. Open it again.")
-
-    def _throttle_error(self, operation: str) -> Throttled | None:
-        throttle = self._quirks.throttle
-        if throttle is not None and throttle(operation):
-            return Throttled(f"{operation} is throttled. Try again later.")
-        return None
-
-    def _throttle(self, operation: str) -> None:
-        problem = self._throttle_error(operation)
-        if problem is not None:
-            raise problem

@@ -1,18 +1,74 @@
 """The layout of the file: the definition of the table, the numbers of its indexes, and the entries of records."""
 
 import sqlite3
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import astuple, dataclass
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import orjson
 
-from graphql_api.errors import StoreRefused
-from graphql_api.storage import IndexDefinition, Item, TableDefinition, indexes_to_add, projected_attributes
-from graphql_api.storage.engines.sqlite.engine_quirks import TieOrder
-from graphql_api.storage.engines.sqlite.key_bytes import encode_hash_key, encode_range_value
+from graphql_api.codecs import DecimalNumber, RangeValue
+from graphql_api.errors import StoreRefused, WrongTable
+from graphql_api.storage import (
+    IndexDefinition,
+    Item,
+    Key,
+    RangeType,
+    TableDefinition,
+    check_index_attributes,
+    indexes_to_add,
+    split_hash_key,
+)
 
-NO_TABLE = "The table does not exist. Call ensure_table first."
+EntryPosition = tuple[bytes, bytes, bytes]
+"""The position of an entry within a base: range value, shard, tie-breaker."""
+
+AFTER_EVERYTHING = b"\xff" * 17
+"""sorts after every text (UTF-8 has no byte FF), every encoded number and every digest"""
+
+_NUMBERS = DecimalNumber()
+
+
+def next_bytes(value: bytes) -> bytes:
+    """Return the immediate successor of a byte string."""
+    return value + b"\0"
+
+
+@lru_cache(maxsize=16_384)
+def encode_hash_key(hash_key: str) -> tuple[bytes, bytes]:
+    """Encode a hash key as base and shard, as entries store it."""
+    base, shard = split_hash_key(hash_key)
+    return base.encode(), shard.encode()
+
+
+def encode_table_key(key: Key) -> tuple[bytes, bytes, bytes]:
+    """Encode a table key as base, range key and shard."""
+    base, shard = encode_hash_key(key.hash)
+    return base, key.range.encode(), shard
+
+
+def encode_range_value(value: RangeValue) -> bytes:
+    """Encode a range value in its order: text as UTF-8, a number as digits that sort like the numbers."""
+    return value.encode() if isinstance(value, str) else _NUMBERS.encode(Decimal(value)).encode()
+
+
+def decode_range_value(encoded: bytes, kind: RangeType) -> RangeValue:
+    """Decode a range value. Whole numbers are returned as int."""
+    return encoded.decode() if kind == "S" else _decode_number(encoded)
+
+
+@lru_cache(maxsize=16_384)
+def _decode_number(encoded: bytes) -> RangeValue:
+    number = _NUMBERS.decode(encoded.decode())
+    return int(number) if number == number.to_integral_value() else number
+
+
+def tie_breaker(hash_key: bytes, range_key: bytes) -> bytes:
+    """Return the bytes that order index entries with equal hash key and range value; unique per record."""
+    return blake2b(hash_key.replace(b"\0", b"\0\xff") + b"\0\0" + range_key, digest_size=16).digest()
+
 
 Entry = tuple[int, bytes, bytes, bytes, bytes]
 """The primary key of an entry: index number, base, range value, shard, tie-breaker."""
@@ -24,9 +80,6 @@ class PhysicalIndex(NamedTuple):
     number: int
     definition: IndexDefinition
     is_backfilled: bool
-    hash_label: str
-    """name of its hash attribute in error messages"""
-    range_label: str
 
 
 @dataclass(frozen=True)
@@ -34,7 +87,6 @@ class TableLayout:
     """The table as described by one version of the file."""
 
     version: int
-    tie_order: TieOrder
     definition: TableDefinition
     indexes: tuple[PhysicalIndex, ...]
 
@@ -43,60 +95,42 @@ class TableLayout:
         """Return all indexes by name, and the table itself under None."""
         hash_attribute, range_attribute = self.definition.hash_attribute, self.definition.range_attribute
         table = IndexDefinition("the table", hash_attribute, range_attribute)
-        return {None: _make_physical_index(0, table, is_backfilled=True)} | {
-            index.definition.name: index for index in self.indexes
-        }
-
-    @cached_property
-    def projected(self) -> dict[str | None, frozenset[str] | None]:
-        """Return the attributes that each index projects; None means all of them."""
-        return {name: projected_attributes(self.definition, index.definition) for name, index in self.by_name.items()}
+        return {None: PhysicalIndex(0, table, True), **{index.definition.name: index for index in self.indexes}}
 
     def entries(self, item: Item, tie: bytes) -> list[Entry]:
-        """Return the entry of a record in each index that contains it. Refuse attributes of the wrong type."""
-        found = (_build_entry(index, item, tie) for index in self.indexes)
-        return [entry for entry in found if entry is not None]
+        """Return the entry of a valid record in each index that contains it."""
+        return [entry for index in self.indexes if (entry := _entry(index, item, tie)) is not None]
 
     def stored_entries(self, item: Item, tie: bytes) -> list[Entry]:
-        """Return the entries of a stored record. An index that was added later omits a record of the wrong type."""
-        found = []
-        for index in self.indexes:
-            entry = stored_entry(index, item, tie)
-            if entry is not None:
-                found.append(entry)
-        return found
+        """Return the entries of a stored record. An index that was added later omits attributes of another type."""
+        return [
+            entry
+            for index in self.indexes
+            if _can_contain(index, item) and (entry := _entry(index, item, tie)) is not None
+        ]
 
 
-def stored_entry(index: PhysicalIndex, item: Item, tie: bytes) -> Entry | None:
-    """Return the entry of a stored record in one index, or None if its attributes are missing or of another type."""
+def _can_contain(index: PhysicalIndex, item: Item) -> bool:
     try:
-        return _build_entry(index, item, tie)
+        check_index_attributes(index.definition, item)
     except StoreRefused:
+        return False
+    return True
+
+
+def _entry(index: PhysicalIndex, item: Item, tie: bytes) -> Entry | None:
+    hash_attribute, range_attribute = index.definition.hash_attribute, index.definition.range_attribute
+    if hash_attribute not in item or range_attribute not in item:
         return None
+    base, shard = encode_hash_key(item[hash_attribute])
+    return index.number, base, encode_range_value(item[range_attribute]), shard, tie
 
 
-def _build_entry(index: PhysicalIndex, item: Item, tie: bytes) -> Entry | None:
-    number, definition, _, hash_label, range_label = index
-    has_hash = definition.hash_attribute in item
-    if definition.range_attribute in item:
-        value = encode_range_value(item[definition.range_attribute], definition.range_type, range_label)
-        if has_hash:
-            base, shard = encode_hash_key(item[definition.hash_attribute], hash_label)
-            return number, base, value, shard, tie
-    elif has_hash:
-        encode_hash_key(item[definition.hash_attribute], hash_label)
-    return None
-
-
-def _make_physical_index(number: int, definition: IndexDefinition, *, is_backfilled: bool) -> PhysicalIndex:
-    where = f"index {definition.name!r}" if number else "the table"
-    return PhysicalIndex(
-        number,
-        definition,
-        is_backfilled,
-        f"{where}: attribute {definition.hash_attribute!r}",
-        f"{where}: attribute {definition.range_attribute!r}",
-    )
+def require_table(layout: TableLayout | None) -> TableLayout:
+    """Return the layout. Refuse if there is no table."""
+    if layout is None:
+        raise WrongTable("The table does not exist. Call ensure_table first.")
+    return layout
 
 
 # --- in the file -----------------------------------------------------------------------------------------------
@@ -125,12 +159,12 @@ def load_layout(sql: sqlite3.Connection) -> TableLayout | None:
             definition = IndexDefinition(
                 name, first, range_attribute, range_type, tuple(projected) if isinstance(projected, list) else projected
             )
-            found.append(_make_physical_index(number, definition, is_backfilled=filled_to is None))
+            found.append(PhysicalIndex(number, definition, filled_to is None))
     if "hash_attribute" not in settings:
         return None
     definitions = tuple(index.definition for index in found)
     table = TableDefinition(definitions, settings["hash_attribute"], settings["range_attribute"])
-    return TableLayout(settings["layout"], settings["tie_order"], table, tuple(found))
+    return TableLayout(settings["layout"], table, tuple(found))
 
 
 def define_table(sql: sqlite3.Connection, definition: TableDefinition) -> None:
@@ -142,22 +176,21 @@ def define_table(sql: sqlite3.Connection, definition: TableDefinition) -> None:
             "INSERT INTO meta VALUES ('hash_attribute', ?), ('range_attribute', ?)",
             (definition.hash_attribute, definition.range_attribute),
         )
-    rows = (
-        (
-            index.name,
-            index.hash_attribute,
-            index.range_attribute,
-            index.range_type,
-            orjson.dumps(index.projection).decode(),
+    for name, hash_attribute, range_attribute, range_type, projection in map(astuple, added):
+        sql.execute(
+            "INSERT INTO indexes (name, hash_attribute, range_attribute, range_type, projection, filled_to)"
+            " VALUES (?, ?, ?, ?, ?, 0)",
+            (name, hash_attribute, range_attribute, range_type, orjson.dumps(projection).decode()),
         )
-        for index in added
-    )
-    sql.executemany(
-        "INSERT INTO indexes (name, hash_attribute, range_attribute, range_type, projection, filled_to)"
-        " VALUES (?, ?, ?, ?, ?, 0)",
-        rows,
-    )
     if layout is None or added:
+        bump_layout_version(sql)
+
+
+def remove_index(sql: sqlite3.Connection, name: str) -> None:
+    """Remove an index and its entries within a transaction, if it exists."""
+    found = sql.execute("DELETE FROM indexes WHERE name = ? RETURNING number", (name,)).fetchall()
+    if found:
+        sql.executemany("DELETE FROM entries WHERE idx = ?", found)
         bump_layout_version(sql)
 
 

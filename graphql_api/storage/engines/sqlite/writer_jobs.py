@@ -1,30 +1,188 @@
-"""Jobs of the writer thread. Each job belongs to one waiting caller."""
+"""Jobs of the writer thread, which belong to one waiting caller each, and the transaction that they change."""
 
-from abc import ABC, abstractmethod
+import sqlite3
 from asyncio import Future, get_running_loop
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
 from graphql_api.errors import ConditionFailed, StoreError, StoreRefused
 from graphql_api.storage import (
     MAX_TRANSACTION_BYTES,
+    Check,
     Expect,
-    TableDefinition,
+    FailedCondition,
+    Key,
+    Put,
     TransactionWrite,
     Write,
-    check_distinct_keys,
-    check_transaction,
     check_transaction_size,
-    refuse_lone_check,
+    check_write,
+    condition_failed_error,
+    condition_holds,
+    current_fence,
+    prepare_each,
+    prepare_transaction,
+    schema_changed_error,
 )
-from graphql_api.storage.engines.sqlite import table_layout as layouts
-from graphql_api.storage.engines.sqlite.key_bytes import tie_breaker
 from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
-from graphql_api.storage.engines.sqlite.table_layout import TableLayout
-from graphql_api.storage.engines.sqlite.write_transaction import PreparedWrite, WriteTransaction, prepare_write
+from graphql_api.storage.engines.sqlite.table_layout import (
+    Entry,
+    TableLayout,
+    bump_layout_version,
+    encode_table_key,
+    require_table,
+    tie_breaker,
+)
+
+TableKey = tuple[bytes, bytes, bytes]
+"""base, range key, shard: columns of the table's own entry"""
+
+StoredRecord = tuple[int, bytes]
+"""number and body of a record"""
+
+FIND_RECORD = (
+    "SELECT record, body FROM entries CROSS JOIN records ON id = record"
+    " WHERE idx = 0 AND base = ? AND value = ? AND shard = ? AND tie = x''"
+)
+_NUMBER_OF = "SELECT record FROM entries WHERE idx = 0 AND base = ? AND value = ? AND shard = ? AND tie = x''"
+_ADD_KEY = "INSERT INTO entries (idx, base, value, shard, tie, record) VALUES (0, ?, ?, ?, x'', ?)"
+_ADD_NEW_KEY = _ADD_KEY.replace("INSERT", "INSERT OR IGNORE")
+_DROP_KEY = "DELETE FROM entries WHERE idx = 0 AND base = ? AND value = ? AND shard = ? AND tie = x''"
+_ADD_RECORD = "INSERT INTO records (id, hash, range, body) VALUES (?, ?, ?, ?)"
+_CHANGE_RECORD = "UPDATE records SET body = ? WHERE id = ?"
+_DROP_RECORD = "DELETE FROM records WHERE id = ?"
+_ADD_ENTRY = "INSERT OR REPLACE INTO entries (idx, base, value, shard, tie, record) VALUES (?, ?, ?, ?, ?, ?)"
+_DROP_ENTRY = "DELETE FROM entries WHERE idx = ? AND base = ? AND value = ? AND shard = ? AND tie = ?"
+
+
+def check_holds(sql: sqlite3.Connection, check: Check) -> bool:
+    """Return whether a condition holds in the present snapshot of a connection."""
+    stored = sql.execute(FIND_RECORD, encode_table_key(check.key)).fetchone()
+    return condition_holds(check.expect, None if stored is None else decode_body(stored[1]))
+
+
+class PreparedWrite(NamedTuple):
+    """A validated and encoded write. `body` is None for a deletion and for a check."""
+
+    position: int
+    key: Key
+    table_key: TableKey
+    tie: bytes
+    body: bytes | None
+    entries: list[Entry]
+    expect: Expect | None
+    only_checks: bool
+
+    @property
+    def is_unconditional_put(self) -> bool:
+        return self.body is not None and self.expect is None
+
+
+def prepare_write(layout: TableLayout, position: int, write: TransactionWrite) -> PreparedWrite:
+    """Validate and encode a write, independent of what is stored."""
+    key = check_write(layout.definition, write)
+    if write.expect is not None:
+        encode_body(write.expect.attributes)
+        encode_body(dict.fromkeys(write.expect.without))
+    table_key = encode_table_key(key)
+    tie = tie_breaker(key.hash.encode(), table_key[1])
+    entries, body = list[Entry](), None
+    if isinstance(write, Put):
+        entries, body = layout.entries(write.item, tie), encode_body(write.item)
+    return PreparedWrite(position, key, table_key, tie, body, entries, write.expect, isinstance(write, Check))
+
+
+class WriteTransaction:
+    """The changes of writes to the file between BEGIN and COMMIT."""
+
+    def __init__(self, sql: sqlite3.Connection, layout: TableLayout | None) -> None:
+        self.sql = sql
+        self._layout = layout
+        (highest,) = sql.execute("SELECT max(id) FROM records").fetchone()
+        self._next = (highest or 0) + 1
+
+    @property
+    def layout(self) -> TableLayout:
+        """Return the layout of the table. Refuse if there is no table."""
+        return require_table(self._layout)
+
+    def put_all(self, changes: Sequence[PreparedWrite]) -> None:
+        """Put records without conditions. New records, the usual case, are inserted without a read."""
+        numbered = list(enumerate(changes, self._next))
+        keys = ((*change.table_key, number) for number, change in numbered)
+        added = self.sql.executemany(_ADD_NEW_KEY, keys).rowcount
+        if added < len(numbered):
+            numbered = [pair for pair in numbered if self._is_new(*pair)]
+        self._next += len(changes)
+        self._add_records(numbered)
+
+    def apply_all(self, changes: Sequence[PreparedWrite]) -> None:
+        """Apply changes if all of their conditions hold."""
+        for change, stored in zip(changes, self._read_and_check(changes), strict=True):
+            if change.only_checks:
+                continue
+            if change.body is None:
+                if stored is not None:
+                    self._delete(change, stored)
+            elif stored is None:
+                self.sql.execute(_ADD_KEY, (*change.table_key, self._next))
+                self._add_records([(self._next, change)])
+                self._next += 1
+            elif stored[1] != change.body:
+                self._replace(change, stored)
+
+    def add_entries(self, entries: list[tuple[int, bytes, bytes, bytes, bytes, int]]) -> None:
+        """Add entries with the numbers of their records, in the order of the file."""
+        self.sql.executemany(_ADD_ENTRY, sorted(entries))
+
+    def _read_and_check(self, changes: Sequence[PreparedWrite]) -> list[StoredRecord | None]:
+        """Return the stored records at the keys of the changes, if all conditions hold."""
+        records: list[StoredRecord | None] = []
+        failed = []
+        for change in changes:
+            stored: StoredRecord | None = self.sql.execute(FIND_RECORD, change.table_key).fetchone()
+            records.append(stored)
+            if change.expect is not None:
+                old = None if stored is None else decode_body(stored[1])
+                if not condition_holds(change.expect, old):
+                    failed.append(FailedCondition(change.position, change.key, change.expect, old))
+        if failed:
+            raise condition_failed_error(failed)
+        return records
+
+    def _is_new(self, number: int, change: PreparedWrite) -> bool:
+        """Return whether the key of a record was new. Apply the change if a record exists."""
+        is_new: bool = self.sql.execute(_NUMBER_OF, change.table_key).fetchone() == (number,)
+        if not is_new:
+            self.apply_all([change])
+        return is_new
+
+    def _add_records(self, numbered: Sequence[tuple[int, PreparedWrite]]) -> None:
+        self.sql.executemany(
+            _ADD_RECORD,
+            ((number, change.key.hash.encode(), change.table_key[1], change.body) for number, change in numbered),
+        )
+        self.add_entries([(*entry, number) for number, change in numbered for entry in change.entries])
+
+    def _replace(self, change: PreparedWrite, stored: StoredRecord) -> None:
+        number, old_body = stored
+        old = self.layout.stored_entries(decode_body(old_body), change.tie)
+        if old != change.entries:
+            self.sql.executemany(_DROP_ENTRY, [entry for entry in old if entry not in change.entries])
+            self.add_entries([(*entry, number) for entry in change.entries if entry not in old])
+        self.sql.execute(_CHANGE_RECORD, (change.body, number))
+
+    def _delete(self, change: PreparedWrite, stored: StoredRecord) -> None:
+        number, old_body = stored
+        self.sql.execute(_DROP_KEY, change.table_key)
+        self.sql.executemany(_DROP_ENTRY, self.layout.stored_entries(decode_body(old_body), change.tie))
+        self.sql.execute(_DROP_RECORD, (number,))
+
 
 TOKEN_SECONDS = 600.0
 
@@ -32,8 +190,11 @@ BACKFILL_BATCH = 500
 """records per transaction of a backfill, so that other writes can proceed in between"""
 
 
-class WriterJob(ABC):
+class WriterJob:
     """A request to the writer thread, and the future of its result."""
+
+    apply: Callable[[WriteTransaction], Any]
+    """applies the job within the transaction and returns its result"""
 
     weight: int = 1
     """number of writes in the job"""
@@ -42,15 +203,23 @@ class WriterJob(ABC):
 
     def __init__(self) -> None:
         self.future: Future[Any] = get_running_loop().create_future()
-        self.prepared_for: TableLayout | None = None
+        self._fence = current_fence()
+        self._prepared_for: TableLayout | None = None
+        self.result: Any = None
+        self.problem: Exception | None = None
 
-    def prepare(self, layout: TableLayout) -> None:
-        """Prepare the job outside the transaction. Called again if the layout has changed."""
-        self.prepared_for = layout
+    def prepare_for(self, layout: TableLayout) -> None:
+        """Prepare the job outside the transaction, and again if the layout has changed."""
+        if self._prepared_for is not layout:
+            self._prepare(layout)
+            self._prepared_for = layout
 
-    @abstractmethod
-    def apply(self, transaction: WriteTransaction) -> Any:
-        """Apply the job within the transaction and return its result."""
+    def _prepare(self, layout: TableLayout) -> None:
+        pass
+
+    def _is_allowed(self, transaction: WriteTransaction) -> bool:
+        """Return whether the fence of the caller allows the job within this transaction."""
+        return self._fence is None or check_holds(transaction.sql, self._fence.check)
 
 
 class WriteEachJob(WriterJob):
@@ -60,29 +229,20 @@ class WriteEachJob(WriterJob):
         super().__init__()
         self._writes = writes
         self.weight = len(writes)
-        self._changes: list[PreparedWrite] = []
-        self._problems: list[StoreError | None] = []
 
-    def prepare(self, layout: TableLayout) -> None:
+    def _prepare(self, layout: TableLayout) -> None:
         """Validate and encode each write, and collect the errors of invalid writes."""
-        self._changes, self._problems = [], [None] * len(self._writes)
-        for position, write in enumerate(self._writes):
-            try:
-                refuse_lone_check(write)
-                self._changes.append(prepare_write(layout, position, write))
-            except StoreError as problem:
-                self._problems[position] = problem
-        check_distinct_keys(change.key for change in self._changes)
-        super().prepare(layout)
+        self._changes, self._problems = prepare_each(self._writes, partial(prepare_write, layout))
 
     def apply(self, transaction: WriteTransaction) -> list[StoreError | None]:
         """Apply the valid writes. Return the error or None of each write."""
-        unconditional = [change for change in self._changes if change.body is not None and change.expect is None]
-        transaction.put_all(unconditional)
+        if not self._is_allowed(transaction):
+            return [problem or schema_changed_error() for problem in self._problems]
+        transaction.put_all([change for change in self._changes if change.is_unconditional_put])
         for change in self._changes:
-            if change.body is None or change.expect is not None:
+            if not change.is_unconditional_put:
                 try:
-                    transaction.apply(change, transaction.read_and_check(change))
+                    transaction.apply_all([change])
                 except ConditionFailed as problem:
                     self._problems[change.position] = problem
         return self._problems
@@ -93,25 +253,17 @@ class TransactionJob(WriterJob):
 
     def __init__(self, writes: Sequence[TransactionWrite], token: str, now: float) -> None:
         super().__init__()
-        check_transaction(len(writes), token)
         self._writes = writes
         self._token = token
         self._now = now
         self.weight = len(writes)
         self._changes: list[PreparedWrite] = []
 
-    def prepare(self, layout: TableLayout) -> None:
+    def _prepare(self, layout: TableLayout) -> None:
         """Validate and encode all writes. One invalid write refuses the transaction."""
-        self._changes = []
-        for position, write in enumerate(self._writes):
-            try:
-                self._changes.append(prepare_write(layout, position, write))
-            except StoreError as problem:
-                raise type(problem)(f"write {position}: {problem.message}") from problem
-        check_distinct_keys(change.key for change in self._changes)
+        self._changes = prepare_transaction(self._writes, self._token, partial(prepare_write, layout))
         if sum(len(change.body or b"") for change in self._changes) > MAX_TRANSACTION_BYTES // 2:
             check_transaction_size(self._writes)
-        super().prepare(layout)
 
     def apply(self, transaction: WriteTransaction) -> None:
         """Apply all writes if the token is new and all conditions hold."""
@@ -119,78 +271,59 @@ class TransactionJob(WriterJob):
         sql.execute("DELETE FROM tokens WHERE used <= ?", (self._now - TOKEN_SECONDS,))
         digest = self._digest()
         used = sql.execute("SELECT digest FROM tokens WHERE token = ?", (self._token,)).fetchone()
-        if used is not None:
-            if used[0] != digest:
-                raise StoreRefused(
-                    f"The token {self._token!r} was used for other writes. Use a new token per set of writes."
-                )
-            return
-        stored_records = transaction.read_and_check_all(self._changes)
-        for change, stored in zip(self._changes, stored_records, strict=True):
-            transaction.apply(change, stored)
-        sql.execute("INSERT INTO tokens (token, digest, used) VALUES (?, ?, ?)", (self._token, digest, self._now))
+        if used is None:
+            if not self._is_allowed(transaction):
+                raise schema_changed_error()
+            transaction.apply_all(self._changes)
+            sql.execute("INSERT INTO tokens (token, digest, used) VALUES (?, ?, ?)", (self._token, digest, self._now))
+        elif used != (digest,):
+            raise StoreRefused(
+                f"The token {self._token!r} was used for other writes. Use a new token per set of writes."
+            )
 
     def _digest(self) -> bytes:
+        """Return the digest by which repeated requests are compared."""
         parts = []
         for change in self._changes:
             content = "check" if change.only_checks else change.body and orjson.loads(change.body)
-            parts.append([*change.key, content, change.expect and _condition_parts(change.expect)])
+            condition: list[Any] | None = None
+            if change.expect is not None:
+                condition = [change.expect.absent, orjson.loads(encode_body(change.expect.attributes))]
+                condition += [sorted(set(change.expect.without))] if change.expect.without else []
+            parts.append([*change.key, content, condition])
         return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=32).digest()
 
 
-def _condition_parts(expect: Expect) -> list[Any]:
-    """Return a condition in the form in which repeated requests are compared."""
-    parts = [expect.absent, orjson.loads(encode_body(expect.attributes))]
-    return [*parts, sorted(set(expect.without))] if expect.without else parts
-
-
-class DefineTableJob(WriterJob):
-    """Creates the table, or adds indexes that are backfilled later."""
+class LayoutJob(WriterJob):
+    """A change of the table definition, or of the entries of added indexes."""
 
     changes_layout = True
 
-    def __init__(self, definition: TableDefinition) -> None:
+    def __init__(self, change: Callable[[WriteTransaction], Any]) -> None:
         super().__init__()
-        self._definition = definition
-
-    def apply(self, transaction: WriteTransaction) -> None:
-        """Add what the file lacks of the definition."""
-        layouts.define_table(transaction.sql, self._definition)
+        self.apply = change
 
 
-class BackfillJob(WriterJob):
-    """Backfills one batch of stored records into added indexes. The result is whether to continue."""
-
-    changes_layout = True
-
-    def apply(self, transaction: WriteTransaction) -> bool:
-        """Backfill one batch of the indexes with the least progress."""
-        sql = transaction.sql
-        (filled_to,) = sql.execute("SELECT min(filled_to) FROM indexes").fetchone()
-        if filled_to is None:
-            return False
-        transaction.catch_up_entries(0)  # so that every stored record is current
-        numbers = {number for (number,) in sql.execute("SELECT number FROM indexes WHERE filled_to = ?", (filled_to,))}
-        indexes = [index for index in transaction.layout.indexes if index.number in numbers]
-        records = sql.execute(
-            "SELECT id, hash, range, body FROM records WHERE id > ? ORDER BY id LIMIT ?", (filled_to, BACKFILL_BATCH)
-        ).fetchall()
-        entries = []
-        for record, hash_key, range_key, body in records:
-            item, tie = decode_body(body), tie_breaker(hash_key, range_key, transaction.layout.tie_order)
-            index_entries = (layouts.stored_entry(index, item, tie) for index in indexes)
-            entries += [(*entry, record) for entry in index_entries if entry is not None]
-        transaction.add_entries(entries)
-        reached = records[-1][0] if records else None
-        sql.executemany("UPDATE indexes SET filled_to = ? WHERE number = ?", [(reached, number) for number in numbers])
-        if not records:
-            layouts.bump_layout_version(sql)
-        return True
-
-
-class CatchUpJob(WriterJob):
-    """Brings all index entries up to date."""
-
-    def apply(self, transaction: WriteTransaction) -> None:
-        """Apply all lagging changes."""
-        transaction.catch_up_entries(0)
+def backfill_batch(transaction: WriteTransaction) -> bool:
+    """Backfill one batch of stored records into the indexes with the least progress. Return whether to continue."""
+    sql, layout = transaction.sql, transaction.layout
+    (filled_to,) = sql.execute("SELECT min(filled_to) FROM indexes").fetchone()
+    if filled_to is None:
+        return False
+    numbers = {number for (number,) in sql.execute("SELECT number FROM indexes WHERE filled_to = ?", (filled_to,))}
+    added = replace(layout, indexes=tuple(index for index in layout.indexes if index.number in numbers))
+    records = sql.execute(
+        "SELECT id, hash, range, body FROM records WHERE id > ? ORDER BY id LIMIT ?", (filled_to, BACKFILL_BATCH)
+    ).fetchall()
+    transaction.add_entries(
+        [
+            (*entry, record)
+            for record, hash_key, range_key, body in records
+            for entry in added.stored_entries(decode_body(body), tie_breaker(hash_key, range_key))
+        ]
+    )
+    reached = records[-1][0] if records else None
+    sql.executemany("UPDATE indexes SET filled_to = ? WHERE number = ?", [(reached, number) for number in numbers])
+    if not records:
+        bump_layout_version(sql)
+    return True

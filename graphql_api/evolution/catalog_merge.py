@@ -1,0 +1,374 @@
+"""The catalog that a server acts on: its own one, merged with the table's record.
+
+Writes maintain every recorded element, declared here or not. Searches use only what is ready. Shard spaces, parents
+and children come from the record.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from graphql_api.evolution.derived_versions import DerivedVersions
+from graphql_api.evolution.elements import (
+    Data,
+    Element,
+    ElementKind,
+    declared_elements,
+    foreign_key_from_data,
+    index_from_data,
+    part_from_data,
+    parts_from_data,
+    unique_from_data,
+)
+from graphql_api.evolution.shard_generations import SPACE_STATES, recorded_space
+from graphql_api.evolution.table_record import RecordedElement, TableRecord
+from graphql_api.model import (
+    BEHIND,
+    HASH_ATTRIBUTE,
+    RANGE_ATTRIBUTE,
+    Catalog,
+    ElementStatus,
+    Entity,
+    EntitySpec,
+    ForeignKeySpec,
+    IndexSpec,
+    PropertySpec,
+    RecordedElements,
+    SortProperty,
+    UniqueSpec,
+)
+from graphql_api.sharding import ShardSpace
+from graphql_api.storage import RangeType
+
+
+def effective_catalog(catalog: Catalog, record: TableRecord) -> Catalog:
+    """Return the catalog that a server with this copy of the table's record acts on."""
+    return _Merge(catalog, record).catalog()
+
+
+class _Merge:
+    """Merges one catalog with one record."""
+
+    def __init__(self, declared: Catalog, record: TableRecord) -> None:
+        self._declared = declared
+        self._record = record
+        self._own = declared_elements(declared)
+        self._elements: dict[tuple[str, ElementKind], list[RecordedElement]] = defaultdict(list)
+        for recorded in record.elements.values():
+            self._elements[recorded.element.entity, recorded.element.kind].append(recorded)
+        self._spaces: dict[str, ShardSpace] = {}
+
+    def catalog(self) -> Catalog:
+        """Return the merged catalog."""
+        merged = {name: self._merged(entity) for name, entity in self._declared.entities.items()}
+        entities = {**self._unknown_entities(), **merged}
+        keys_of_table = (one.element for one in self._record.elements.values() if one.element.kind == "foreign key")
+        parents = {
+            name: replace(entities[name], joins=MappingProxyType({}), foreign_keys=(), children=())
+            for name in {element.definition["parent"] for element in keys_of_table} & entities.keys()
+        }
+        keys = {
+            name: replace(entity, foreign_keys=tuple(self._foreign_keys(entity, parents)), children=())
+            for name, entity in entities.items()
+        }
+        children: dict[str, list[EntitySpec]] = defaultdict(list)
+        for child in keys.values():
+            for parent in dict.fromkeys(key.parent.name for key in child.foreign_keys):
+                children[parent].append(child)
+        return self._declared.with_entities(
+            {name: replace(keys[name], children=tuple(children[name])) for name in merged}
+        )
+
+    # --- entities ----------------------------------------------------------------------------------------------
+
+    def _unknown_entities(self) -> Mapping[str, EntitySpec]:
+        """Return the entities that only other catalogs declare, as far as foreign keys need them."""
+        keys = [one.element for one in self._record.elements.values() if one.element.kind == "foreign key"]
+        names = {name for element in keys for name in element.concerned} - self._declared.entities.keys()
+        entities = self._record.entities
+        return {name: self._unknown_entity(name, entities[name]) for name in sorted(names) if name in entities}
+
+    def _unknown_entity(self, name: str, data: Data) -> EntitySpec:
+        ids, sub_ids = parts_from_data(data["ids"]), parts_from_data(data["subIds"])
+        primary = IndexSpec(
+            entity=name,
+            attribute="by_id",
+            name="id",
+            physical=None,
+            hash_attribute=HASH_ATTRIBUTE,
+            range_attribute=RANGE_ATTRIBUTE,
+            hash_entity=name,
+            space=self._space(name),
+            id_prefix=ids if sub_ids else (),
+            sort=tuple(map(SortProperty, sub_ids or ids)),
+        )
+        return EntitySpec(
+            name=name,
+            type_name=data["typeName"],
+            model=Entity,
+            description=None,
+            properties=MappingProxyType({part.name: part for part in (*ids, *sub_ids)}),
+            ids=ids,
+            sub_ids=sub_ids,
+            created=None if data["created"] is None else part_from_data(data["created"]),
+            space=self._space(name),
+            indexes=MappingProxyType({"by_id": primary}),
+            current=next((one.element.definition["subId"] for one in self._maintained(name, "current record")), None),
+            ttl=next(
+                (part_from_data(part) for role, _, part in self._server_set(name) if part and role == "expiry"), None
+            ),
+        )
+
+    def _merged(self, declared: EntitySpec) -> EntitySpec:
+        """Return a declared entity with the elements of the table, but its foreign keys and children."""
+        versions = self._derived_versions(declared)
+        entity = self._with_roles(_with_properties(declared, versions.properties))
+        entity, misplaced = self._with_creation_property(entity)
+        indexes = {
+            name: replace(index, space=self._space(index.hash_entity))
+            if index.is_sharded and index.space != self._space(index.hash_entity)
+            else index
+            for name, index in entity.indexes.items()
+        }
+        unions = {
+            name: replace(union, members=tuple(indexes[member.attribute] for member in union.members))
+            for name, union in entity.unions.items()
+        }
+        own = {part.stored for part in entity.properties.values()}
+        inherited = [
+            (role, part_from_data(part))
+            for role, stored, part in self._server_set(entity.name)
+            if stored not in own and part is not None
+        ]
+        current = self._status(entity, "current record", "current") if entity.current is not None else None
+        hidden = next((one for one in self._of(entity.name, "current record") if one.state != "announced"), None)
+        if hidden is not None and not self._declares(hidden):
+            entity = replace(entity, current=hidden.element.definition["subId"])
+        else:
+            hidden = None
+        written = tuple(self._written_indexes(entity, indexes))
+        return replace(
+            entity,
+            space=self._space(entity.name),
+            indexes=MappingProxyType(indexes),
+            unions=MappingProxyType(unions),
+            ttl=entity.ttl or next((part for role, part in inherited if role == "expiry"), None),
+            unique=tuple(self._unique(entity)),
+            recorded=RecordedElements(
+                indexes=(indexes["by_id"], *written),
+                not_ready=MappingProxyType(self._not_ready(entity, indexes, versions, current)),
+                inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
+                has_unknown_properties=any(one.element.name not in own for one in self._of(entity.name, "property")),
+                behind=versions.behind or misplaced,
+                generated_attributes=self._generated_attributes(entity),
+                raw_keys=self._raw_keys,
+                new_generations=tuple(self._new_generations(entity, written)),
+                maintains_current=any(self._maintained(entity.name, "current record")),
+                hides_current=current is not None or hidden is not None,
+                new_properties={
+                    one.element.name: ElementStatus(f"{one.element}", one.state)
+                    for one in self._of(entity.name, "property")
+                    if one.state == "announced"
+                },
+            ),
+        )
+
+    def _with_roles(self, entity: EntitySpec) -> EntitySpec:
+        """Return an entity whose properties also have the roles that only other catalogs declare."""
+        own = {part.stored: part for part in entity.properties.values()}
+        changes: dict[str, PropertySpec] = {}
+        roles: dict[str, str] = {}
+        for role, stored, _ in self._server_set(entity.name):
+            part = own.get(stored)
+            if part is None:
+                continue
+            if role == "immutable" and not part.immutable:
+                changes[part.name] = replace(part, roles=part.roles | {"immutable"})
+            elif role in {"version", "updated", "expiry"}:
+                roles[role] = part.name
+        entity = _with_properties(entity, changes)
+        properties = {role: entity.properties[name] for role, name in roles.items()}
+        return replace(
+            entity,
+            version=entity.version or properties.get("version"),
+            updated=entity.updated or properties.get("updated"),
+            ttl=entity.ttl or properties.get("expiry"),
+        )
+
+    def _with_creation_property(self, entity: EntitySpec) -> tuple[EntitySpec, ElementStatus | None]:
+        """Return an entity with the creation property of its generations, and one that this catalog cannot place."""
+        recorded = next((one for one in self._of(entity.name, "generation") if one.state in SPACE_STATES), None)
+        if recorded is None:
+            return entity, None
+        created = recorded.element.definition["created"]
+        for part in entity.properties.values():
+            if part.stored == created["stored"] and part.codec is not None and part.codec.name == created["codec"]:
+                return (entity if part is entity.created else replace(entity, created=part)), None
+        return entity, ElementStatus(f"{recorded.element}", BEHIND) if recorded.is_maintained else None
+
+    # --- elements ----------------------------------------------------------------------------------------------
+
+    def _of(self, entity: str, kind: ElementKind) -> list[RecordedElement]:
+        """Return the recorded elements of one kind."""
+        return self._elements.get((entity, kind), [])
+
+    def _maintained(self, entity: str, kind: ElementKind) -> Iterator[RecordedElement]:
+        return (one for one in self._of(entity, kind) if one.is_maintained)
+
+    def _declares(self, recorded: RecordedElement) -> bool:
+        """Return whether this catalog declares an element with the recorded definition."""
+        own = self._own.get(recorded.element.id)
+        return own is not None and own.fits(recorded.element)
+
+    def _status(self, entity: EntitySpec, kind: ElementKind, name: str) -> ElementStatus | None:
+        """Return the status of a declared element, or None if it is ready."""
+        element = self._own[Element(kind, entity.name, name).id]
+        recorded = self._record.elements.get(element.id)
+        if recorded is None:
+            return ElementStatus(f"{element}", "absent")
+        if not recorded.element.fits(element):
+            return ElementStatus(f"{element}", "replaced")
+        return None if recorded.state == "ready" else ElementStatus(f"{element}", recorded.state)
+
+    def _not_ready(
+        self,
+        entity: EntitySpec,
+        indexes: Mapping[str, IndexSpec],
+        versions: DerivedVersions,
+        current: ElementStatus | None,
+    ) -> dict[str, ElementStatus]:
+        """Return the statuses of what searches and conditions of writes may not use."""
+        not_ready = dict(versions.not_ready)
+        version = entity.version
+        if version is not None and f"{entity.name} server-set {version.stored}.version" in self._own:
+            status = self._status(entity, "server-set", f"{version.stored}.version")
+            not_ready |= {} if status is None else {version.stored: status}
+        for index in indexes.values():
+            status = None if index.physical is None else self._status(entity, "index", index.physical)
+            keys = (*index.hash, *index.range_properties)
+            status = status or next((found for part in keys if (found := versions.not_ready.get(part.stored))), None)
+            not_ready |= {} if status is None else {index.attribute: status}
+        return not_ready if current is None else {**not_ready, "current": current}
+
+    def _written_indexes(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
+        own = {index.physical: index for index in declared.values()}
+        for recorded in self._maintained(entity.name, "index"):
+            if self._declares(recorded):
+                yield own[recorded.element.name]
+            else:
+                yield index_from_data(recorded.element, self._space(recorded.element.definition["hashEntity"]))
+
+    def _generated_attributes(self, entity: EntitySpec) -> frozenset[str]:
+        definitions = [one.element.definition for one in self._of(entity.name, "index")]
+        generated = {data["hashAttribute"] for data in definitions}
+        generated |= {data["rangeAttribute"] for data in definitions if not data["isRaw"]}
+        # A server that cannot compute a derived property removes its value, which would be stale.
+        derived = {one.element.definition["stored"] for one in self._of(entity.name, "derived property")}
+        return frozenset(generated | derived)
+
+    @cached_property
+    def _raw_keys(self) -> Mapping[str, RangeType]:
+        """The attributes that physical indexes have as keys, and that hold stored values."""
+        indexes = (one for one in self._record.elements.values() if one.element.kind == "index")
+        raw = (
+            one.element.definition for one in indexes if one.state != "announced" and one.element.definition["isRaw"]
+        )
+        return MappingProxyType({data["rangeAttribute"]: data["rangeType"] for data in raw})
+
+    def _unique(self, entity: EntitySpec) -> Iterator[UniqueSpec]:
+        own = {unique.name: unique for unique in entity.unique}
+        for recorded in self._maintained(entity.name, "unique"):
+            unique = own[recorded.element.name] if self._declares(recorded) else unique_from_data(recorded.element)
+            yield unique if recorded.state == "ready" else replace(unique, is_ready=False)
+
+    def _foreign_keys(self, entity: EntitySpec, parents: Mapping[str, EntitySpec]) -> Iterator[ForeignKeySpec]:
+        own = {key.name: key for key in entity.foreign_keys}
+        for recorded in self._maintained(entity.name, "foreign key"):
+            parent = parents.get(recorded.element.definition["parent"])
+            if parent is None:
+                continue
+            if self._declares(recorded):
+                key = replace(own[recorded.element.name], parent=parent)
+            else:
+                key = foreign_key_from_data(recorded.element, parent)
+            yield key if recorded.state == "ready" else replace(key, is_ready=False)
+
+    def _server_set(self, entity: str) -> Iterator[tuple[str, str, Data | None]]:
+        """Yield role, stored name and definition of the properties that servers set or protect; None: no scalar."""
+        for recorded in self._maintained(entity, "server-set"):
+            data = recorded.element.definition
+            yield recorded.element.name.rpartition(".")[2], data["stored"], next(iter(data["parts"]), None)
+
+    def _derived_versions(self, entity: EntitySpec) -> DerivedVersions:
+        used = (
+            name
+            for kind in ("index", "unique", "foreign key")
+            for one in self._maintained(entity.name, kind)
+            for name in one.element.derived
+        )
+        return DerivedVersions(entity, self._of(entity.name, "derived property"), frozenset(used))
+
+    # --- shard spaces ------------------------------------------------------------------------------------------
+
+    def _space(self, entity: str) -> ShardSpace:
+        """Return the shard space of an entity: readers include generations that are announced."""
+        if entity not in self._spaces:
+            data = self._record.entities.get(entity)
+            self._spaces[entity] = (
+                self._declared.entities[entity].space
+                if data is None
+                else recorded_space(data, self._of(entity, "generation"))
+            )
+        return self._spaces[entity]
+
+    def _new_generations(self, entity: EntitySpec, indexes: Iterable[IndexSpec]) -> Iterator[tuple[Any, ElementStatus]]:
+        """Yield the first creation values of generations that are being built, and their status."""
+        names = [entity.name, *(index.hash_entity for index in indexes if index.is_sharded)]
+        for name in dict.fromkeys(names):
+            space = self._space(name)
+            building = {one.element.name: one for one in self._of(name, "generation") if one.state == "building"}
+            for number, generation in enumerate(space.generations):
+                recorded = building.get(f"{number}")
+                if recorded is not None:
+                    yield generation.since, ElementStatus(f"{recorded.element}", recorded.state)
+
+
+def _with_properties(entity: EntitySpec, changes: Mapping[str, PropertySpec]) -> EntitySpec:
+    """Return an entity with other specifications of some properties, by Python name, wherever it has them."""
+    if not changes:
+        return entity
+
+    def one(part: PropertySpec | None) -> PropertySpec | None:
+        return None if part is None else changes.get(part.name, part)
+
+    def every(parts: Iterable[PropertySpec]) -> tuple[PropertySpec, ...]:
+        return tuple(changes.get(part.name, part) for part in parts)
+
+    indexes = {
+        name: replace(
+            index,
+            hash=every(index.hash),
+            id_prefix=every(index.id_prefix),
+            sort=tuple(
+                SortProperty(changes.get(part.property.name, part.property), part.descending) for part in index.sort
+            ),
+            tie_breaker=every(index.tie_breaker),
+        )
+        for name, index in entity.indexes.items()
+    }
+    return replace(
+        entity,
+        properties=MappingProxyType({**entity.properties, **changes}),
+        ids=every(entity.ids),
+        sub_ids=every(entity.sub_ids),
+        created=one(entity.created),
+        indexes=MappingProxyType(indexes),
+        ttl=one(entity.ttl),
+        updated=one(entity.updated),
+        version=one(entity.version),
+        unique=tuple(replace(unique, parts=every(unique.parts)) for unique in entity.unique),
+        foreign_keys=tuple(replace(key, by=every(key.by)) for key in entity.foreign_keys),
+    )

@@ -1,0 +1,285 @@
+"""The plan of a migration: what is pending, what it costs, and which queries are refused until its end."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import ceil
+
+from graphql_api.errors import ShardQLError
+from graphql_api.evolution.catalog_merge import effective_catalog
+from graphql_api.evolution.derived_versions import later_versions, stored_name, version_of
+from graphql_api.evolution.element_removal import ElementRemoval
+from graphql_api.evolution.elements import declared_elements
+from graphql_api.evolution.proposals import proposed
+from graphql_api.evolution.repair_plan import EntityRepair, head_and_tenant, plan_repairs, rewritten
+from graphql_api.evolution.table_record import RecordedElement, TableRecord
+from graphql_api.evolution.table_schema import READ_LEASES
+from graphql_api.model import HASH_ATTRIBUTE, Catalog, EntitySpec
+from graphql_api.storage import Item, Store, read_units, record_size
+from graphql_api.writes import constraint_items
+
+READERS_PREPARE = frozenset({"generation", "current record"})
+"""kinds that readers take into account from `announced` on: they are built one read lease later"""
+
+WRITE_UNIT_BYTES = 1024
+_ITEMS_PER_CONSTRAINT = 2
+"""write units of a constraint item, which is written in a transaction"""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingElements:
+    """What a migration has to do, by what comes next."""
+
+    announced: tuple[RecordedElement, ...] = ()
+    verified: tuple[RecordedElement, ...] = ()
+    """building, or ready and unchecked: a pass over the table builds or verifies them"""
+    undeclared: tuple[RecordedElement, ...] = ()
+    """to be dropped, because the catalog no longer declares them"""
+    closing: tuple[RecordedElement, ...] = ()
+    dropping: tuple[RecordedElement, ...] = ()
+    reopened: tuple[RecordedElement, ...] = ()
+    """versions of derived properties that a later one was to replace, whose migration has not begun"""
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    @property
+    def all(self) -> tuple[RecordedElement, ...]:
+        """Return all of them."""
+        return (*self.announced, *self.verified, *self.undeclared, *self.closing, *self.dropping, *self.reopened)
+
+    @property
+    def removed(self) -> tuple[RecordedElement, ...]:
+        """Return those that are removed."""
+        return (*self.undeclared, *self.closing, *self.dropping)
+
+
+def pending_elements(
+    record: TableRecord, catalog: Catalog, *, drop: bool = False, without: frozenset[str] = frozenset()
+) -> PendingElements:
+    """Return the elements of this catalog that are not ready, and those that are being removed.
+
+    `drop`: also those of its entities that it no longer declares. `without`: ids that are left out.
+    """
+    own = declared_elements(catalog)
+    known = [one for key, one in record.elements.items() if key not in without]
+    declared = [one for one in known if one.element.id in own and one.element.fits(own[one.element.id])]
+    rest = [one for one in known if one not in declared]
+    return PendingElements(
+        tuple(one for one in declared if one.state == "announced"),
+        tuple(one for one in declared if one.state == "building" or (one.state == "ready" and not one.is_checked)),
+        tuple(one for one in rest if drop and _may_drop(one, catalog)),
+        tuple(one for one in record.elements.values() if one.state == "closing" and not is_superseded(one, record)),
+        tuple(one for one in record.elements.values() if one.state == "dropping"),
+        tuple(one for one in declared if one.state == "closing" and _may_reopen(one, record)),
+    )
+
+
+def _may_reopen(recorded: RecordedElement, record: TableRecord) -> bool:
+    """Return whether a version of a derived property can be read again: no later one has been written."""
+    later = later_versions(recorded, record)
+    return bool(later) and all(other.state == "announced" for other in later)
+
+
+def _may_drop(recorded: RecordedElement, catalog: Catalog) -> bool:
+    """Return whether an undeclared element can be dropped.
+
+    Shard generations that hold records are never removed, nor later versions of what this catalog computes.
+    """
+    element, entity = recorded.element, catalog.entities.get(recorded.element.entity)
+    if entity is None or recorded.state in {"closing", "dropping"}:
+        return False
+    if element.kind == "derived property":
+        own = (part for part in entity.properties.values() if part.function is not None)
+        return all(part.stored != stored_name(recorded) or part.version > version_of(recorded) for part in own)
+    return recorded.state == "announced" or element.kind != "generation"
+
+
+def leaves_nothing(recorded: RecordedElement, record: TableRecord) -> bool:
+    """Return whether an element can be forgotten at once: it was never built, or a later version replaces it."""
+    return recorded.state == "announced" or is_superseded(recorded, record)
+
+
+def is_later_version(recorded: RecordedElement) -> bool:
+    """Return whether an element is a version of a derived property that follows another one."""
+    return recorded.element.kind == "derived property" and version_of(recorded) > 1
+
+
+def is_superseded(recorded: RecordedElement, record: TableRecord) -> bool:
+    """Return whether the table has a later version of a derived property."""
+    return bool(later_versions(recorded, record))
+
+
+# --- the queries that are refused ------------------------------------------------------------------------------
+
+
+def refused_queries(catalog: Catalog, record: TableRecord) -> list[str]:
+    """Return the queries that answer NOT_READY, by their names in GraphQL: `User.town`."""
+    entities = effective_catalog(catalog, record).entities
+    found = [text for entity in entities.values() for text in _refused_of(entity)]
+    for entity in entities.values():
+        for join in entity.joins.values():
+            target = entities.get(join.target)
+            if target is not None and join.via is not None and _is_refused(target, join.via):
+                found.append(f"{entity.type_name}.{join.name} (join)")
+    return found
+
+
+def _refused_of(entity: EntitySpec) -> Iterator[str]:
+    for index in entity.indexes.values():
+        if _is_refused(entity, index.attribute):
+            yield f"{entity.type_name}.{index.name} (index)"
+    for union in entity.unions.values():
+        if _is_refused(entity, union.attribute):
+            yield f"{entity.type_name}.{union.name} (union)"
+    if entity.status_of("current") is not None:
+        yield f"{entity.type_name} with history: CURRENT, and by id without {entity.sub_ids[0].name}"
+    for part in entity.properties.values():
+        if entity.status_of(part.stored) is not None:
+            yield f"{entity.type_name}.{part.name} (property, where it is searched or filtered)"
+
+
+def _is_refused(entity: EntitySpec, attribute: str) -> bool:
+    union = entity.unions.get(attribute)
+    members = [entity.indexes[attribute]] if union is None else union.members
+    return any(entity.status_of(index.attribute) is not None for index in members)
+
+
+# --- the plan --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTimes:
+    """The waits of a migration, in seconds. Engines that compare the epoch need none."""
+
+    lease: float
+    margin: float
+    life: float
+    """how long the engine may still apply a request whose client gave up"""
+
+    @property
+    def fence(self) -> float:
+        """Return the wait after which no writer acts on an earlier state."""
+        return self.lease + self.margin + self.life
+
+    @property
+    def readers(self) -> float:
+        """Return the wait after which no reader acts on an earlier state."""
+        return self.lease * READ_LEASES + self.margin if self.lease else 0.0
+
+    def of(self, pending: PendingElements) -> float:
+        """Return the sum of the waits that these elements need at least."""
+        seconds = 0.0
+        if any(one.element.kind in READERS_PREPARE or is_later_version(one) for one in pending.announced):
+            seconds += self.readers
+        if pending.announced or any(one.state == "building" for one in pending.verified):
+            seconds += self.fence
+        if pending.undeclared or pending.closing:
+            seconds += self.readers
+        return seconds + (self.fence if pending.removed else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """What a migration would do."""
+
+    pending: PendingElements
+    refused: tuple[str, ...] = ()
+    """queries that answer NOT_READY until the end"""
+    records: int = 0
+    """number of items that each pass over the table reads"""
+    rewritten: int = 0
+    """number of items that are written"""
+    read_units: float = 0
+    write_units: float = 0
+    """without the entries of new indexes"""
+    is_exact: bool = True
+    """false: the numbers are estimated from a part of the table"""
+    seconds: float = 0
+    """the shortest possible time: the waits, and the records at the given rate"""
+    undecodable: int = 0
+    """number of records that do not fit the catalog"""
+
+
+@dataclass(slots=True)
+class _Counts:
+    records: int = 0
+    rewritten: int = 0
+    read_units: float = 0
+    write_units: float = 0
+    undecodable: int = 0
+
+    def add_rewrite(self, size: int, factor: int = 1) -> None:
+        self.rewritten += 1
+        self.write_units += factor * ceil(size / WRITE_UNIT_BYTES)
+
+
+async def plan_migration(
+    store: Store,
+    catalog: Catalog,
+    record: TableRecord,
+    *,
+    drop: bool = False,
+    waits: WaitTimes | None = None,
+    rate: float | None = None,
+    sample: int = 1,
+) -> MigrationPlan:
+    """Return what a migration would do. It only reads, and scans the table only if something is pending.
+
+    `sample`: read one of so many segments of the table, and estimate the rest. With 1 the numbers are exact.
+    """
+    known = proposed(record, catalog)
+    pending = pending_elements(known, catalog, drop=drop)
+    if not pending:
+        return MigrationPlan(pending)
+    building = known.changed(*(replace(one, state="building") for one in pending.announced))
+    repairs = plan_repairs(effective_catalog(catalog, building), pending_elements(building, catalog).verified)
+    removal = ElementRemoval(known, pending.removed)
+    passes = bool(repairs) + bool(pending.removed)
+    counts = await _count(store, repairs, removal, sample) if passes else _Counts()
+    wait_seconds = 0.0 if waits is None else waits.of(pending)
+    return MigrationPlan(
+        pending,
+        tuple(refused_queries(catalog, building)),
+        counts.records * sample,
+        counts.rewritten * sample,
+        counts.read_units * sample * passes,
+        counts.write_units * sample,
+        sample == 1,
+        wait_seconds + (0.0 if rate is None else counts.records * sample * passes / rate),
+        counts.undecodable * sample,
+    )
+
+
+async def _count(store: Store, repairs: dict[str, EntityRepair], removal: ElementRemoval, sample: int) -> _Counts:
+    """Count what passes over one segment would read and write."""
+    counts, after = _Counts(), None
+    while True:
+        page = await store.scan(0, sample, after)
+        sizes = [*map(record_size, page.items)]
+        counts.records += len(sizes)
+        counts.read_units += read_units(sum(sizes), consistent=True)
+        for item, size in zip(page.items, sizes, strict=True):
+            if removal.write_of(item) is not None:
+                counts.add_rewrite(size)
+            parts = head_and_tenant(item[HASH_ATTRIBUTE])
+            repair = None if parts is None else repairs.get(parts[0])
+            if parts is not None and repair is not None:
+                _count_repair(counts, repair, item, size, parts[1])
+        if page.after is None:
+            return counts
+        after = page.after
+
+
+def _count_repair(counts: _Counts, repair: EntityRepair, item: Item, size: int, tenant: str | None) -> None:
+    """Count the writes of the repair of one record; each constraint counts as if its item were missing."""
+    if repair.computed:
+        try:
+            if rewritten(repair, item, tenant) is not item:
+                counts.add_rewrite(size)
+        except ShardQLError:
+            counts.undecodable += 1
+    for constraint in repair.constraints.values():
+        with suppress(ShardQLError):
+            for _ in constraint_items(constraint, item, tenant):
+                counts.add_rewrite(WRITE_UNIT_BYTES, _ITEMS_PER_CONSTRAINT)

@@ -1,0 +1,79 @@
+"""Point lookups by the schema of a table: the keys that a record can have, and what cannot be answered yet."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from graphql_api.clock import Clock
+from graphql_api.codecs import RecordKey
+from graphql_api.errors import ShardQLError
+from graphql_api.model import Catalog, EntitySpec, check_generation, tells_generation, unready_error
+from graphql_api.query.execution import FetchedRecords, PointLookup, fetch_records
+from graphql_api.storage import Key, Store
+from graphql_api.writes import possible_keys
+
+
+def point_lookup(
+    spec: EntitySpec,
+    values: Sequence[Any],
+    generation: int | None,
+    tenant: str | None,
+    *,
+    consistent: bool,
+    why: str | None = None,
+) -> PointLookup:
+    """Return the lookup of the record with these values of its whole primary key."""
+    keys = _keys(spec, values, tenant, generation)
+    return PointLookup(spec, keys, consistent, why, values, generation)
+
+
+def _keys(spec: EntitySpec, values: Sequence[Any], tenant: str | None, generation: int | None) -> list[Key]:
+    """Return the keys that a record can have: none for a current record that only other catalogs declare."""
+    keys = possible_keys(spec, values, tenant, placed_generation(spec, generation))
+    return [] if spec.declared_current is None and spec.current is not None and values[-1] == spec.current else keys
+
+
+def placed_generation(spec: EntitySpec, generation: int | None) -> int | None:
+    """Return the shard generation in a record key, or None if it does not tell where the record is.
+
+    The key of a record in a pending generation has the generation of the catalog, and the record is in an earlier one.
+    If the catalog lacks a generation of the table, keys have the last one that it declares.
+    """
+    return generation if tells_generation(spec, generation) else None
+
+
+def renewed_lookups(catalog: Catalog, lookups: Sequence[PointLookup], tenant: str | None) -> list[PointLookup]:
+    """Return lookups as a catalog requires them, which may be another one than they were made for."""
+    renewed: list[PointLookup] = []
+    for lookup in lookups:
+        spec = catalog.entities[lookup.entity.name]
+        if lookup.entity is spec:
+            renewed.append(lookup)
+        else:
+            keys = _keys(spec, lookup.values, tenant, lookup.generation)
+            renewed.append(replace(lookup, entity=spec, keys=keys))
+    return renewed
+
+
+async def fetch_answerable(store: Store, lookups: Sequence[PointLookup], clock: Clock) -> FetchedRecords:
+    """Fetch the records of lookups. Those that the table cannot answer yet have an error as result."""
+    problems = {at: problem for at, lookup in enumerate(lookups) if (problem := _find_problem(lookup)) is not None}
+    if not problems:
+        return await fetch_records(store, lookups, clock)
+    answerable = [lookup for at, lookup in enumerate(lookups) if at not in problems]
+    fetched = await fetch_records(store, answerable, clock) if answerable else FetchedRecords([], {})
+    found = iter(fetched.results)
+    return replace(fetched, results=[problems[at] if at in problems else next(found) for at in range(len(lookups))])
+
+
+def _find_problem(lookup: PointLookup) -> ShardQLError | None:
+    spec, generation = lookup.entity, lookup.generation
+    if generation is not None and generation >= len(spec.space.generations):
+        try:
+            check_generation(spec, RecordKey(spec.name, tuple(lookup.values), generation=generation))
+        except ShardQLError as problem:
+            return problem
+    status = spec.status_of("current")
+    if status is None or lookup.values[-1] != spec.current:
+        return None
+    return unready_error(status, f"The current record of a {spec.type_name} is read by")

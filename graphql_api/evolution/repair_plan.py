@@ -1,0 +1,125 @@
+"""What a pass that builds or verifies elements does with the records of each entity."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from graphql_api.codecs import parse_hash_key
+from graphql_api.errors import InvalidValue
+from graphql_api.evolution.elements import part_from_data
+from graphql_api.evolution.table_record import RecordedElement
+from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Catalog, EntitySpec, decode_record
+from graphql_api.storage import Item, values_equal
+from graphql_api.writes import to_item, unknown_attributes, with_new_write_id
+
+TABLE_KEYS = frozenset({HASH_ATTRIBUTE, RANGE_ATTRIBUTE})
+CONSTRAINTS = frozenset({"unique", "foreign key"})
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRepair:
+    """What a pass over the table does with the records of one entity."""
+
+    entity: EntitySpec
+    computed: tuple[str, ...] = ()
+    """ids of elements whose attributes are computed: indexes and derived properties"""
+    attributes: frozenset[str] = frozenset()
+    """the computed attributes"""
+    constraints: Mapping[str, EntitySpec] = field(default_factory=dict)
+    """by element: the entity with only this constraint, which is checked as if it were ready"""
+    current: RecordedElement | None = None
+    generations: Mapping[str, Any] = field(default_factory=dict)
+    """by element: the creation value from which on the generation places records"""
+    placed: tuple[str, ...] = ()
+    """ids of unverified generations: each record must lie in the shard of its creation value"""
+
+    @property
+    def only_rewrites(self) -> bool:
+        """Return whether the repair changes only the record itself."""
+        return not self.constraints and self.current is None
+
+
+def plan_repairs(catalog: Catalog, elements: Iterable[RecordedElement]) -> dict[str, EntityRepair]:
+    """Return what a pass that builds or verifies these elements does, by the name of each entity it concerns."""
+    found = [*elements]
+    repairs = {name: _plan_entity(entity, found) for name, entity in catalog.entities.items()}
+    return {name: repair for name, repair in repairs.items() if repair != EntityRepair(repair.entity)}
+
+
+def _plan_entity(entity: EntitySpec, elements: Sequence[RecordedElement]) -> EntityRepair:
+    own = [recorded for recorded in elements if recorded.element.entity == entity.name]
+    ids = {kind: [one.element.id for one in own if one.element.kind == kind] for kind in {o.element.kind for o in own}}
+    names = {one.element.id for one in own}
+    # The expiry of a record is stored in its constraint items too.
+    has_new_expiry = any(one.element.kind == "server-set" and one.element.name.endswith(".expiry") for one in own)
+    bare = replace(entity, unique=(), foreign_keys=())
+    constraints = {
+        f"{entity.name} unique {unique.name}": replace(bare, unique=(replace(unique, is_ready=True),))
+        for unique in entity.unique
+        if has_new_expiry or f"{entity.name} unique {unique.name}" in names
+    }
+    constraints |= {
+        f"{entity.name} foreign key {key.name}": replace(bare, foreign_keys=(replace(key, is_ready=True),))
+        for key in entity.foreign_keys
+        if has_new_expiry or f"{entity.name} foreign key {key.name}" in names
+    }
+    computed = (*ids.get("index", ()), *ids.get("derived property", ()))
+    spaces = {entity.name, *(index.hash_entity for index in entity.written_indexes if index.is_sharded)}
+    generations = {
+        one.element.id: _beginning(one)
+        for one in elements
+        if one.element.kind == "generation" and one.state == "building" and one.element.entity in spaces
+    }
+    current = next((one for one in own if one.element.kind == "current record"), None)
+    return EntityRepair(
+        entity,
+        computed,
+        computed_attributes(entity) if computed else frozenset(),
+        constraints,
+        current,
+        generations if entity.created is not None else {},
+        tuple(one.element.id for one in own if one.element.kind == "generation" and one.state == "ready"),
+    )
+
+
+def _beginning(generation: RecordedElement) -> Any:
+    data = generation.element.definition
+    return part_from_data(data["created"]).column.codec.parse(data["since"])
+
+
+def computed_attributes(entity: EntitySpec) -> frozenset[str]:
+    """Return the attributes of records that are computed: derived properties, and keys of indexes."""
+    given = {part.stored for part in entity.properties.values() if part.function is None}
+    derived = {part.stored for part in entity.properties.values() if part.function is not None}
+    keys = {
+        name
+        for index in entity.written_indexes
+        for name in (index.hash_attribute, *(() if index.raw else (index.range_attribute,)))
+    }
+    return frozenset((derived | keys) - given - TABLE_KEYS)
+
+
+def rewritten(repair: EntityRepair, item: Item, tenant: str | None) -> Item:
+    """Return a record with its computed attributes; the same item if they are right.
+
+    Properties keep their values, and unknown attributes stay.
+    """
+    entity = repair.entity
+    fresh = to_item(entity, decode_record(entity, item), tenant, "", unknown_attributes(entity, item))
+    right = {name: fresh[name] for name in repair.attributes & fresh.keys()}
+    new = {**{name: value for name, value in item.items() if name not in repair.attributes}, **right}
+    for index in entity.written_indexes:
+        if index.raw and index.range_attribute in fresh:
+            new.setdefault(index.range_attribute, fresh[index.range_attribute])  # the default of a missing property
+    return item if values_equal(item, new) else with_new_write_id(new)
+
+
+@lru_cache(1_024)
+def head_and_tenant(hash_text: str) -> tuple[str, str | None] | None:
+    """Return the entity and the tenant of a hash key; None if another application wrote it."""
+    try:
+        parts = parse_hash_key(hash_text)
+    except InvalidValue:
+        return None
+    return parts.head, parts.tenant

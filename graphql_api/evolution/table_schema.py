@@ -1,0 +1,334 @@
+"""A process's copy of the table's record: how old it may be, how it is renewed, and what it allows.
+
+With leases, a copy allows requests only for a limited time after the read that brought it was sent. Other processes
+wait for that time before they rely on a change. An engine that compares needs no leases: each request verifies that
+the record is still the one that it was planned with.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextvars import Context
+from dataclasses import dataclass, replace
+from logging import getLogger
+from typing import Any, Self, TypeVar
+
+from graphql_api.clock import Instant, read_clocks, seconds_between
+from graphql_api.errors import (
+    NotReady,
+    SchemaChanged,
+    ShardQLError,
+    StoreError,
+    StoreUnavailable,
+    for_one_of_several,
+)
+from graphql_api.evolution.catalog_merge import effective_catalog
+from graphql_api.evolution.table_opening import read_served_record
+from graphql_api.evolution.table_record import TableRecord, epoch_check, read_epoch, save_record
+from graphql_api.model import Catalog
+from graphql_api.storage import Check, ComparingStore, Store, WriteFence, fenced, schema_changed_error
+from graphql_api.writes import AnyCommand, CommandResult
+
+log = getLogger("shardql")
+
+T = TypeVar("T")
+
+MAX_ATTEMPTS = 5
+"""of an operation whose table changes while it runs"""
+LEASE_MARGIN_SECONDS = 5.0
+"""how long a request may be on its way to the engine after the check of its lease"""
+READ_LEASES = 10
+"""length of a read lease, in leases"""
+_RENEWALS = 3
+"""renewals in the time of a lease"""
+_RENEWED_SHARE = 2 / 3
+"""share of a lease after which a request renews the copy before it begins"""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCopy:
+    """A copy of the table's record, and the catalog that a process with it acts on."""
+
+    record: TableRecord
+    catalog: Catalog
+    asked_at: Instant
+    """before the read was sent that brought the copy, or confirmed it"""
+    check: Check
+    """the condition that the record has not changed"""
+    unknown: frozenset[str] = frozenset()
+    """entities of this catalog that the table does not know: nothing has announced them"""
+
+
+class TableSchema(ABC):
+    """The schema of a table, as one process knows it. Use it as a context manager, or by `opened_schema`."""
+
+    def __init__(self, store: Store, catalog: Catalog, copy: SchemaCopy, clocks: Callable[[], Instant]) -> None:
+        self.latest = copy
+        self._store = store
+        self._declared = catalog
+        self._clocks = clocks
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await _cancel(self._renewal)
+
+    async def read(self, operation: Callable[[Catalog], Awaitable[T]]) -> T:
+        """Return the result of a read with a copy that stayed valid until the last reply of the engine."""
+        for _ in range(MAX_ATTEMPTS):
+            copy = await self.copy_for_reading()
+            try:
+                result = await operation(copy.catalog)
+            except ShardQLError:
+                if await self.held_for_reading(copy):
+                    raise
+            else:
+                if await self.held_for_reading(copy):
+                    return result
+        raise StoreUnavailable("The table kept changing while it was read: retry.")
+
+    async def write(
+        self,
+        commands: Sequence[AnyCommand],
+        execute: Callable[[Sequence[AnyCommand]], Awaitable[list[CommandResult]]],
+    ) -> list[CommandResult]:
+        """Execute commands, and again those that a change of the table's record has stopped: they wrote nothing."""
+        results: list[CommandResult] = [None] * len(commands)
+        waiting = [*range(len(commands))]
+        for _ in range(MAX_ATTEMPTS):
+            copy = await self.copy_for_writing()
+            with self.fence(copy):
+                executed = await execute([_planned_with(copy, commands[position]) for position in waiting])
+            for position, result in zip(waiting, executed, strict=True):
+                results[position] = result
+            waiting = [position for position in waiting if isinstance(results[position], SchemaChanged)]
+            if not waiting:
+                break
+            await self.refresh()
+        return results
+
+    @abstractmethod
+    async def copy_for_reading(self) -> SchemaCopy:
+        """Return a copy for planning a read. Its result counts only if `held_for_reading` returns True afterwards."""
+
+    @abstractmethod
+    async def held_for_reading(self, copy: SchemaCopy) -> bool:
+        """Return whether a copy was valid until now. Otherwise renew it."""
+
+    @abstractmethod
+    async def copy_for_writing(self) -> SchemaCopy:
+        """Return a copy for planning writes, which are sent within its `fence`."""
+
+    def fence(self, copy: SchemaCopy) -> AbstractContextManager[None]:
+        """Put a fence around writes that were planned with a copy: no write is applied after it has become invalid."""
+        return fenced(WriteFence(copy.check, lambda: self._verify(copy)))
+
+    def _verify(self, copy: SchemaCopy) -> None:
+        """Raise `SchemaChanged` if a newer copy has another epoch."""
+        if self.latest.record.epoch != copy.record.epoch:
+            raise schema_changed_error()
+
+    async def refresh(self) -> None:
+        """Read the record, or join the read that is in progress."""
+        if self._renewal is None or self._renewal.done():
+            # Requests have meters and statistics in their context, which must not count this read.
+            self._renewal = asyncio.get_running_loop().create_task(self._renew(), context=Context())
+            self._renewal.add_done_callback(_retrieve_error)
+        try:
+            await asyncio.shield(self._renewal)
+        except StoreError as problem:
+            raise for_one_of_several(problem) from problem
+
+    async def _renew(self) -> None:
+        asked_at = self._clocks()
+        if await self._has_changed():
+            self.latest = await read_copy(self._store, self._declared, self._clocks)
+        else:
+            self.latest = replace(self.latest, asked_at=asked_at)
+
+    async def _has_changed(self) -> bool:
+        return await read_epoch(self._store) != self.latest.record.epoch
+
+
+def _planned_with(copy: SchemaCopy, command: AnyCommand) -> AnyCommand:
+    entity = copy.catalog.entities[command.entity.name]
+    if entity.name in copy.unknown:
+        raise NotReady(
+            "Nothing has announced {entity} to the table, so it cannot be written: open the table once without the "
+            "read-only mode.",
+            entity=entity.type_name,
+            element=f"entity {entity.name}",
+            state="absent",
+        )
+    return command if command.entity is entity else replace(command, entity=entity)
+
+
+async def read_copy(store: Store, catalog: Catalog, clocks: Callable[[], Instant] = read_clocks) -> SchemaCopy:
+    """Read the table's record."""
+    asked_at = clocks()
+    record, unknown = await read_served_record(store, catalog)
+    return SchemaCopy(record, effective_catalog(catalog, record), asked_at, epoch_check(record.epoch), unknown)
+
+
+class ComparedSchema(TableSchema):
+    """Compares the epoch with the table at each request. For engines whose comparison costs next to nothing."""
+
+    def __init__(
+        self,
+        store: ComparingStore,
+        catalog: Catalog,
+        copy: SchemaCopy,
+        clocks: Callable[[], Instant],
+    ) -> None:
+        super().__init__(store, catalog, copy, clocks)
+        self._engine = store
+
+    async def copy_for_reading(self) -> SchemaCopy:
+        self._engine.forget_snapshot()  # A refusal without a read must stem from the present record.
+        return self.latest
+
+    async def held_for_reading(self, copy: SchemaCopy) -> bool:
+        if self._engine.holds(copy.check):
+            return True
+        await self.refresh()
+        return False
+
+    async def copy_for_writing(self) -> SchemaCopy:
+        self._engine.forget_snapshot()
+        if not self._engine.holds(self.latest.check):
+            await self.refresh()
+        return self.latest
+
+
+class LeasedSchema(TableSchema):
+    """Holds leases, which a task renews in the background."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        copy: SchemaCopy,
+        clocks: Callable[[], Instant],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        settles: bool = False,
+    ) -> None:
+        super().__init__(store, catalog, copy, clocks)
+        self._pause = pause
+        self._settles = settles
+        self._announced: dict[tuple[str, int], Instant] = {}
+        """announced properties with their epochs, and when this process has noticed them"""
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.get_running_loop().create_task(self._renew_regularly(), context=Context())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await _cancel(self._task)
+        await super().__aexit__(*error)
+
+    @property
+    def lease_seconds(self) -> float:
+        return self.latest.record.lease_seconds
+
+    async def copy_for_reading(self) -> SchemaCopy:
+        return await self._copy_younger_than(self.lease_seconds * READ_LEASES)
+
+    async def copy_for_writing(self) -> SchemaCopy:
+        return await self._copy_younger_than(self.lease_seconds)
+
+    async def held_for_reading(self, copy: SchemaCopy) -> bool:
+        latest = self.latest
+        asked_at = latest.asked_at if latest.record.epoch == copy.record.epoch else copy.asked_at
+        return seconds_between(asked_at, self._clocks()) < copy.record.lease_seconds * READ_LEASES
+
+    def _verify(self, copy: SchemaCopy) -> None:
+        super()._verify(copy)
+        if self._age() >= self.lease_seconds:
+            raise self._expired_error()
+
+    def _age(self) -> float:
+        return seconds_between(self.latest.asked_at, self._clocks())
+
+    async def _copy_younger_than(self, limit: float) -> SchemaCopy:
+        if self._age() >= limit * _RENEWED_SHARE:
+            try:
+                await self.refresh()
+            except StoreError as problem:
+                log.debug("The record of the table cannot be read: %s", problem)
+            if self._age() >= limit:
+                raise self._expired_error()
+        return self.latest
+
+    def _expired_error(self) -> StoreUnavailable:
+        error = StoreUnavailable(
+            f"This server has not reached the record of the table for {self._age():.0f} seconds, and may not act on "
+            "its copy any longer: retry."
+        )
+        error.certain = True
+        return error
+
+    async def _renew_regularly(self) -> None:
+        has_failed = False
+        while True:
+            await self._pause(self.lease_seconds / _RENEWALS)
+            try:
+                await self.refresh()
+                if self._settles:
+                    await self._settle_properties()
+            except Exception as problem:  # noqa: BLE001 - without renewals, all requests would fail after a lease
+                if not has_failed:
+                    log.warning("The record of the table cannot be read, and is tried again: %s", problem)
+                has_failed = True
+            else:
+                has_failed = False
+
+    async def _settle_properties(self) -> None:
+        """Let announced properties become ready once the copies of all servers contain them."""
+        record, now = self.latest.record, self._clocks()
+        announced = {
+            (key, one.epoch): one
+            for key, one in record.elements.items()
+            if one.element.kind == "property" and one.state == "announced"
+        }
+        self._announced = {key: self._announced.get(key, now) for key in announced}
+        wait = record.lease_seconds + LEASE_MARGIN_SECONDS
+        known = [one for key, one in announced.items() if seconds_between(self._announced[key], now) >= wait]
+        if known:
+            await save_record(self._store, record, record.changed(*(replace(one, state="ready") for one in known)))
+            await self.refresh()
+
+
+def _retrieve_error(task: asyncio.Task[None]) -> None:
+    """Keep asyncio from logging an error that no caller waits for any longer."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _cancel(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await task
+
+
+@asynccontextmanager
+async def opened_schema(
+    store: Store, catalog: Catalog, *, clocks: Callable[[], Instant] = read_clocks, settles: bool = False
+) -> AsyncIterator[TableSchema]:
+    """Read the table's record, and keep the copy valid during the block.
+
+    `settles`: let announced properties become ready, as servers that may write do.
+    """
+    copy = await read_copy(store, catalog, clocks)
+    schema: TableSchema
+    if isinstance(store, ComparingStore):
+        schema = ComparedSchema(store, catalog, copy, clocks)
+    else:
+        schema = LeasedSchema(store, catalog, copy, clocks, settles=settles)
+    async with schema:
+        yield schema

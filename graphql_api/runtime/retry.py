@@ -1,0 +1,58 @@
+"""Retries of one operation: exponential backoff with full jitter, up to a number of attempts and a deadline."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from math import inf
+from secrets import SystemRandom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryStrategy:
+    """How often, how long and at which pace an operation is attempted."""
+
+    first_backoff_seconds: float
+    """upper bound of the first pause; it doubles with every further pause"""
+    max_backoff_seconds: float
+    """upper bound of every pause"""
+    max_attempts: int = sys.maxsize
+    """number of attempts, including the first one"""
+    max_seconds: float = inf
+    """no further attempt starts this long after the start of the operation"""
+    uniform: Callable[[float, float], float] = SystemRandom().uniform
+    """returns the length of a pause, at random between two bounds"""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """pauses for a number of seconds"""
+    clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()
+    """returns the time that deadlines refer to"""
+
+    def start(self, deadline: float = inf) -> "Retries":
+        """Start an operation. No further attempt starts after the deadline."""
+        return Retries(self, min(deadline, self.clock() + self.max_seconds))
+
+
+class Retries:
+    """The retries of one operation."""
+
+    def __init__(self, strategy: RetryStrategy, deadline: float) -> None:
+        self._strategy = strategy
+        self._deadline = deadline
+        self.failed_attempts = 0
+        """reset it after progress, so that the pauses are short again"""
+
+    async def pause(self, permit: Callable[[], bool] | None = None) -> bool:
+        """Count a failed attempt, and pause before the next one. Return False if no further attempt may start.
+
+        `permit` is called last, and may refuse the retry.
+        """
+        strategy = self._strategy
+        self.failed_attempts += 1
+        if self.failed_attempts >= strategy.max_attempts:
+            return False
+        longest = strategy.first_backoff_seconds * 2 ** (self.failed_attempts - 1)
+        seconds = strategy.uniform(0, min(strategy.max_backoff_seconds, longest))
+        if strategy.clock() + seconds >= self._deadline or not (permit is None or permit()):
+            return False
+        await strategy.sleep(seconds)
+        return strategy.clock() < self._deadline  # The process may have been suspended.

@@ -1,0 +1,119 @@
+"""Responses: content negotiation, and errors as JSON. Every status of an error has an error code."""
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from graphql_api.errors import (
+    BodyTooLarge,
+    BodyTooSlow,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    ShardQLError,
+    Unauthenticated,
+    UnsupportedMediaType,
+    error_body,
+)
+from graphql_api.server.request_state import get_request_state
+from graphql_api.server.strict_json import write_json
+
+GRAPHQL = "application/graphql-response+json"
+JSON = "application/json"
+HTML = "text/html"
+_EXACT_ORDER = (GRAPHQL, JSON, HTML)
+"""Order of preference among media types that are named exactly, with equal quality."""
+_WILDCARD_ORDER = (JSON, GRAPHQL, HTML)
+"""The same for wildcards such as `*/*`: clients that predate GRAPHQL expect JSON."""
+_HEADERS: Mapping[type[ShardQLError], Mapping[str, str]] = {
+    BodyTooSlow: {"connection": "close"},
+    Unauthenticated: {"www-authenticate": "Bearer"},
+}
+"""The response headers that belong to a kind of error."""
+
+
+def negotiate_media_type(accept: Sequence[str], offered: Sequence[str]) -> str:
+    """Return the offered media type that the `Accept` headers prefer. Without such headers, return JSON."""
+    ranges = [_media_range(text) for value in accept for text in value.split(",") if text.partition(";")[0].strip()]
+    if not ranges:
+        return JSON
+    ranked = []
+    for media_type in offered:
+        names = ("*/*", media_type.partition("/")[0] + "/*", media_type)  # in ascending specificity
+        matching = ((names.index(name), quality) for name, quality in ranges if name in names)
+        specificity, quality = max(matching, key=itemgetter(0), default=(0, 0.0))
+        if quality > 0:
+            order = _EXACT_ORDER if names[specificity] == media_type else _WILDCARD_ORDER
+            ranked.append((quality, specificity, -order.index(media_type), media_type))
+    if not ranked:
+        raise NotAcceptable(
+            f"Accept: {', '.join(accept)[:100]} matches no media type of this server: accept {GRAPHQL} or {JSON}.",
+            argument="accept",
+        )
+    return max(ranked)[-1]
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    """Return a media range and its quality, which is 0 if it is invalid."""
+    name, *parameters = (piece.strip().lower() for piece in text.split(";"))
+    try:
+        quality = float(next((piece[2:] for piece in parameters if piece.startswith("q=")), 1.0))
+    except ValueError:
+        quality = 0.0
+    return name, quality if 0 <= quality <= 1 else 0.0
+
+
+def json_response(
+    body: object, status: int = 200, *, media_type: str = JSON, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a JSON response with headers that prevent caching and content sniffing."""
+    return Response(
+        write_json(body),
+        status_code=status,
+        headers={
+            "content-type": f"{media_type}; charset=utf-8",
+            "cache-control": "no-store",
+            "x-content-type-options": "nosniff",
+            "vary": "accept",
+            **(headers or {}),
+        },
+    )
+
+
+async def error_response(request: Request, error: Exception, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the response for a ShardQLError, in the media type that the client prefers."""
+    assert isinstance(error, ShardQLError)
+    get_request_state(request.scope).error_codes = (error.code,)
+    try:
+        media_type = negotiate_media_type(request.headers.getlist("accept"), (GRAPHQL, JSON))
+    except NotAcceptable:
+        media_type = JSON
+    headers = {**_HEADERS.get(type(error), {}), **(headers or {})}
+    return json_response({"errors": [error_body(error)]}, error.status, media_type=media_type, headers=headers)
+
+
+async def routing_error_response(request: Request, error: Exception) -> Response:
+    """Return the response for an error of Starlette's routing, such as an unknown path or a method not allowed."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:100]
+    headers = dict(error.headers or {})
+    match error.status_code:
+        case 404:
+            replacement: ShardQLError = NotFound(f"There is nothing at {path}: check the path.")
+        case 405:
+            allowed = ", ".join(sorted(part.strip() for part in headers.pop("Allow", "").split(",")))
+            headers["allow"] = allowed
+            replacement = MethodNotAllowed(f"{request.method} is not allowed at {path}: use {allowed}.")
+        case 413:
+            replacement = BodyTooLarge("The body is larger than the server accepts: send less at once.")
+        case 415:
+            replacement = UnsupportedMediaType(f"{path} does not accept this media type.")
+        case status if status < 500:
+            replacement = InvalidRequest(f"{path} refuses the request: {error.detail}")
+        case _:
+            raise error
+    return await error_response(request, replacement, headers)

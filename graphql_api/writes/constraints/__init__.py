@@ -1,1 +1,0 @@
-"""Constraints between records: unique items, reference items, delete intents and counters."""

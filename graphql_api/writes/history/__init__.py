@@ -1,1 +1,0 @@
-"""Histories: creation values, current records and batches of entries."""
