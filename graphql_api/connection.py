@@ -1,16 +1,20 @@
 """Open a catalog over a store, with the secrets of its tokens and record keys."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from logging import getLogger
+from typing import TypeVar
 
 from graphql_api.clock import Clock, system_clock
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.database import Database
-from graphql_api.errors import InvalidSettings
+from graphql_api.errors import InvalidSettings, StoreError
 from graphql_api.evolution import (
     DEFAULT_LEASE_SECONDS,
+    LEASE_MARGIN_SECONDS,
+    REQUEST_LIFE_SECONDS,
+    MigrationSettings,
     ProgressCallback,
     migrate_at_opening,
     opened_schema,
@@ -18,9 +22,14 @@ from graphql_api.evolution import (
 )
 from graphql_api.model import Catalog
 from graphql_api.query import TokenSeal
+from graphql_api.runtime import RetryStrategy
 from graphql_api.storage.engines import creates_tables, opened_store
 
 log = getLogger("shardql")
+T = TypeVar("T")
+
+OPENING_RETRIES = RetryStrategy(first_backoff_seconds=0.1, max_backoff_seconds=2.0, max_seconds=20.0)
+"""of the reads and writes that open a table: its engine may still be starting"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,33 +59,65 @@ async def open_catalog(
     read_only: bool = False,
     adopt_table: bool = False,
     lease_seconds: float | None = None,
+    lease_margin_seconds: float = LEASE_MARGIN_SECONDS,
+    request_life_seconds: float = REQUEST_LIFE_SECONDS,
     migrate: bool | None = None,
     on_progress: ProgressCallback = lambda _: None,
 ) -> AsyncIterator[Database]:
     """Open the table of a catalog: `async with open_catalog(catalog, "sqlite:///data.db") as db: …`.
 
     `create_table`: whether to create a missing table, and the indexes of new entities; by default SQLite does and
-    DynamoDB does not. With `read_only` nothing is created or announced. `adopt_table`: share a table that only other
-    catalogs have used so far. `lease_seconds`: of a new table, for engines with leases. `migrate`: whether to build at
-    once what the table lacks; by default on SQLite, if missing tables are created. `on_progress` receives the steps.
+    DynamoDB does not. With `read_only` nothing is created or announced, and writes are refused. `adopt_table`: share a
+    table that only other catalogs have used so far. `migrate`: whether to build at once what the table lacks; by
+    default on SQLite, if missing tables are created. `on_progress` receives the steps.
+
+    For engines with leases: `lease_seconds` of a new table. New properties become ready after a lease,
+    `lease_margin_seconds` and `request_life_seconds`.
     """
     if lease_seconds is not None and not lease_seconds > 0:
         raise InvalidSettings([f"lease_seconds is {lease_seconds}, and must be greater than 0."])
     if secrets is None:
         log.info("No secrets provided: other processes cannot use the page tokens and record keys of this one.")
         secrets = Secrets.generate()
-    async with opened_store(url) as store:
+    async with opened_store(url, read_only=read_only) as store:
         creates = creates_tables(url) if create_table is None else create_table
-        await prepare_table(
+        served = await retry_opening(
+            lambda: prepare_table(
+                store,
+                catalog,
+                create_table=creates,
+                read_only=read_only,
+                adopt=adopt_table or read_only,
+                lease_seconds=DEFAULT_LEASE_SECONDS if lease_seconds is None else lease_seconds,
+            )
+        )
+        schema_of_table = opened_schema(
             store,
             catalog,
-            create_table=creates,
-            read_only=read_only,
-            adopt=adopt_table,
-            lease_seconds=DEFAULT_LEASE_SECONDS if lease_seconds is None else lease_seconds,
+            served=served,
+            settles=not read_only,
+            margin_seconds=lease_margin_seconds,
+            life_seconds=request_life_seconds,
         )
-        async with opened_schema(store, catalog, settles=not read_only) as schema:
+        async with schema_of_table as schema:
             if (creates and creates_tables(url) if migrate is None else migrate) and not read_only:
-                await migrate_at_opening(store, catalog, schema, on_progress, clock=clock)
+                settings = MigrationSettings(
+                    clock=clock, margin_seconds=lease_margin_seconds, life_seconds=request_life_seconds
+                )
+                await migrate_at_opening(store, catalog, schema, settings, on_progress)
             key_seal = RecordKeySeal(secrets.record)
             yield Database(catalog, store, TokenSeal(secrets.tokens), clock, key_seal=key_seal, schema=schema)
+
+
+async def retry_opening(operation: Callable[[], Awaitable[T]]) -> T:
+    """Repeat an operation that is safe to repeat, until the store is available or the time for it is over."""
+    retries = OPENING_RETRIES.start()
+    while True:
+        try:
+            return await operation()
+        except StoreError as problem:
+            if not problem.retryable or not await retries.pause():
+                raise
+            if retries.failed_attempts == 1:
+                seconds = OPENING_RETRIES.max_seconds
+                log.warning("The store is not available yet, trying for %g seconds: %s", seconds, problem.message)

@@ -1,12 +1,13 @@
 """The Python interface: searches, reads and writes of a catalog's records, for one tenant and principal."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from graphql_api.clock import Clock, system_clock
 from graphql_api.codecs import RecordKey, RecordKeySeal, short_repr
-from graphql_api.errors import InvalidLimit, ShardQLError
+from graphql_api.errors import InvalidLimit, QueryTooCostly, ShardQLError, for_operations
 from graphql_api.evolution import TableSchema, fetch_answerable, placed_generation, point_lookup, renewed_lookups
 from graphql_api.model import (
     Catalog,
@@ -14,27 +15,28 @@ from graphql_api.model import (
     EntitySpec,
     IndexRef,
     check_generation,
-    check_key_entity,
     entity_of_key,
     from_sealed_form,
     record_key,
     to_sealed_form,
 )
+from graphql_api.operations import Create, Delete, Operation, Update
 from graphql_api.query import (
     COUNT_BUDGET,
     MAX_COUNTED,
+    NO_STATISTICS,
     OPTION_ARGUMENTS,
     PAGE_ARGUMENTS,
     PAGING_ARGUMENTS,
     PYTHON_NAMES,
     NamingScheme,
+    ReadStatistics,
     SearchPlan,
     SearchRequest,
     StoredValue,
     TokenSeal,
     parse_complete_key,
     parse_primary_key,
-    parse_written_key,
     plan_search,
 )
 from graphql_api.query.execution import (
@@ -43,23 +45,27 @@ from graphql_api.query.execution import (
     Page,
     PointLookup,
     count_records,
+    estimate_search,
     read_page,
 )
-from graphql_api.runtime import current_statistics, meter_part
-from graphql_api.storage import Key, Store
+from graphql_api.runtime import CapacityCeiling, meter_part
+from graphql_api.storage import CeilingStore, Store, UnitEstimate, sum_of_estimates
 from graphql_api.writes import (
     AnyCommand,
+    Command,
     CommandExecutor,
     CommandResult,
-    Create,
+    ItemBounds,
     PutRecord,
-    Remove,
-    Update,
+    ResultCheck,
+    StagedStore,
+    check_operation_count,
     encode_id,
+    estimate_writes,
     possible_hash_keys,
-    possible_keys,
     record_values,
 )
+from graphql_api.writes import Create as CreateCommand
 
 E = TypeVar("E", bound=Entity)
 T = TypeVar("T")
@@ -87,12 +93,24 @@ class Database:
     """seals record keys; with the default, other databases cannot open them"""
     schema: TableSchema | None = None
     """the schema of the table; None: the table is as the catalog declares"""
+    ceiling: CapacityCeiling | None = None
+    """the capacity units that operations may use together; None: any number"""
 
     def scoped(
         self, *, tenant: str | None = None, principal: str | None = None, subject: str | None = None
     ) -> "Database":
         """Return a database for another tenant, principal and subject, with their records, tokens and keys."""
         return replace(self, tenant=tenant, principal=principal, subject=subject)
+
+    def limited(self, max_units: float) -> "Database":
+        """Return a database whose operations together use at most this number of capacity units.
+
+        Pages end early, and what does not fit is refused with `QueryTooCostly`, before it is read or written.
+        """
+        ceiling = CapacityCeiling(max_units)
+        catalog = self.effective_catalog
+        store = CeilingStore(self.store, ceiling, catalog.table_definition(), ItemBounds(catalog))
+        return replace(self, store=store, ceiling=ceiling)
 
     # --- the schema of the table -------------------------------------------------------------------------------
 
@@ -122,9 +140,12 @@ class Database:
         - `order_by` for unions: the property that sorts the whole result;
         - `history` for histories with current records: "PAST" or "CURRENT".
         """
+        return await self.page(self._search_request(index, arguments))
+
+    def _search_request(self, index: IndexRef, arguments: dict[str, Any]) -> SearchRequest:
         options = {name: arguments.pop(name) for name in (PAGING_ARGUMENTS | OPTION_ARGUMENTS) & arguments.keys()}
         entity = self.catalog.entity(index.entity)
-        return await self.page(SearchRequest(entity.name, index.attribute, arguments, **options))
+        return SearchRequest(entity.name, index.attribute, arguments, **options)
 
     async def page(self, request: SearchRequest) -> Page[Any]:
         """Return the page of a search request."""
@@ -132,18 +153,35 @@ class Database:
 
     async def _page(self, catalog: Catalog, request: SearchRequest) -> Page[Any]:
         plan = self._plan(catalog, request)
-        with meter_part() as meter:
-            result = await read_page(self.store, plan)
+        with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
+            result = await read_page(self.store, plan, self.ceiling)
         result.cost.record(self.clock() - plan.now, meter)
-        statistics = current_statistics()
-        statistics.searches += 1
-        statistics.shards_asked += result.shards_read
-        statistics.records_returned += len(result.matches)
         return Page(plan, result, self.seal)
+
+    @contextmanager
+    def _pricing(self, estimate: Callable[[], UnitEstimate]) -> Iterator[None]:
+        """Add the estimate to the error of an operation that the ceiling refuses."""
+        try:
+            yield
+        except QueryTooCostly as problem:
+            if self.ceiling is not None and problem.estimate is None:
+                problem.estimate = estimate().describe()
+            raise
 
     def _plan(self, catalog: Catalog, request: SearchRequest) -> SearchPlan:
         owned = replace(request, tenant=self.tenant, principal=self.principal)
         return plan_search(catalog, owned, self.clock(), self.seal)
+
+    async def estimate(
+        self, index: IndexRef, /, *, statistics: ReadStatistics = NO_STATISTICS, **arguments: Any
+    ) -> UnitEstimate:
+        """Estimate the capacity units of a page, without reading it. The arguments are those of `search`."""
+        request = self._search_request(index, arguments)
+
+        async def plan(catalog: Catalog) -> UnitEstimate:
+            return estimate_search(self._plan(catalog, request), statistics)
+
+        return await self._reading(plan)
 
     async def count(self, index: IndexRef, /, *, at_most: int = MAX_COUNTED, **arguments: Any) -> Count:
         """Count the records of a search, up to `at_most`: `await db.count(User.by_name, prefix="j")`."""
@@ -156,8 +194,8 @@ class Database:
         return await self._reading(lambda catalog: self._count(self.count_plan(request, at_most, catalog)))
 
     async def _count(self, plan: SearchPlan) -> Count:
-        with meter_part() as meter:
-            count = await count_records(self.store, plan)
+        with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
+            count = await count_records(self.store, plan, self.ceiling)
         count.cost.record(self.clock() - plan.now, meter)
         return count
 
@@ -184,7 +222,7 @@ class Database:
         if isinstance(id, RecordKey):
             lookup = self.lookup_at(spec, id, consistent=consistent)
         if isinstance(lookup, SearchRequest):
-            return next(iter((await self.page(lookup)).items), None)
+            return cast("E | None", first_of(await self.page(lookup)))
         (record,) = await self._lookup(entity, [lookup])
         return record
 
@@ -237,9 +275,13 @@ class Database:
 
     async def read_records(self, lookups: Sequence[PointLookup]) -> FetchedRecords:
         """Fetch records by one call of the store. An invalid record does not affect the others."""
-        return await self._reading(
-            lambda catalog: fetch_answerable(self.store, renewed_lookups(catalog, lookups, self.tenant), self.clock)
-        )
+        with self._pricing(lambda: sum_of_estimates(lookup.estimate() for lookup in lookups)):
+            fetched = await self._reading(
+                lambda catalog: fetch_answerable(self.store, renewed_lookups(catalog, lookups, self.tenant), self.clock)
+            )
+        if self.schema is not None:
+            await self.schema.inform(fetched.results)
+        return fetched
 
     # --- record keys -------------------------------------------------------------------------------------------
 
@@ -263,12 +305,6 @@ class Database:
         """Return the record key if the id is a sealed one, otherwise the id itself."""
         return self.open_key(id, spec.model, argument="id") if self.key_seal.is_sealed(id) else id
 
-    def keys_at(self, spec: EntitySpec, key: RecordKey) -> list[Key]:
-        """Return every storage key that a record can have; a single one if its shard generation is known."""
-        spec = self._effective(spec)
-        check_generation(spec, key)
-        return possible_keys(spec, [*key.ids, *key.children], self.tenant, placed_generation(spec, key.generation))
-
     def foreign_shards(self, of: Iterable[Entity | RecordKey], shard: str) -> list[str]:
         """Return the shards of these records other than `shard`, without duplicates: `user!03`, as in `page.shards`."""
         shards: dict[str, None] = {}
@@ -291,14 +327,54 @@ class Database:
 
     async def apply_each(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
         """Execute several writes independently, but those of one record in order. Return results in input order."""
-        if self.schema is None:
-            return await self._execute(commands)
-        return await self.schema.write(commands, self._execute)
+        results = await (self._execute(commands) if self.schema is None else self.schema.write(commands, self._execute))
+        for command, result in zip(commands, results, strict=True):
+            self._price(result, [command])
+        return results
+
+    def _price(self, result: CommandResult, commands: Sequence[AnyCommand], *, has_key: bool = False) -> None:
+        """Add the estimate to the error of a write that the ceiling refuses."""
+        if isinstance(result, QueryTooCostly) and result.estimate is None:
+            result.estimate = self.estimate_writes(commands, has_key=has_key).describe()
+
+    def estimate_writes(self, commands: Sequence[AnyCommand], *, has_key: bool = False) -> UnitEstimate:
+        """Estimate the write units of commands. `has_key`: they share an idempotency key."""
+        return estimate_writes(self.effective_catalog, commands, self.tenant, self.clock(), has_key=has_key)
+
+    async def apply_together(
+        self,
+        commands: Sequence[Command],
+        idempotency_key: str | None = None,
+        staged: StagedStore | None = None,
+        check_result: ResultCheck = lambda _, __: None,
+    ) -> list[Entity | None]:
+        """Execute several commands, all or none. Return their results.
+
+        `staged`: collects the writes, so that access rules can see them. `check_result` refuses results before
+        anything is written.
+        """
+        check_operation_count(len(commands))
+        staged = staged or StagedStore(self.store)
+
+        async def execute(planned: Sequence[Command]) -> list[CommandResult]:
+            return await self._executor().execute_together(planned, idempotency_key, staged, check_result)
+
+        results = await (execute(commands) if self.schema is None else self.schema.write(commands, execute))
+        records: list[Entity | None] = []
+        for result in results:
+            if isinstance(result, ShardQLError):
+                self._price(result, commands, has_key=idempotency_key is not None)
+                raise result
+            records.append(result)
+        return records
 
     async def _execute(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
+        return await self._executor().execute(commands)
+
+    def _executor(self) -> CommandExecutor:
         subject = self.principal if self.subject is None else self.subject
         ttl_attribute = self.catalog.table_definition().ttl_attribute
-        return await CommandExecutor(self.store, self.tenant, self.clock, subject, ttl_attribute).execute(commands)
+        return CommandExecutor(self.store, self.tenant, self.clock, subject, ttl_attribute)
 
     @overload
     async def create(self, source: E, /, *, idempotency_key: str | None = None) -> E: ...
@@ -311,14 +387,13 @@ class Database:
 
         Values that the server sets are optional: times, numbers and generated ids.
         """
-        entity = self.effective_catalog.entity(source if isinstance(source, type) else type(source))
-        provided = values if isinstance(source, type) else record_values(entity, source)
-        return _narrow_type(source, await self.apply(Create(entity, provided, idempotency_key)))
+        command = Create(source, **values).to_command(self.effective_catalog, idempotency_key)
+        return _narrow_type(source, await self.apply(command))
 
     async def create_many(self, records: Sequence[E]) -> list[E | ShardQLError]:
         """Create records independently. Return the written record or the error of each, in input order."""
         specs = [self.effective_catalog.entity(type(record)) for record in records]
-        results = await self.apply_each([*map(Create, specs, map(record_values, specs, records))])
+        results = await self.apply_each([*map(CreateCommand, specs, map(record_values, specs, records))])
         return [
             result if isinstance(result, ShardQLError) else _narrow_type(record, result)
             for record, result in zip(records, results, strict=True)
@@ -361,16 +436,8 @@ class Database:
 
         Omitted properties keep their values, None clears. A new sub id creates a new entry from the last one.
         """
-        spec = self.effective_catalog.entity(entity)
-        key_names = [part.name for part in spec.primary_key]
-        parts = {name: changes.pop(name) for name in key_names if name in changes}
-        if id is None and "id" in changes and "id" not in spec.properties:
-            id = changes.pop("id")
-        if isinstance(id, RecordKey) and any(part.name in parts for part in spec.sub_ids):
-            check_key_entity(spec, id)
-            parts, id = {**dict(zip(key_names, id.ids, strict=False)), **parts}, None
-        values = parse_written_key(spec, id, parts)
-        return _narrow_type(entity, await self.apply(Update(spec, values, changes, expected_version, idempotency_key)))
+        operation = Update(entity, id, expected_version=expected_version, **changes)
+        return _narrow_type(entity, await self.apply(operation.to_command(self.effective_catalog, idempotency_key)))
 
     async def delete(
         self,
@@ -383,9 +450,28 @@ class Database:
         **parts: Any,
     ) -> None:
         """Delete the record with this id, if it exists."""
-        spec = self.effective_catalog.entity(entity)
-        values = parse_written_key(spec, id, parts)
-        await self.apply(Remove(spec, values, expected_version, idempotency_key, returns_record=False))
+        operation = Delete(entity, id, expected_version=expected_version, **parts)
+        command = operation.to_command(self.effective_catalog, idempotency_key)
+        await self.apply(replace(command, returns_record=False))
+
+    async def write(
+        self, operations: Sequence[Operation], *, idempotency_key: str | None = None
+    ) -> list[Entity | None]:
+        """Execute several operations, all or none: `await db.write([Create(User(…)), Update(Team, "t", name="x")])`.
+
+        Each operation sees those before it. Return the record of each as it was written; for a delete the record that
+        was deleted, or None. The error of a failed write names the operation by its position.
+        """
+        problems: dict[int, ShardQLError] = {}
+        commands: list[Command] = []
+        for position, operation in enumerate(operations):
+            try:
+                commands.append(operation.to_command(self.effective_catalog))
+            except ShardQLError as problem:
+                problems[position] = problem
+        if problems:
+            raise for_operations(problems)
+        return await self.apply_together(commands, idempotency_key)
 
 
 def _narrow_type(source: E | type[E], record: Entity | None) -> E:
@@ -395,5 +481,12 @@ def _narrow_type(source: E | type[E], record: Entity | None) -> E:
 
 
 def first_of(page: Page[Any]) -> Entity | None:
-    """Return the first record of a page, or None."""
-    return next(iter(page.items), None)
+    """Return the first record of a page, or None. Refuse a page that the ceiling ended before its first record."""
+    record = next(iter(page.items), None)
+    if record is None and page.stopped_by == "BUDGET":
+        raise QueryTooCostly(
+            "The search has reached the read budget or the ceiling of capacity units before its first record. Raise "
+            "the ceiling, or read pages.",
+            limit=page.request.read_budget,
+        )
+    return record

@@ -1,11 +1,9 @@
 """Resolve the exports of a package on first use, so that importing the package is fast."""
 
-import ast
 import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 
@@ -14,6 +12,9 @@ def lazy_exports(package: str, file: str) -> Callable[[str], Any]:
 
     @cache
     def modules() -> dict[str, str]:
+        import ast  # noqa: PLC0415 - slow import
+        from pathlib import Path  # noqa: PLC0415 - slow import
+
         (block,) = (node for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If))
         imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
         return {alias.name: node.module or "" for node in imports for alias in node.names}

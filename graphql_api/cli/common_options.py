@@ -1,11 +1,15 @@
-"""Arguments, options and versions that several commands share."""
+"""Arguments and options that several commands share."""
 
-from importlib.metadata import PackageNotFoundError, version
+import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
 
 from graphql_api.storage.engines import describe_store_urls
+
+_ADDRESS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 STORE_URLS = describe_store_urls(short=True)
 
@@ -33,9 +37,9 @@ def with_names(remedy: str, address: str, url: str) -> str:
     return remedy.replace("MODULE:CATALOG", address).replace("--store URL", f'--store "{url}"')
 
 
-def version_of(package: str) -> str:
-    """Return the installed version of a package."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "from source"
+def with_names_of(words: Sequence[str], remedy: str) -> str:
+    """Put the catalog and the store among the words of a command line into a remedy, as far as they are given."""
+    address = next((word for word in words if _ADDRESS.fullmatch(word)), "MODULE:CATALOG")
+    stores = [word.removeprefix("--store=") for word in words if word.startswith("--store=")]
+    stores += [value for name, value in pairwise(words) if name == "--store"]
+    return with_names(remedy, address, stores[0]) if stores else remedy.replace("MODULE:CATALOG", address)

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from graphql_api.cli.common_options import version_of, with_names
+from graphql_api.cli.common_options import with_names
 from graphql_api.cli.exit_codes import FINDINGS, STORE, USAGE, exit_code, suggest_file
+from graphql_api.cli.package_versions import version_of
 from graphql_api.cli.sample_data import has_sample_data, sample_records
 from graphql_api.database import Database
 from graphql_api.errors import InvalidCatalog, ShardQLError
 from graphql_api.evolution import CREATE_TABLE_REMEDY
 from graphql_api.model import (
-    MAX_INDEXES,
     Catalog,
     Entity,
     EntitySpec,
@@ -133,7 +133,7 @@ def _check_catalog(report: DoctorReport, address: str) -> Catalog | None:
         catalog = load_catalog(address)
         names = ", ".join(spec.type_name for spec in catalog.entities.values())
         count = len(catalog.table_definition().indexes)
-        report.add("fine", "catalog", f"{names}: {count} of at most {MAX_INDEXES} indexes per table.")
+        report.add("fine", "catalog", f"{names}: {count} of at most {catalog.max_indexes} indexes per table.")
     if catalog is not None:
         with report.errors_as_failures("schema"):
             graph = load_graph(address)
@@ -293,7 +293,7 @@ async def _check_store(
     if _is_missing_file(report, url, creates=creates and not settings.read_only):
         return {}
     with report.errors_as_failures("store"):
-        async with opened_store(url) as store:
+        async with opened_store(url, read_only=True) as store:
             started = time.monotonic()
             state = await read_state(store)
             report.add("fine", "store", f"{url} responds in {(time.monotonic() - started) * 1000:,.0f} ms.")
@@ -334,6 +334,11 @@ def _check_table(report: DoctorReport, settings: Settings, catalog: Catalog, add
             report.add("finding", "table", problem.message, remedy)
     if not problems:
         report.add("fine", "table", "The table has everything that the catalog needs.")
+    regions = () if state.definition is None else state.definition.replica_regions
+    if regions:
+        message = f"The table is a global table, with replicas in {', '.join(regions)}."
+        remedy = "Let servers write in one region only: conditions, and the record of the table, hold within a region."
+        report.add("note", "table", message, remedy)
     return not problems
 
 

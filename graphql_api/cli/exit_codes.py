@@ -1,13 +1,14 @@
 """Exit codes of the commands, and error reporting on the error stream."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
 import typer
 
-from graphql_api.errors import InvalidCatalog, ShardQLError, StoreError, UnknownEntity
+from graphql_api.errors import InvalidCatalog, ShardQLError, StoreError, UnknownEntity, WrongTable
+from graphql_api.storage.engines import store_file
 
 FINDINGS = 1
 USAGE = 2
@@ -18,12 +19,15 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def report_errors() -> Iterator[None]:
-    """Turn expected errors into a message and an exit code. Internal errors keep their traceback."""
+def report_errors(complete: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn expected errors into a message and an exit code. Internal errors keep their traceback.
+
+    `complete` puts the names of the command into the remedies of a message.
+    """
     try:
         yield
     except ShardQLError as error:
-        raise error_exit(error.message, exit_code(error)) from error
+        raise error_exit(complete(error.message), exit_code(error)) from error
     except KeyboardInterrupt:
         raise error_exit("stopped.", INTERRUPTED) from None
     except BrokenPipeError:  # The reader of the output has closed it: typer exits silently.
@@ -46,6 +50,15 @@ def exit_code(error: ShardQLError) -> int:
     if isinstance(error, InvalidCatalog | UnknownEntity) or error.argument == "catalog":
         return CATALOG
     return USAGE
+
+
+def require_file(url: str) -> None:
+    """Raise WrongTable if the file of a store is missing: opening the store would create it."""
+    path = store_file(url)
+    if path is not None and not path.exists():
+        from graphql_api.evolution import CREATE_TABLE_REMEDY  # noqa: PLC0415 - slow import
+
+        raise WrongTable(f"There is no file {path}.{suggest_file(path)} {CREATE_TABLE_REMEDY}")
 
 
 def suggest_file(path: Path) -> str:

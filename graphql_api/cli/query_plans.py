@@ -11,19 +11,17 @@ from typing import Any, cast
 
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.database import Database
-from graphql_api.errors import InvalidRecordKey, InvalidToken, MethodNotAllowed, ShardQLError, error_code
-from graphql_api.query import MAX_COUNTED, SearchRequest, TokenSeal, plan_search
-from graphql_api.query.execution import Count, FetchedRecords, Page, PointLookup
+from graphql_api.errors import InvalidRecordKey, InvalidToken, ShardQLError, error_code
+from graphql_api.model import Entity
+from graphql_api.query import MAX_COUNTED, NO_STATISTICS, ReadStatistics, SearchRequest, TokenSeal, plan_search
+from graphql_api.query.execution import Count, FetchedRecords, Page, PointLookup, explain_search
 from graphql_api.schema import Caller, DocumentExecutor, Graph, Operation
 from graphql_api.server import existing_record_key, existing_token_keys, read_settings
 from graphql_api.storage import Store
+from graphql_api.writes import AnyCommand, Command, CommandResult, explain_writes
 
 _NO_SEALING_KEY = " There is no token key: name the store of the token with --store, or set SHARDQL_TOKEN_KEYS."
 _NO_RECORD_KEY = " There is no key of record keys: name their store with --store, or set SHARDQL_RECORD_KEY."
-_NO_PLAN = (
-    "Only queries are planned: the reads and writes of a mutation depend on the stored records. Send it to a server "
-    "with the header x-explain: 1."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,18 @@ class QueryProblem:
 
 
 def plan_query(
-    graph: Graph, query: str, operation_name: str | None, variables: Mapping[str, Any], store: str | None
+    graph: Graph,
+    query: str,
+    operation_name: str | None,
+    variables: Mapping[str, Any],
+    store: str | None,
+    statistics: ReadStatistics = NO_STATISTICS,
 ) -> tuple[list[Mapping[str, Any]], list[QueryProblem]]:
     """Plan a query as a server of this store would. Return the plans of its fields, and why others have none.
 
     The token key of the store is read only if the query has a page token. Plans have the format of
-    `SearchPlan.describe`, with the `path` of the field. A read by id has `keys` instead.
+    `SearchPlan.describe`, with the `path` of the field and an estimate of capacity units. A read by id has `keys`
+    instead, and a mutation the estimate of its write units: its reads depend on what is stored.
     """
     settings = read_settings(store=store)
     record_key = existing_record_key(settings)
@@ -56,9 +60,10 @@ def plan_query(
 
     def run(token_keys: tuple[bytes, ...]) -> Any:
         """Return the errors of the fields, among them their plans."""
-        database = _PlanningDatabase(graph.catalog, cast(Store, None), TokenSeal(token_keys), key_seal=key_seal)
+        seal = TokenSeal(token_keys)
+        database = _PlanningDatabase(graph.catalog, cast(Store, None), seal, key_seal=key_seal, statistics=statistics)
         executor = DocumentExecutor(graph.schema, settings.limits())
-        caller = Caller("explain", read_only=True, trusted=True)
+        caller = Caller("explain", trusted=True)
         response = asyncio.run(executor.run(Operation(query, operation_name, variables), database, caller))
         return response.body.get("errors", ())
 
@@ -76,7 +81,7 @@ def plan_query(
         if code == _PlanResult.code:
             plans.append({"path": error["path"], **error["extensions"]["plan"]})
         else:
-            message = _NO_PLAN if code == MethodNotAllowed.code else f"{error['message']}{hints.get(code, '')}"
+            message = f"{error['message']}{hints.get(code, '')}"
             line, column = _location(error)
             problems.append(QueryProblem(message, code, error.get("path", ()), line or None, column or None))
     return plans, problems
@@ -94,20 +99,34 @@ class _PlanResult(ShardQLError, code="PLANNED"):
         return {**super().extensions, "plan": self._plan}
 
 
+@dataclass(frozen=True, slots=True)
 class _PlanningDatabase(Database):
-    """Plans each search and each read of a record. It never uses its store."""
+    """Plans each search, each read of a record, and each write. It never uses its store."""
 
-    __slots__ = ()
+    statistics: ReadStatistics = NO_STATISTICS
 
     async def page(self, request: SearchRequest) -> Page[Any]:
         request = replace(request, tenant=self.tenant, principal=self.principal)
-        raise _PlanResult(plan_search(self.catalog, request, self.clock(), self.seal).describe())
+        plan = plan_search(self.catalog, request, self.clock(), self.seal)
+        raise _PlanResult(explain_search(plan, self.statistics))
 
     async def count_of(self, request: SearchRequest, at_most: Any = MAX_COUNTED) -> Count:
-        raise _PlanResult(self.count_plan(request, at_most).describe())
+        raise _PlanResult(explain_search(self.count_plan(request, at_most), self.statistics))
 
     async def read_records(self, reads: Sequence[PointLookup]) -> FetchedRecords:
-        return FetchedRecords([_PlanResult(read.describe()) for read in reads], {})
+        return FetchedRecords([_PlanResult(read.describe(self.statistics)) for read in reads], {})
+
+    async def apply_each(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
+        raise self._write_plan(commands)
+
+    async def apply_together(
+        self, commands: Sequence[Command], idempotency_key: str | None = None, *_: Any
+    ) -> list[Entity | None]:
+        raise self._write_plan(commands, has_key=idempotency_key is not None)
+
+    def _write_plan(self, commands: Sequence[AnyCommand], *, has_key: bool = False) -> _PlanResult:
+        entities = [command.entity for command in commands]
+        return _PlanResult(explain_writes(entities, len(commands), self.estimate_writes(commands, has_key=has_key)))
 
 
 def _location(error: Mapping[str, Any]) -> tuple[int, int]:

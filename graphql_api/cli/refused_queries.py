@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from graphql_api.model import Catalog, EntitySpec, IndexSpec, UnionSpec, camel_case
-from graphql_api.schema import GraphQLNames, available_orders, indexes_by_hash
+from graphql_api.schema import GraphQLNames, available_orders, indexes_by_hash, property_name
 
 
 def refused_queries(catalog: Catalog, names: GraphQLNames) -> list[str]:
@@ -25,10 +25,13 @@ def _fields(catalog: Catalog, entity: EntitySpec, names: GraphQLNames) -> Iterat
         for join in other.joins.values():
             if join.target == entity.name and join.via in attributes:
                 yield f"{names.type_name(other.type_name)}.{camel_case(join.name)}"
-    if entity.status_of("current") is not None:
+    if entity.recorded is not None and entity.recorded.current is not None:
         served = [index for index in entity.indexes.values() if index not in refused]
         yield from (f"{names.search_field(entity, index)}(history: CURRENT)" for index in served)
-    if entity.version is not None and entity.status_of(entity.version.stored) is not None:
+    for part in entity.properties.values():
+        if part.function is not None and entity.status_of(part.stored) is not None:
+            yield f"filters of {names.type_name(entity.type_name)}.{property_name(part.name)}"
+    if entity.recorded is not None and entity.recorded.version is not None:
         yield f"expectedVersion of {names.type_name(entity.type_name)}"
 
 

@@ -43,6 +43,11 @@ def print_json(value: Any) -> None:
     typer.echo(orjson.dumps(value, default=int, option=orjson.OPT_INDENT_2))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 record`, `2,000 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def new_table(
     columns: Iterable[Column | str], rows: Iterable[Iterable[str | Text]], *, show_footer: bool = False
 ) -> Table:
@@ -140,12 +145,15 @@ def sample_bar() -> Iterator[Callable[[int], None]]:
 
 
 _LINE_SECONDS = 10.0
-"""between two lines on a migration, where there is no terminal"""
+"""between two lines on a step, where there is no terminal"""
 
 
 @contextmanager
-def migration_status(delay: float = 0.0) -> Iterator[Callable[[MigrationProgress], None]]:
-    """Show the step of a migration, once it has taken longer than a delay. Without a terminal, print lines."""
+def step_status(title: str, delay: float = 0.0) -> Iterator[Callable[[str, str], None]]:
+    """Show the step of a long task, once it has taken longer than a delay. Without a terminal, print lines.
+
+    The yielded function takes the step, and the step with what was done so far.
+    """
     console = Console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     started = time.monotonic()
@@ -153,19 +161,25 @@ def migration_status(delay: float = 0.0) -> Iterator[Callable[[MigrationProgress
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None, visible=False)
 
-        def show(progress: MigrationProgress) -> None:
+        def show(step: str, text: str) -> None:
             nonlocal printed_step, printed_at
             now = time.monotonic()
             if now - started < delay:
                 return
-            text = describe_progress(progress)
             bar.update(task, description=text, visible=True)
-            is_due = progress.step != printed_step or now - printed_at >= _LINE_SECONDS
+            is_due = step != printed_step or now - printed_at >= _LINE_SECONDS
             if is_due and not console.is_terminal:
-                printed_step, printed_at = progress.step, now
-                typer.echo(f"migrating the table: {text}", err=True)
+                printed_step, printed_at = step, now
+                typer.echo(f"{title}: {text}", err=True)
 
         yield show
+
+
+@contextmanager
+def migration_status(delay: float = 0.0) -> Iterator[Callable[[MigrationProgress], None]]:
+    """Show the step of a migration, once it has taken longer than a delay."""
+    with step_status("migrating the table", delay) as show:
+        yield lambda progress: show(progress.step, describe_progress(progress))
 
 
 @asynccontextmanager
@@ -184,8 +198,9 @@ def describe_progress(progress: MigrationProgress) -> str:
     """Return the step of a migration, with its counts or the time that is left."""
     if progress.seconds_left is not None:
         return f"{progress.step}, {progress.seconds_left:,.0f} s left"
-    counts = f", {progress.records:,} records read, {progress.written:,} items written" if progress.records else ""
-    return f"{progress.step}{counts}"
+    percent = "" if progress.percent is None else f", {progress.percent} %"
+    counts = f", {counted(progress.records, 'item')} read, {progress.written:,} written"
+    return f"{progress.step}{percent}{counts if progress.records else ''}"
 
 
 @contextmanager

@@ -6,8 +6,10 @@ from graphql_api.codecs.composite_ids import format_composite_id as format_compo
 from graphql_api.codecs.composite_ids import parse_composite_id as parse_composite_id
 from graphql_api.codecs.composite_ids import parse_id_prefix as parse_id_prefix
 from graphql_api.codecs.composite_ids import parse_leading_id_parts as parse_leading_id_parts
+from graphql_api.codecs.hash_keys import HashKeyParts as HashKeyParts
 from graphql_api.codecs.hash_keys import hash_key as hash_key
-from graphql_api.codecs.hash_keys import parse_hash_key as parse_hash_key
+from graphql_api.codecs.hash_keys import hash_key_parts as hash_key_parts
+from graphql_api.codecs.hash_keys import shard_name as shard_name
 from graphql_api.codecs.key_ranges import MAX_KEY_BYTES as MAX_KEY_BYTES
 from graphql_api.codecs.key_ranges import SEP as SEP
 from graphql_api.codecs.key_ranges import Between as Between

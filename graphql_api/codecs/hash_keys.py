@@ -26,8 +26,19 @@ class HashKeyParts:
 
     tenant: str | None
     head: str
+    """an entity, or an entity and `~` with a kind of item"""
     shard: str
-    values: tuple[tuple[str, str], ...]
+    values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def entity(self) -> str:
+        """Return the name of the entity that the items belong to."""
+        return self.head.partition("~")[0]
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of items that are no records, such as `unique`; an empty text for records."""
+        return self.head.partition("~")[2]
 
 
 def hash_key(head: str, shard: str, values: Sequence[tuple[str, str]] = (), tenant: str | None = None) -> str:
@@ -64,6 +75,21 @@ def parse_hash_key(text: str) -> HashKeyParts:
     except (ValueError, EmptyKey, InvalidValue, KeyTooLong):
         pass
     raise InvalidValue(f"{short_repr(text)} is no hash key. Read only keys that ShardQL wrote.")
+
+
+@lru_cache(MAX_CACHED_KEYS)
+def hash_key_parts(text: str) -> HashKeyParts | None:
+    """Return the parts of a stored hash key; None if another application wrote it."""
+    try:
+        return parse_hash_key(text)
+    except InvalidValue:
+        return None
+
+
+def shard_name(hash_key: str) -> str:
+    """Return the head and the shard of a hash key, without tenant and values: `user!03`."""
+    tenant_and_head, _, shard_and_values = hash_key.partition("!")
+    return f"{tenant_and_head.rpartition('|')[2]}!{shard_and_values.partition('|')[0]}"
 
 
 def _escape(value: str) -> str:

@@ -3,7 +3,7 @@
 They are signed, not encrypted: changed or foreign keys are refused. The format is in docs/reference/record-keys.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 from hashlib import blake2b
@@ -65,6 +65,22 @@ class RecordKey:
             return "(empty)"
         parts = "; ".join(", ".join(map(_format_part, part)) for part in (self.ids, self.children) if part)
         return f"{'' if self.tenant is None else f'{self.tenant}|'}{self.origin}({parts})"
+
+    def to_text(self) -> str:
+        """Return the key as text for storage, unsigned and without its tenant."""
+        try:
+            return base64url_encode(_pack(replace(self, tenant=None)))
+        except ValueError as problem:
+            raise InvalidValue(f"The record key {self} cannot be stored. {problem}") from problem
+
+    @staticmethod
+    def from_text(text: str) -> "RecordKey":
+        """Return the key in a text that `to_text` made."""
+        octets = base64url_decode(text, MAX_KEY_CHARACTERS)
+        try:
+            return _unpack(BytesIO(octets or b""))
+        except (IndexError, KeyError, ValueError, ArithmeticError, InvalidValue) as problem:
+            raise InvalidValue(f"{short_repr(text)} is no stored record key.") from problem
 
     def _identity(self) -> tuple[object, ...]:
         """Return what equality compares. The types are part of it: Python has equal values of different types."""

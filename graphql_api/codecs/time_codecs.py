@@ -43,6 +43,13 @@ class _UnixTime(IntegerCodec):
         microseconds = (moment - _EPOCH) // _MICROSECOND
         return self.check(-(-microseconds * self.units_per_second // 1_000_000))
 
+    def display(self, value: int) -> str:
+        try:
+            moment = _EPOCH + timedelta(seconds=value // self.units_per_second)
+        except OverflowError:
+            return str(value)
+        return moment.strftime("%Y-%m-%d" if moment.time() == time() else "%Y-%m-%d %H:%M:%S")
+
 
 class Timestamp(_UnixTime):
     """`Timestamp`: seconds since 1970."""
@@ -51,9 +58,6 @@ class Timestamp(_UnixTime):
     graphql = GraphQLScalar("Timestamp", "Unix time: seconds since 1970-01-01 UTC.", is_json_native=True)
     samples = Samples(1_704_067_200, 1_735_689_599, typical=1_767_225_599, unused=4_102_358_400)
     units_per_second = 1
-
-    def display(self, value: int) -> str:
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d")
 
 
 class TimestampMs(_UnixTime):

@@ -20,6 +20,7 @@ from graphql_api.errors.base_error import about as about
 from graphql_api.errors.base_error import error_body as error_body
 from graphql_api.errors.base_error import error_code as error_code
 from graphql_api.errors.base_error import for_one_of_several as for_one_of_several
+from graphql_api.errors.base_error import for_operations as for_operations
 from graphql_api.errors.configuration_errors import InvalidCatalog as InvalidCatalog
 from graphql_api.errors.configuration_errors import InvalidSettings as InvalidSettings
 from graphql_api.errors.configuration_errors import UnknownEntity as UnknownEntity
@@ -29,6 +30,7 @@ from graphql_api.errors.document_errors import BadUserInput as BadUserInput
 from graphql_api.errors.document_errors import DeadlineExceeded as DeadlineExceeded
 from graphql_api.errors.document_errors import DocumentNotFound as DocumentNotFound
 from graphql_api.errors.document_errors import DocumentRequired as DocumentRequired
+from graphql_api.errors.document_errors import InputTooLarge as InputTooLarge
 from graphql_api.errors.document_errors import LimitExceeded as LimitExceeded
 from graphql_api.errors.document_errors import OperationNotFound as OperationNotFound
 from graphql_api.errors.document_errors import ParseFailed as ParseFailed
@@ -54,21 +56,25 @@ from graphql_api.errors.http_errors import BodyTooLarge as BodyTooLarge
 from graphql_api.errors.http_errors import BodyTooSlow as BodyTooSlow
 from graphql_api.errors.http_errors import CrossSiteRequest as CrossSiteRequest
 from graphql_api.errors.http_errors import ExpectationFailed as ExpectationFailed
+from graphql_api.errors.http_errors import HostNotAllowed as HostNotAllowed
 from graphql_api.errors.http_errors import InternalError as InternalError
 from graphql_api.errors.http_errors import InvalidJson as InvalidJson
 from graphql_api.errors.http_errors import InvalidRequest as InvalidRequest
 from graphql_api.errors.http_errors import MethodNotAllowed as MethodNotAllowed
 from graphql_api.errors.http_errors import NotAcceptable as NotAcceptable
 from graphql_api.errors.http_errors import NotFound as NotFound
+from graphql_api.errors.http_errors import Overloaded as Overloaded
 from graphql_api.errors.http_errors import UnsupportedMediaType as UnsupportedMediaType
 from graphql_api.errors.http_errors import UrlTooLong as UrlTooLong
 from graphql_api.errors.storage_errors import CatalogBehind as CatalogBehind
 from graphql_api.errors.storage_errors import ConditionFailed as ConditionFailed
 from graphql_api.errors.storage_errors import Conflict as Conflict
 from graphql_api.errors.storage_errors import ItemTooLarge as ItemTooLarge
+from graphql_api.errors.storage_errors import MissingIndex as MissingIndex
 from graphql_api.errors.storage_errors import NotReady as NotReady
 from graphql_api.errors.storage_errors import OutcomeUnknown as OutcomeUnknown
 from graphql_api.errors.storage_errors import SchemaChanged as SchemaChanged
+from graphql_api.errors.storage_errors import StoreDamaged as StoreDamaged
 from graphql_api.errors.storage_errors import StoreDenied as StoreDenied
 from graphql_api.errors.storage_errors import StoreError as StoreError
 from graphql_api.errors.storage_errors import StoreRefused as StoreRefused
@@ -90,6 +96,7 @@ from graphql_api.errors.write_errors import ImmutableChanged as ImmutableChanged
 from graphql_api.errors.write_errors import InvalidRecord as InvalidRecord
 from graphql_api.errors.write_errors import NotUnique as NotUnique
 from graphql_api.errors.write_errors import RecordNotFound as RecordNotFound
+from graphql_api.errors.write_errors import TransactionTooLarge as TransactionTooLarge
 from graphql_api.errors.write_errors import VersionConflict as VersionConflict
 
 # Tracebacks show the public name of a class, not the module that defines it. Docstrings are the default summaries.

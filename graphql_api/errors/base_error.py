@@ -1,6 +1,6 @@
 """The base of all errors, helpers that add context to an error, and the JSON of errors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, ClassVar, Self, TypeVar
@@ -18,8 +18,13 @@ class ShardQLError(Exception):
     code: ClassVar[str]
     status: ClassVar[int] = 400
     retryable: bool = False
+    retry_after: int | None = None
+    """seconds before a retry, if the error is retryable and a second is too short"""
     summary: ClassVar[str] = "The request failed."
     """what clients read that must not see the message; by default the docstring, for classes of this package"""
+
+    operations: Sequence[tuple[int, "ShardQLError"]] = ()
+    """of an all-or-none write: the operations that failed, by position, and why"""
 
     _message: Message
     _names = PYTHON_RESOLVER
@@ -55,7 +60,16 @@ class ShardQLError(Exception):
     @property
     def extensions(self) -> dict[str, Any]:
         """Return the machine-readable part, which GraphQL shows under `extensions`."""
-        parts = {"argument": self.argument, "shard": self.shard, "retryable": self.retryable or None}
+        parts = {
+            "argument": self.argument,
+            "shard": self.shard,
+            "retryable": self.retryable or None,
+            "retryAfter": self.retry_after if self.retryable else None,
+            "operations": [
+                {"index": index, "message": error.message, **error.extensions} for index, error in self.operations
+            ]
+            or None,
+        }
         return {"code": self.code, **{name: value for name, value in parts.items() if value is not None}}
 
     def localized(self, names: NameResolver) -> Self:
@@ -102,6 +116,15 @@ def about(argument: str | Localizable | None) -> Iterator[None]:
             problem._argument = argument  # noqa: SLF001 - of this module
             problem.rephrase("{argument}: {problem}", argument=argument)
         raise
+
+
+def for_operations(problems: Mapping[int, ShardQLError]) -> ShardQLError:
+    """Return the error of an all-or-none write, from the errors of its operations by position."""
+    index, first = min(problems.items())
+    error = copy(first)
+    error.operations = sorted(problems.items())
+    error.rephrase("operations[{index}]: {problem}", index=index)
+    return error
 
 
 def for_one_of_several(problem: E) -> E:

@@ -1,5 +1,6 @@
 """Errors of GraphQL documents: parsing, validation, limits and execution."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphql_api.errors.base_error import ShardQLError
@@ -34,7 +35,7 @@ class LimitExceeded(ShardQLError):
 
     summary = "The document exceeds a limit."
 
-    def __init__(self, message: str, *, limit: int, found: int | None = None, **values: Any) -> None:
+    def __init__(self, message: str, *, limit: float, found: float | None = None, **values: Any) -> None:
         super().__init__(message, **values)
         self.limit = limit
         self.found = found
@@ -56,6 +57,10 @@ class QueryTooDeep(LimitExceeded, code="QUERY_TOO_DEEP"):
     summary = "The fields of the document are nested too deeply."
 
 
+class InputTooLarge(LimitExceeded, code="INPUT_TOO_LARGE"):
+    """The values in a request have more elements than the server reads."""
+
+
 class TooManyAliases(LimitExceeded, code="TOO_MANY_ALIASES"):
     """The document has more aliases than the server allows."""
 
@@ -69,9 +74,28 @@ class TooManyRootFields(LimitExceeded, code="TOO_MANY_ROOT_FIELDS"):
 
 
 class QueryTooCostly(LimitExceeded, code="QUERY_TOO_COSTLY"):
-    """Raised for the estimated cost of an operation, and for its actual reads beyond the budget."""
+    """Raised for the estimated cost of an operation, and for reads and writes beyond its capacity ceiling."""
 
-    summary = "The operation could return more than the server allows in one response."
+    summary = "The operation could return more than the server allows in one response, or use too many capacity units."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: float,
+        found: float | None = None,
+        estimate: Mapping[str, float] | None = None,
+        **values: Any,
+    ) -> None:
+        super().__init__(message, limit=limit, found=found, **values)
+        self.estimate = estimate
+        """the capacity units of the refused search or write"""
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """Return the machine-readable part, with the estimate if the price is why it is refused."""
+        estimate = {} if self.estimate is None else {"estimate": {**self.estimate}}
+        return {**super().extensions, **estimate}
 
 
 class DeadlineExceeded(ShardQLError, code="DEADLINE_EXCEEDED", status=504, retryable=True):

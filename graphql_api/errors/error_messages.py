@@ -133,6 +133,14 @@ class Message(Localizable):
         nested = {name: value.without_suggestions() for name, value in values.items() if isinstance(value, Message)}
         return Message(self._template, **{**values, **nested})
 
+    def with_value(self, name: str, value: object) -> "Message":
+        """Return the message with another value of one name, also in messages that it contains."""
+        values = {
+            key: value if key == name else part.with_value(name, value) if isinstance(part, Message) else part
+            for key, part in self._values.items()
+        }
+        return Message(self._template, **values)
+
 
 class Suggestion(str):
     """The closest known name, as a sentence at the end of a message, or nothing."""

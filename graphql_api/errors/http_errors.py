@@ -17,6 +17,10 @@ class CrossSiteRequest(ShardQLError, code="CROSS_SITE_REQUEST", status=403):
     """Any page of a browser could have sent the request without a preflight."""
 
 
+class HostNotAllowed(ShardQLError, code="HOST_NOT_ALLOWED", status=421):
+    """The server does not answer under the host name of the request."""
+
+
 class NotFound(ShardQLError, code="NOT_FOUND", status=404):
     """The server has no resource at this path."""
 
@@ -47,6 +51,14 @@ class UnsupportedMediaType(ShardQLError, code="UNSUPPORTED_MEDIA_TYPE", status=4
 
 class ExpectationFailed(ShardQLError, code="EXPECTATION_FAILED", status=417):
     """The `Expect` header is something other than `100-continue`."""
+
+
+class Overloaded(ShardQLError, code="OVERLOADED", status=503, retryable=True):
+    """The server has more operations than it can finish in time; this one was not executed."""
+
+    def __init__(self, message: str, *, retry_after: int, **values: Any) -> None:
+        super().__init__(message, **values)
+        self.retry_after = retry_after
 
 
 class InternalError(ShardQLError, code="INTERNAL_ERROR", status=500):

@@ -37,8 +37,16 @@ class StoreRefused(StoreError, code="STORE_REFUSED"):
     summary = "The store refused a malformed request."
 
 
+class MissingIndex(StoreRefused):
+    """Raised for a read of a physical index that the table lacks."""
+
+
 class StoreDenied(StoreError, code="STORE_DENIED"):
     """The store denied access to this server: its credentials are missing, expired, or lack a permission."""
+
+
+class StoreDamaged(StoreError, code="STORE_DAMAGED", status=503):
+    """The files of the store are damaged, or are no longer those that the server opened."""
 
 
 class ItemTooLarge(StoreError, code="ITEM_TOO_LARGE", status=400):
@@ -84,14 +92,20 @@ class NotReady(ShardQLError, code="NOT_READY", status=503, retryable=True):
     """An element of the table is not ready: an answer that uses it would be incomplete."""
 
     summary = "The table is being migrated, and the request needs what is not ready yet."
+    retry_after = 10
 
     def __init__(self, message: str, *, element: str, state: str, progress: str = "", **values: Any) -> None:
-        super().__init__(message, **values)
+        super().__init__(message, progress="", **values)
         self.element = element
         """kind and name: `index user.town`"""
         self.state = state
+        self.set_progress(progress)
+
+    def set_progress(self, progress: str) -> None:
+        """Set the progress of the migration, such as `40 %`. The placeholder `{progress}` in the message shows it."""
         self.progress = progress
-        """of the migration, such as `40 %`; empty if it is not known"""
+        self._message = self._message.with_value("progress", progress and f" ({progress})")
+        self.args = (self.message,)
 
     @property
     def extensions(self) -> dict[str, Any]:
@@ -101,3 +115,5 @@ class NotReady(ShardQLError, code="NOT_READY", status=503, retryable=True):
 
 class CatalogBehind(ShardQLError, code="CATALOG_BEHIND", status=503, retryable=True):
     """The catalog of this server lacks the function of a derived property that the table needs."""
+
+    retry_after = 10

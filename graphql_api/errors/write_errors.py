@@ -99,5 +99,11 @@ class VersionConflict(ShardQLError, code="VERSION_CONFLICT", status=409):
         return {**super().extensions, "version": self.version}
 
 
+class TransactionTooLarge(ShardQLError, code="TRANSACTION_TOO_LARGE"):
+    """Raised by all-or-none writes, which are one transaction of the engine."""
+
+    summary = "The operations of one write need more items or bytes than a transaction holds."
+
+
 class IdempotencyMismatch(ShardQLError, code="IDEMPOTENCY_MISMATCH", status=409):
     """The idempotency key was used for another request within the last 24 hours."""

@@ -143,8 +143,11 @@ class _Merge:
             for role, stored, part in self._server_set(entity.name)
             if stored not in own and part is not None
         ]
-        current = self._status(entity, "current record", "current") if entity.current is not None else None
-        hidden = next((one for one in self._of(entity.name, "current record") if one.state != "announced"), None)
+        current = None if entity.current is None else self._status(entity.name, "current record", "current")
+        version = None
+        if declared.version is not None:
+            version = self._status(entity.name, "server-set", f"{declared.version.stored}.version")
+        hidden = self._hidden_current(entity.name)
         if hidden is not None and not self._declares(hidden):
             entity = replace(entity, current=hidden.element.definition["subId"])
         else:
@@ -159,7 +162,9 @@ class _Merge:
             unique=tuple(self._unique(entity)),
             recorded=RecordedElements(
                 indexes=(indexes["by_id"], *written),
-                not_ready=MappingProxyType(self._not_ready(entity, indexes, versions, current)),
+                not_ready=MappingProxyType(self._not_ready(indexes, versions)),
+                current=current,
+                version=version,
                 inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
                 has_unknown_properties=any(one.element.name not in own for one in self._of(entity.name, "property")),
                 behind=versions.behind or misplaced,
@@ -167,35 +172,35 @@ class _Merge:
                 raw_keys=self._raw_keys,
                 new_generations=tuple(self._new_generations(entity, written)),
                 maintains_current=any(self._maintained(entity.name, "current record")),
+                changes_current=any(one.state != "ready" for one in self._maintained(entity.name, "current record")),
                 hides_current=current is not None or hidden is not None,
-                new_properties={
-                    one.element.name: ElementStatus(f"{one.element}", one.state)
-                    for one in self._of(entity.name, "property")
-                    if one.state == "announced"
-                },
+                unkept_properties=self._unkept_properties(entity),
             ),
         )
 
     def _with_roles(self, entity: EntitySpec) -> EntitySpec:
-        """Return an entity whose properties also have the roles that only other catalogs declare."""
+        """Return an entity whose properties have the roles that the table maintains, also those of other catalogs.
+
+        Servers set a declared property only from then on, unless records need it.
+        """
         own = {part.stored: part for part in entity.properties.values()}
+        maintained = {(role, own[stored].name) for role, stored, _ in self._server_set(entity.name) if stored in own}
         changes: dict[str, PropertySpec] = {}
-        roles: dict[str, str] = {}
-        for role, stored, _ in self._server_set(entity.name):
-            part = own.get(stored)
-            if part is None:
-                continue
-            if role == "immutable" and not part.immutable:
+        for part in own.values():
+            if ("immutable", part.name) in maintained and not part.immutable:
                 changes[part.name] = replace(part, roles=part.roles | {"immutable"})
-            elif role in {"version", "updated", "expiry"}:
-                roles[role] = part.name
         entity = _with_properties(entity, changes)
-        properties = {role: entity.properties[name] for role, name in roles.items()}
+
+        def property_with(role: str, declared: PropertySpec | None) -> PropertySpec | None:
+            if declared is not None and ((role, declared.name) in maintained or entity.requires(declared)):
+                return declared
+            return next((entity.properties[name] for other, name in sorted(maintained) if other == role), None)
+
         return replace(
             entity,
-            version=entity.version or properties.get("version"),
-            updated=entity.updated or properties.get("updated"),
-            ttl=entity.ttl or properties.get("expiry"),
+            version=property_with("version", entity.version),
+            updated=property_with("updated", entity.updated),
+            ttl=entity.ttl or property_with("expiry", None),
         )
 
     def _with_creation_property(self, entity: EntitySpec) -> tuple[EntitySpec, ElementStatus | None]:
@@ -218,14 +223,18 @@ class _Merge:
     def _maintained(self, entity: str, kind: ElementKind) -> Iterator[RecordedElement]:
         return (one for one in self._of(entity, kind) if one.is_maintained)
 
+    def _hidden_current(self, entity: str) -> RecordedElement | None:
+        """Return the current records that searches leave out, from `announced` on: others may write them already."""
+        return next(iter(self._of(entity, "current record")), None)
+
     def _declares(self, recorded: RecordedElement) -> bool:
         """Return whether this catalog declares an element with the recorded definition."""
         own = self._own.get(recorded.element.id)
         return own is not None and own.fits(recorded.element)
 
-    def _status(self, entity: EntitySpec, kind: ElementKind, name: str) -> ElementStatus | None:
+    def _status(self, entity: str, kind: ElementKind, name: str) -> ElementStatus | None:
         """Return the status of a declared element, or None if it is ready."""
-        element = self._own[Element(kind, entity.name, name).id]
+        element = self._own[Element(kind, entity, name).id]
         recorded = self._record.elements.get(element.id)
         if recorded is None:
             return ElementStatus(f"{element}", "absent")
@@ -233,25 +242,27 @@ class _Merge:
             return ElementStatus(f"{element}", "replaced")
         return None if recorded.state == "ready" else ElementStatus(f"{element}", recorded.state)
 
-    def _not_ready(
-        self,
-        entity: EntitySpec,
-        indexes: Mapping[str, IndexSpec],
-        versions: DerivedVersions,
-        current: ElementStatus | None,
-    ) -> dict[str, ElementStatus]:
-        """Return the statuses of what searches and conditions of writes may not use."""
+    def _unkept_properties(self, entity: EntitySpec) -> dict[str, ElementStatus]:
+        """Return the properties whose values other servers may erase: new ones, and those that are removed."""
+        statuses = {
+            part.stored: status
+            for part in entity.properties.values()
+            if (status := self._status(entity.name, "property", part.stored)) is not None
+        }
+        for part in filter(None, (entity.version, entity.updated)):
+            if part.stored in statuses and statuses[part.stored].state != "announced":
+                del statuses[part.stored]  # Servers set it, so that no value of a caller is lost.
+        return statuses
+
+    def _not_ready(self, indexes: Mapping[str, IndexSpec], versions: DerivedVersions) -> dict[str, ElementStatus]:
+        """Return the statuses of the indexes and derived properties that searches may not use."""
         not_ready = dict(versions.not_ready)
-        version = entity.version
-        if version is not None and f"{entity.name} server-set {version.stored}.version" in self._own:
-            status = self._status(entity, "server-set", f"{version.stored}.version")
-            not_ready |= {} if status is None else {version.stored: status}
         for index in indexes.values():
-            status = None if index.physical is None else self._status(entity, "index", index.physical)
+            status = None if index.physical is None else self._status(index.entity, "index", index.physical)
             keys = (*index.hash, *index.range_properties)
             status = status or next((found for part in keys if (found := versions.not_ready.get(part.stored))), None)
             not_ready |= {} if status is None else {index.attribute: status}
-        return not_ready if current is None else {**not_ready, "current": current}
+        return not_ready
 
     def _written_indexes(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
         own = {index.physical: index for index in declared.values()}

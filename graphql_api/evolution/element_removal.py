@@ -6,9 +6,9 @@ Values that callers have written stay: only what servers derived from them is re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from graphql_api.codecs import SEP, key_segment
+from graphql_api.codecs import SEP, hash_key_parts, key_segment
 from graphql_api.evolution.proposals import key_attributes
-from graphql_api.evolution.repair_plan import TABLE_KEYS, head_and_tenant
+from graphql_api.evolution.repair_plan import TABLE_KEYS
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
 from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE
 from graphql_api.storage import Delete, Item, Put, Write
@@ -67,8 +67,8 @@ class ElementRemoval:
 
     def write_of(self, item: Item) -> Write | None:
         """Return the write that removes the effects on an item, if it is unchanged; None if there are none."""
-        parts = head_and_tenant(item[HASH_ATTRIBUTE])
-        remains = None if parts is None else self._by_head.get(parts[0])
+        parts = hash_key_parts(item[HASH_ATTRIBUTE])
+        remains = None if parts is None else self._by_head.get(parts.head)
         if remains is None:
             return None
         range_key = item[RANGE_ATTRIBUTE]

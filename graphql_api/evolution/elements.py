@@ -38,7 +38,7 @@ MAINTAINED: frozenset[State] = frozenset({"building", "ready", "closing"})
 Data = Mapping[str, Any]
 """a definition: text, whole numbers, booleans, lists and maps, as the table stores them"""
 
-_WITHOUT_EFFECT = frozenset({"attribute", "members"})
+WITHOUT_EFFECT = frozenset({"attribute", "members"})
 """names of indexes are only for messages, and enums grow: `Element.fits` compares their members"""
 
 
@@ -81,17 +81,17 @@ class Element:
         return f"{self.kind} {self.entity}.{self.name}"
 
 
-def element_of_id(id: str, definition: Data) -> Element:
+def element_of_id(id: str, definition: Data | None = None) -> Element:
     """Return the element with an id, such as `user index town`."""
     entity, _, rest = id.partition(" ")
     kind: ElementKind = next(kind for kind in get_args(ElementKind) if rest.startswith(f"{kind} "))
-    return Element(kind, entity, rest.removeprefix(f"{kind} "), definition)
+    return Element(kind, entity, rest.removeprefix(f"{kind} "), definition or {})
 
 
 def _effect(value: Any) -> Any:
     """Return what of a definition determines how servers maintain it, in one form for all engines."""
     if isinstance(value, Mapping):
-        return {name: _effect(part) for name, part in value.items() if name not in _WITHOUT_EFFECT}
+        return {name: _effect(part) for name, part in value.items() if name not in WITHOUT_EFFECT}
     if isinstance(value, list | tuple):
         return [*map(_effect, value)]
     return value if value is None or isinstance(value, str | bool) else int(value)
@@ -176,7 +176,8 @@ def server_set_roles(entity: EntitySpec, part: PropertySpec) -> set[str]:
     """Return what servers do with a property at each write."""
     roles = {"version": entity.version, "updated": entity.updated, "expiry": entity.ttl}
     found = {role for role, has_role in roles.items() if has_role is part}
-    return found | ({"immutable"} if part.immutable else set()) | ({"counter"} if part.counter_group else set())
+    found |= {"counter"} if part.counter_group is not None else set()
+    return found | ({"immutable"} if part.immutable else set())
 
 
 def _role_data(entity: EntitySpec, part: PropertySpec) -> dict[str, Any]:

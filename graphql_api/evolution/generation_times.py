@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from graphql_api.evolution.elements import part_from_data
 from graphql_api.evolution.record_repair import Violation
+from graphql_api.evolution.shard_generations import beginning
 from graphql_api.evolution.table_record import RecordedElement
 
 
@@ -13,12 +13,12 @@ def generations_too_soon(elements: Sequence[RecordedElement], now: float, second
     for recorded in elements:
         element = recorded.element
         if element.kind == "generation":
-            codec = part_from_data(element.definition["created"]).column.codec
+            codec, since = beginning(element)
             earliest = codec.at(now + seconds)
-            if earliest is not None and codec.parse(element.definition["since"]) <= earliest:
+            if earliest is not None and since <= earliest:
                 found[element.id] = (
-                    f"The {element} begins since {element.definition['since']}, and building it takes until "
-                    f"{codec.format(earliest)} at least: declare a later begin."
+                    f"The {element} begins {codec.display(since)}, and building it takes until "
+                    f"{codec.display(earliest)} UTC at least: declare a later begin."
                 )
     return _with_following(found, elements)
 
@@ -26,15 +26,14 @@ def generations_too_soon(elements: Sequence[RecordedElement], now: float, second
 def generations_too_early(elements: Sequence[RecordedElement], violations: Sequence[Violation]) -> dict[str, str]:
     """Return why generations cannot be built, by element: a stored record was created after their begin."""
     own = {recorded.element.id: recorded.element for recorded in elements if recorded.element.kind == "generation"}
-    found = {
-        key: (
-            f"The {own[key]} begins since {own[key].definition['since']}, and a record in its shards is stored "
-            f"already ({violation}): declare a begin after all stored records."
-        )
-        for violation in violations
-        for key in violation.elements
-        if key in own
-    }
+    found: dict[str, str] = {}
+    for violation in violations:
+        for element in (own[key] for key in violation.elements if key in own):
+            codec, since = beginning(element)
+            found[element.id] = (
+                f"The {element} begins {codec.display(since)}, and a record in its shards is stored already "
+                f"({violation}): declare a begin after all stored records."
+            )
     return _with_following(found, elements)
 
 

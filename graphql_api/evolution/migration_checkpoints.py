@@ -16,12 +16,13 @@ from graphql_api.codecs import KeyRange
 from graphql_api.errors import ConditionFailed, StoreError
 from graphql_api.evolution.record_repair import Violation
 from graphql_api.evolution.table_record import TABLE_RECORD_KEY, RecordedElement, TableRecord
-from graphql_api.storage import Delete, Item, Key, Put, RangeRead, Store, resume_after
+from graphql_api.evolution.table_schema import SchemaCopy, TableSchema
+from graphql_api.storage import Delete, Item, Key, Put, RangeRead, Store, Write, resume_after, schema_changed_error
 from graphql_api.writes import commit_single, expect_unchanged, item_at, item_key
 
 _PAGE_SIZE = 100
 
-PassKind = Literal["first", "final", "removal"]
+PassKind = Literal["repair", "removal"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,13 @@ class PassWork:
     def is_current(self, record: TableRecord) -> bool:
         """Return whether no element of the pass has changed."""
         return _are_current(self.epochs, record)
+
+    async def copy(self, schema: TableSchema) -> SchemaCopy:
+        """Return a copy of the table's record in which no element has changed. Otherwise raise SchemaChanged."""
+        copy = await schema.copy_for_writing()
+        if not self.is_current(copy.record):
+            raise schema_changed_error()
+        return copy
 
     def checkpoint_key(self, segment: int) -> Key:
         """Return the key of the checkpoint of a segment."""
@@ -144,11 +152,13 @@ def _parse(item: Item) -> SegmentProgress:
 
 async def store_violations(store: Store, work: PassWork, violations: Iterable[Violation]) -> None:
     """Store violations, before the checkpoint of their page."""
-    puts = [Put(item) for item in {item_key(item): item for item in map(work.violation_item, violations)}.values()]
-    for start in range(0, len(puts), _PAGE_SIZE):
-        for problem in await store.write(puts[start : start + _PAGE_SIZE]):
-            if problem is not None:
-                raise problem
+    items = {item_key(item): item for item in map(work.violation_item, violations)}
+    await _write_all(store, [*map(Put, items.values())])
+
+
+async def has_begun(store: Store, work: PassWork) -> bool:
+    """Return whether any process has begun a pass: then it has waited for what the pass needs."""
+    return bool(await _read_items(store, f"{_prefix('checkpoint')}{work.digest}#"))
 
 
 async def read_violations(store: Store, work: PassWork) -> list[Violation]:
@@ -173,8 +183,12 @@ async def delete_void_items(store: Store, record: TableRecord, *, completed: Pas
     void = [
         item for item in items if not _are_current(item["elements"], record) or item["rangeKey"].split("#")[2] == digest
     ]
-    for start in range(0, len(void), _PAGE_SIZE):
-        for problem in await store.write([Delete(item_key(item)) for item in void[start : start + _PAGE_SIZE]]):
+    await _write_all(store, [Delete(item_key(item)) for item in void])
+
+
+async def _write_all(store: Store, writes: Sequence[Write]) -> None:
+    for start in range(0, len(writes), _PAGE_SIZE):
+        for problem in await store.write(writes[start : start + _PAGE_SIZE]):
             if problem is not None:
                 raise problem
 
@@ -211,6 +225,8 @@ def advanced(progress: SegmentProgress, after: Key | None, records: int, written
     )
 
 
-def total_progress(segments: Sequence[SegmentProgress]) -> tuple[int, int]:
-    """Return the number of records that all segments have read and written."""
-    return sum(one.records for one in segments), sum(one.written for one in segments)
+def share_done(segments: Iterable[SegmentProgress], of: int, items: int | None) -> float:
+    """Return the share of a pass over `of` segments that is done. `items`: of the table, if their number is known."""
+    expected = (items or 0) / of
+    partial = (min(one.records / expected, 0.99) if expected else 0.0 for one in segments if not one.is_done)
+    return (sum(partial) + sum(one.is_done for one in segments)) / of

@@ -5,14 +5,15 @@ batches. Before each batch the process renews its copy of the table's record, an
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from graphql_api.clock import Clock
-from graphql_api.codecs import KeyRange
-from graphql_api.errors import ConditionFailed, Conflict, ItemTooLarge, StoreError, StoreRefused
+from graphql_api.codecs import KeyRange, hash_key_parts
+from graphql_api.errors import ConditionFailed, Conflict, ItemTooLarge, ShardQLError, StoreError, StoreRefused
 from graphql_api.evolution.derived_versions import stored_name
 from graphql_api.evolution.element_removal import ElementRemoval
 from graphql_api.evolution.migration_checkpoints import (
@@ -21,16 +22,15 @@ from graphql_api.evolution.migration_checkpoints import (
     SegmentProgress,
     advanced,
     store_violations,
-    total_progress,
 )
+from graphql_api.evolution.migration_settings import MigrationSettings
 from graphql_api.evolution.record_repair import RecordRepairer, Violation
-from graphql_api.evolution.repair_plan import head_and_tenant
 from graphql_api.evolution.table_record import RecordedElement
 from graphql_api.evolution.table_schema import SchemaCopy, TableSchema
-from graphql_api.model import HASH_ATTRIBUTE, Catalog, IndexSpec
+from graphql_api.model import HASH_ATTRIBUTE, Catalog, EntitySpec, IndexSpec
 from graphql_api.runtime import RetryStrategy
-from graphql_api.storage import Item, Key, Put, RangeRead, Store, Write, resume_after, schema_changed_error
-from graphql_api.writes import expect_unchanged, item_key, retry_on_conflict
+from graphql_api.storage import Item, Key, Put, RangeRead, Store, Write, resume_after
+from graphql_api.writes import expect_unchanged, item_key, possible_keys, retry_on_conflict
 
 BATCH_SIZE = 100
 """records between two renewals of the copy"""
@@ -44,7 +44,7 @@ BATCH_RETRIES = RetryStrategy(max_attempts=10, first_backoff_seconds=0.1, max_ba
 
 
 class RateLimit:
-    """A limit of records per second, over all segments."""
+    """A limit of items per second, over all segments."""
 
     def __init__(self, rate: float | None, clock: Clock, sleep: Callable[[float], Awaitable[None]]) -> None:
         self._rate, self._clock, self._sleep = rate, clock, sleep
@@ -70,14 +70,10 @@ class TablePass:
     work: PassWork
     owner: str
     claim_seconds: float
-    clock: Clock
-    """for expiry"""
-    timer: Clock
-    """for claims"""
-    sleep: Callable[[float], Awaitable[None]]
+    settings: MigrationSettings
     rate: RateLimit
-    on_progress: Callable[[int, int], None]
-    """called with the numbers of records that were read and written"""
+    on_progress: Callable[[Collection[SegmentProgress]], Awaitable[None]]
+    """called with the progress of each segment, as far as it is known"""
     before_page: Callable[[SchemaCopy], None]
     """called before each page with the newest copy; raises an error if the pass cannot go on"""
     indexes: Sequence[IndexSpec] = ()
@@ -88,20 +84,14 @@ class TablePass:
         """Complete the pass, also what other processes have begun."""
         await run_all(self._run_segment(segment) for segment in range(self.work.segments))
 
-    async def copy(self) -> SchemaCopy:
-        """Return a copy of the table's record in which no element of the pass has changed."""
-        copy = await self.schema.copy_for_writing()
-        if not self.work.is_current(copy.record):
-            raise schema_changed_error()
-        return copy
-
     async def _run_segment(self, segment: int) -> None:
         work = self.work
-        claim = SegmentClaim(self.store, work, segment, self.owner, self.claim_seconds, self.timer, self.sleep)
+        timer, sleep = self.settings.timer, self.settings.sleep
+        claim = SegmentClaim(self.store, work, segment, self.owner, self.claim_seconds, timer, sleep)
         progress = await self._fenced(claim.acquire)
         while not progress.is_done:
-            self._report(segment, progress)
-            self.before_page(await self.copy())
+            await self._report(segment, progress)
+            self.before_page(await self.work.copy(self.schema))
             page = await self.store.scan(segment, work.segments, progress.after)
             written = await self._process(page.items, claim, progress)
             following = None
@@ -110,15 +100,15 @@ class TablePass:
             if following is None or not await self._fenced(partial(claim.save, following)):
                 following = await self._fenced(claim.acquire)  # another process has taken the segment over
             progress = following
-        self._report(segment, progress)
+        await self._report(segment, progress)
 
-    def _report(self, segment: int, progress: SegmentProgress) -> None:
+    async def _report(self, segment: int, progress: SegmentProgress) -> None:
         self._progress[segment] = progress
-        self.on_progress(*total_progress([*self._progress.values()]))
+        await self.on_progress(self._progress.values())
 
     async def _process(self, items: Sequence[Item], claim: SegmentClaim, progress: SegmentProgress) -> int | None:
         """Process a page. Return the number of written items; None if another process has claimed the segment."""
-        written, violations, beaten_at = 0, list[Violation](), self.timer()
+        written, violations, beaten_at = 0, list[Violation](), self.settings.timer()
         page = _Page(self)
         for start in range(0, len(items), BATCH_SIZE):
             batch = items[start : start + BATCH_SIZE]
@@ -126,11 +116,11 @@ class TablePass:
             count, found = await self._retried(partial(page.process, batch))
             written += count
             violations += found
-            if self.timer() - beaten_at > self.claim_seconds / 3:
-                beaten_at = self.timer()
+            if self.settings.timer() - beaten_at > self.claim_seconds / 3:
+                beaten_at = self.settings.timer()
                 if not await self._fenced(partial(claim.save, progress)):
                     return None
-        if violations and self.work.kind == "final":
+        if violations:
             await self._fenced(partial(store_violations, self.store, self.work, violations))
         await self._find_in_indexes(items)
         return written
@@ -139,7 +129,7 @@ class TablePass:
         """Process a batch under the fence, and again if the store does not answer or the record's epoch changes."""
         retries = BATCH_RETRIES.start()
         while True:
-            copy = await self.copy()
+            copy = await self.work.copy(self.schema)
             try:
                 with self.schema.fence(copy):
                     return await process(copy)
@@ -148,20 +138,23 @@ class TablePass:
                     raise
 
     async def _fenced(self, write: Callable[[], Awaitable[Any]]) -> Any:
-        with self.schema.fence(await self.copy()):
+        with self.schema.fence(await self.work.copy(self.schema)):
             return await write()
 
     # --- lag of indexes ----------------------------------------------------------------------------------------
 
     async def _find_in_indexes(self, items: Sequence[Item]) -> None:
-        """Wait until the last records of a page are found in each new index."""
+        """Wait until indexes contain the last records of a page, and the current records of their histories."""
         for index in self.indexes:
-            parts = ((item, head_and_tenant(item[HASH_ATTRIBUTE])) for item in items)
-            own = [item_key(item) for item, head in parts if head is not None and head[0] == index.entity]
-            wanted = own[-_KEYS_LOOKED_UP:]
-            pauses = RetryStrategy(first_backoff_seconds=0.05, max_backoff_seconds=2.0, sleep=self.sleep).start()
+            parts = ((item, hash_key_parts(item[HASH_ATTRIBUTE])) for item in items)
+            own = [(item, part.tenant) for item, part in parts if part is not None and part.head == index.entity]
+            entity = (await self.work.copy(self.schema)).catalog.entities[index.entity]
+            wanted = [key for item, tenant in own[-_KEYS_LOOKED_UP:] for key in _written_keys(entity, item, tenant)]
+            pauses = RetryStrategy(
+                first_backoff_seconds=0.05, max_backoff_seconds=2.0, sleep=self.settings.sleep
+            ).start()
             while wanted:
-                await self.copy()
+                await self.work.copy(self.schema)
                 stored = await self.store.get_many(wanted, consistent=True)
                 wanted = [item_key(item) for item in stored if item is not None and not await self._is_in(index, item)]
                 if wanted:
@@ -203,7 +196,7 @@ class _Page:
             return await self._remove(items, ElementRemoval(copy.record, work.elements)), []
         if self._repairer is None or self._epoch != copy.record.epoch:
             elements = [copy.record.elements[key] for key in work.epochs]
-            self._repairer = RecordRepairer(self._store, copy.catalog, elements, self._pass.clock)
+            self._repairer = RecordRepairer(self._store, copy.catalog, elements, self._pass.settings.clock)
             self._epoch = copy.record.epoch
         return await self._repair(items, self._repairer)
 
@@ -276,18 +269,33 @@ class _Page:
                 raise problem
 
 
+def _written_keys(entity: EntitySpec, item: Item, tenant: str | None) -> Sequence[Key]:
+    """Return the key of a record, and those that the current record of its history can have."""
+    current = entity.written_current
+    if current is not None:
+        with suppress(ShardQLError, KeyError):  # A record that does not fit is a violation, and has no current record.
+            ids = [part.column.codec.load(item[part.stored]) for part in entity.ids]
+            return [item_key(item), *possible_keys(entity, [*ids, current], tenant)]
+    return [item_key(item)]
+
+
 def rewritten_indexes(catalog: Catalog, elements: Iterable[RecordedElement]) -> list[IndexSpec]:
-    """Return the indexes whose entries a pass that builds these elements writes: new ones, and those with new keys."""
+    """Return the indexes in which a pass that builds these elements writes entries.
+
+    These are new ones, those with new keys, and all indexes of histories that get current records.
+    """
     found = [*elements]
     new = {(one.element.entity, one.element.name) for one in found if one.element.kind == "index"}
     derived = {(one.element.entity, stored_name(one)) for one in found if one.element.kind == "derived property"}
+    histories = {one.element.entity for one in found if one.element.kind == "current record"}
     return [
         index
         for entity in catalog.entities.values()
         for index in entity.written_indexes
         if index.physical is not None
         and (
-            (entity.name, index.physical) in new
+            entity.name in histories
+            or (entity.name, index.physical) in new
             or any((entity.name, part.stored) in derived for part in (*index.hash, *index.range_properties))
         )
     ]

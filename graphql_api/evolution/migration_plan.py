@@ -1,27 +1,26 @@
-"""The plan of a migration: what is pending, what it costs, and which queries are refused until its end."""
+"""The plan of a migration: what is pending, and what it costs."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import ceil
 
+from graphql_api.codecs import hash_key_parts
 from graphql_api.errors import ShardQLError
 from graphql_api.evolution.catalog_merge import effective_catalog
 from graphql_api.evolution.derived_versions import later_versions, stored_name, version_of
 from graphql_api.evolution.element_removal import ElementRemoval
 from graphql_api.evolution.elements import declared_elements
 from graphql_api.evolution.proposals import proposed
-from graphql_api.evolution.repair_plan import EntityRepair, head_and_tenant, plan_repairs, rewritten
+from graphql_api.evolution.repair_plan import EntityRepair, plan_repairs, rewritten
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
 from graphql_api.evolution.table_schema import READ_LEASES
-from graphql_api.model import HASH_ATTRIBUTE, Catalog, EntitySpec
-from graphql_api.storage import Item, Store, read_units, record_size
+from graphql_api.model import HASH_ATTRIBUTE, Catalog
+from graphql_api.storage import WRITE_UNIT_BYTES, Item, Store, read_units, record_size, write_units
 from graphql_api.writes import constraint_items
 
 READERS_PREPARE = frozenset({"generation", "current record"})
 """kinds that readers take into account from `announced` on: they are built one read lease later"""
 
-WRITE_UNIT_BYTES = 1024
 _ITEMS_PER_CONSTRAINT = 2
 """write units of a constraint item, which is written in a transaction"""
 
@@ -95,9 +94,23 @@ def _may_drop(recorded: RecordedElement, catalog: Catalog) -> bool:
     return recorded.state == "announced" or element.kind != "generation"
 
 
+def awaited_properties(announced: Sequence[RecordedElement]) -> list[RecordedElement]:
+    """Return the new properties that servers set: they must keep their values before they begin to set them."""
+    set_by_servers = {
+        (one.element.entity, one.element.definition["stored"])
+        for one in announced
+        if one.element.kind == "server-set" and one.element.name.endswith((".version", ".updated"))
+    }
+    return [
+        one
+        for one in announced
+        if one.element.kind == "property" and (one.element.entity, one.element.name) in set_by_servers
+    ]
+
+
 def leaves_nothing(recorded: RecordedElement, record: TableRecord) -> bool:
-    """Return whether an element can be forgotten at once: it was never built, or a later version replaces it."""
-    return recorded.state == "announced" or is_superseded(recorded, record)
+    """Return whether an element can be forgotten at once: it was never built, or servers maintain a later version."""
+    return recorded.state == "announced" or any(later.is_maintained for later in later_versions(recorded, record))
 
 
 def is_later_version(recorded: RecordedElement) -> bool:
@@ -108,41 +121,6 @@ def is_later_version(recorded: RecordedElement) -> bool:
 def is_superseded(recorded: RecordedElement, record: TableRecord) -> bool:
     """Return whether the table has a later version of a derived property."""
     return bool(later_versions(recorded, record))
-
-
-# --- the queries that are refused ------------------------------------------------------------------------------
-
-
-def refused_queries(catalog: Catalog, record: TableRecord) -> list[str]:
-    """Return the queries that answer NOT_READY, by their names in GraphQL: `User.town`."""
-    entities = effective_catalog(catalog, record).entities
-    found = [text for entity in entities.values() for text in _refused_of(entity)]
-    for entity in entities.values():
-        for join in entity.joins.values():
-            target = entities.get(join.target)
-            if target is not None and join.via is not None and _is_refused(target, join.via):
-                found.append(f"{entity.type_name}.{join.name} (join)")
-    return found
-
-
-def _refused_of(entity: EntitySpec) -> Iterator[str]:
-    for index in entity.indexes.values():
-        if _is_refused(entity, index.attribute):
-            yield f"{entity.type_name}.{index.name} (index)"
-    for union in entity.unions.values():
-        if _is_refused(entity, union.attribute):
-            yield f"{entity.type_name}.{union.name} (union)"
-    if entity.status_of("current") is not None:
-        yield f"{entity.type_name} with history: CURRENT, and by id without {entity.sub_ids[0].name}"
-    for part in entity.properties.values():
-        if entity.status_of(part.stored) is not None:
-            yield f"{entity.type_name}.{part.name} (property, where it is searched or filtered)"
-
-
-def _is_refused(entity: EntitySpec, attribute: str) -> bool:
-    union = entity.unions.get(attribute)
-    members = [entity.indexes[attribute]] if union is None else union.members
-    return any(entity.status_of(index.attribute) is not None for index in members)
 
 
 # --- the plan --------------------------------------------------------------------------------------------------
@@ -167,15 +145,23 @@ class WaitTimes:
         """Return the wait after which no reader acts on an earlier state."""
         return self.lease * READ_LEASES + self.margin if self.lease else 0.0
 
+    def before_dropping(self, elements: Sequence[RecordedElement]) -> float:
+        """Return the wait after which closing elements can be dropped.
+
+        Writers that keep ready current records are not safe against those that keep none.
+        """
+        return max(self.readers, self.fence if any(one.element.kind == "current record" for one in elements) else 0.0)
+
     def of(self, pending: PendingElements) -> float:
         """Return the sum of the waits that these elements need at least."""
-        seconds = 0.0
+        seconds = self.fence if awaited_properties(pending.announced) else 0.0
         if any(one.element.kind in READERS_PREPARE or is_later_version(one) for one in pending.announced):
             seconds += self.readers
         if pending.announced or any(one.state == "building" for one in pending.verified):
             seconds += self.fence
-        if pending.undeclared or pending.closing:
-            seconds += self.readers
+        closing = (*pending.undeclared, *pending.closing)
+        if closing:
+            seconds += self.before_dropping(closing)
         return seconds + (self.fence if pending.removed else 0.0)
 
 
@@ -184,8 +170,6 @@ class MigrationPlan:
     """What a migration would do."""
 
     pending: PendingElements
-    refused: tuple[str, ...] = ()
-    """queries that answer NOT_READY until the end"""
     records: int = 0
     """number of items that each pass over the table reads"""
     rewritten: int = 0
@@ -211,7 +195,7 @@ class _Counts:
 
     def add_rewrite(self, size: int, factor: int = 1) -> None:
         self.rewritten += 1
-        self.write_units += factor * ceil(size / WRITE_UNIT_BYTES)
+        self.write_units += factor * write_units(size)
 
 
 async def plan_migration(
@@ -240,7 +224,6 @@ async def plan_migration(
     wait_seconds = 0.0 if waits is None else waits.of(pending)
     return MigrationPlan(
         pending,
-        tuple(refused_queries(catalog, building)),
         counts.records * sample,
         counts.rewritten * sample,
         counts.read_units * sample * passes,
@@ -262,10 +245,10 @@ async def _count(store: Store, repairs: dict[str, EntityRepair], removal: Elemen
         for item, size in zip(page.items, sizes, strict=True):
             if removal.write_of(item) is not None:
                 counts.add_rewrite(size)
-            parts = head_and_tenant(item[HASH_ATTRIBUTE])
-            repair = None if parts is None else repairs.get(parts[0])
+            parts = hash_key_parts(item[HASH_ATTRIBUTE])
+            repair = None if parts is None else repairs.get(parts.head)
             if parts is not None and repair is not None:
-                _count_repair(counts, repair, item, size, parts[1])
+                _count_repair(counts, repair, item, size, parts.tenant)
         if page.after is None:
             return counts
         after = page.after

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from graphql_api.clock import Clock, system_clock
 from graphql_api.evolution.record_repair import Violation
-from graphql_api.evolution.table_schema import LEASE_MARGIN_SECONDS
+from graphql_api.evolution.table_schema import LEASE_MARGIN_SECONDS, REQUEST_LIFE_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,14 +17,11 @@ class MigrationSettings:
     drop: bool = False
     """remove what the catalog no longer declares of its own entities"""
     rate: float | None = None
-    """records per second, at most"""
+    """items per second, at most"""
     segments: int | None = None
     """parts of the table that are read concurrently; None: what suits the engine"""
     margin_seconds: float = LEASE_MARGIN_SECONDS
-    life_seconds: float = 300.0
-    """how long the engine may still apply a request whose client gave up"""
-    has_first_pass: bool = True
-    """repair records while waiting for the servers; the final pass then finds little to do"""
+    life_seconds: float = REQUEST_LIFE_SECONDS
     claim_seconds: float | None = None
     """after which a segment of another process that has ended is taken over; None: a lease, or less on SQLite"""
     clock: Clock = system_clock
@@ -40,6 +37,8 @@ class MigrationProgress:
     records: int = 0
     """number of items that the pass has read"""
     written: int = 0
+    percent: int | None = None
+    """of all passes that repair records, or remove what is dropped"""
     seconds_left: float | None = None
     """of a wait"""
 

@@ -7,6 +7,7 @@ from typing import Any
 from graphql_api.errors import WrongTable
 from graphql_api.evolution.derived_versions import version_of, versions_in_force
 from graphql_api.evolution.elements import (
+    WITHOUT_EFFECT,
     Data,
     Element,
     declared_elements,
@@ -17,8 +18,8 @@ from graphql_api.evolution.elements import (
     with_more_members,
 )
 from graphql_api.evolution.table_differences import changed_index_entries
-from graphql_api.evolution.table_record import RENAME_REMEDY, RecordedElement, TableRecord
-from graphql_api.model import Catalog, EntitySpec
+from graphql_api.evolution.table_record import RecordedElement, TableRecord
+from graphql_api.model import Catalog, EntitySpec, redefinition_remedy
 from graphql_api.storage import Item
 
 
@@ -29,8 +30,8 @@ def proposed(
 
     Elements of an entity that the table does not know are ready at once, unless they concern another, known entity, or
     need one of the `missing` physical indexes. So are properties: nothing must be built. With leases, they become ready
-    when all servers know them. All others are announced: `shardql migrate` builds them. An element that is being
-    removed is not announced again.
+    when all servers know them; without a default, they are unchecked. All others are announced: `shardql migrate`
+    builds them. An element that is being removed is not announced again.
     """
     known = adopted(record, catalog)
     entities = dict(known.entities)
@@ -50,15 +51,39 @@ def proposed(
             is_new = not any(name in known.entities for name in element.concerned)
             is_new &= element.kind != "index" or element.name not in missing
             is_ready = is_new or (element.kind == "property" and not has_leases)
-            elements[element.id] = RecordedElement(element, "ready" if is_ready else "announced", 0)
+            is_checked = is_new or not (element.kind == "property" and _is_required(catalog, element))
+            elements[element.id] = RecordedElement(element, "ready" if is_ready else "announced", 0, is_checked)
             forgotten.update(_later_generations(known, element))
         elif stored.is_maintained and stored.state != "closing":
             raise WrongTable(
-                f"The table has another definition of the {element}, which is {stored.state}. {RENAME_REMEDY}"
+                f"The table has another definition of the {element}, which is {stored.state}: "
+                f"{_difference(stored.element.definition, element.definition)}. {redefinition_remedy(element)}"
             )
     if not elements and entities == known.entities and known is record:
         return record
     return replace(known, entities=entities).changed(*elements.values(), forgotten=frozenset(forgotten))
+
+
+def _is_required(catalog: Catalog, element: Element) -> bool:
+    entity = catalog.entities[element.entity]
+    return any(part.stored == element.name and entity.requires(part) for part in entity.properties.values())
+
+
+def _difference(stored: Data, declared: Data) -> str:
+    """Return what differs first: `sort is town text in the table, and created timestamp in the catalog`."""
+    for name in sorted(declared, key=lambda name: isinstance(declared[name], str)):  # names of attributes follow
+        one, two = (_described(data.get(name)) for data in (stored, declared))
+        if name not in WITHOUT_EFFECT and one != two:
+            return f"{name} is {one} in the table, and {two} in the catalog"
+    return "the members of an enum are others, or in another order"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Mapping):
+        default = f" default {value['default']!r}" if "default" in value else ""
+        flags = (f" {name}" for name in ("descending", "derived") if value.get(name))
+        return f"{value['stored']} {value['codec']}{default}{''.join(flags)}"
+    return ", ".join(map(_described, value)) or "nothing" if isinstance(value, list | tuple) else f"{value}"
 
 
 def _proposed_elements(record: TableRecord, catalog: Catalog) -> Iterator[Element]:
@@ -82,7 +107,7 @@ def _check_previous(entity: EntitySpec, element: Element, in_force: int) -> None
         raise WrongTable(
             f"{entity.type_name}.{part.name} has version {version} in the catalog, and {in_force} in the table. "
             f"Declare derived(…, version={in_force + 1}, previous=…) with the function of version {in_force}, which "
-            "applies until the table is migrated; or declare a new property beside it."
+            "applies until the table is migrated; or declare another property in addition."
         )
 
 
@@ -161,7 +186,7 @@ def check_keys(record: TableRecord, added: Element) -> None:
             if own.get(attribute, composition) != composition:
                 raise WrongTable(
                     f"The {added} stores {attribute} as {own[attribute]}, and the {other} of the table "
-                    f"stores it as {composition}. {RENAME_REMEDY}"
+                    f"stores it as {composition}. {redefinition_remedy(added)}"
                 )
         if other.name == added.name:
             _check_shared_index(added, other)

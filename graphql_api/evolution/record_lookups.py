@@ -73,7 +73,7 @@ def _find_problem(lookup: PointLookup) -> ShardQLError | None:
             check_generation(spec, RecordKey(spec.name, tuple(lookup.values), generation=generation))
         except ShardQLError as problem:
             return problem
-    status = spec.status_of("current")
+    status = None if spec.recorded is None else spec.recorded.current
     if status is None or lookup.values[-1] != spec.current:
         return None
-    return unready_error(status, f"The current record of a {spec.type_name} is read by")
+    return unready_error(status, f"A current {spec.type_name} needs")

@@ -6,9 +6,10 @@ they should be. Every write requires that the record is unchanged. A record that
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphql_api.clock import Clock
+from graphql_api.codecs import hash_key_parts
 from graphql_api.errors import (
     ForeignKeyBroken,
     InvalidValue,
@@ -18,16 +19,15 @@ from graphql_api.errors import (
     StoreError,
     StoreRefused,
 )
-from graphql_api.evolution.repair_plan import CONSTRAINTS, EntityRepair, head_and_tenant, plan_repairs, rewritten
-from graphql_api.evolution.table_record import RecordedElement
-from graphql_api.model import (
-    HASH_ATTRIBUTE,
-    Catalog,
-    EntitySpec,
-    ForeignKeySpec,
-    PropertySpec,
-    decode_record,
+from graphql_api.evolution.repair_plan import (
+    CONSTRAINTS,
+    EntityRepair,
+    plan_repairs,
+    recomputed,
+    rewritten,
 )
+from graphql_api.evolution.table_record import RecordedElement
+from graphql_api.model import HASH_ATTRIBUTE, Catalog, EntitySpec, ForeignKeySpec, PropertySpec
 from graphql_api.storage import Check, Item, Key, Put, Store, TransactionWrite, check_record_size, values_equal
 from graphql_api.writes import (
     CURRENT_OF,
@@ -47,11 +47,10 @@ from graphql_api.writes import (
     read_last_entry,
     retry_on_conflict,
     single_copy_writes,
-    to_item,
     write_key,
 )
 
-_BOOKKEEPING = frozenset({WRITE_ID, DELETE_INTENT})
+BOOKKEEPING = frozenset({WRITE_ID, DELETE_INTENT})
 """attributes that a comparison of items ignores"""
 
 
@@ -71,6 +70,16 @@ class Violation:
         return f"{self.record.hash} / {self.record.range}: {self.reason}{other}"
 
 
+class ExpectedHead(NamedTuple):
+    """The head of a history as it is stored, and the current record as it should be."""
+
+    stored: Mapping[Key, Item | None]
+    """the items at the keys of the current record"""
+    last_entry: Item | None
+    current: Item | None
+    """None: nothing is visible"""
+
+
 class RecordRepairer:
     """Repairs the records of one page of a pass."""
 
@@ -82,8 +91,8 @@ class RecordRepairer:
 
     def repair_of(self, item: Item) -> EntityRepair | None:
         """Return what the pass does with a stored item; None for other entities, and items that are no records."""
-        head = head_and_tenant(item[HASH_ATTRIBUTE])
-        return None if head is None else self._repairs.get(head[0])
+        parts = hash_key_parts(item[HASH_ATTRIBUTE])
+        return None if parts is None else self._repairs.get(parts.head)
 
     def group_of(self, item: Item) -> Key | tuple[Any, ...]:
         """Return what identifies the records that are repaired one after the other: those of one history."""
@@ -106,7 +115,7 @@ class RecordRepairer:
             return [Violation(ids, key, f"{problem}")] if ids else found
         for element, since in repair.generations.items():
             if value >= since:
-                found.append(Violation((element,), key, f"it was created at {codec.format(value)}"))
+                found.append(Violation((element,), key, f"it was created at {codec.display(value)}"))
         return found
 
     def rewrite(self, repair: EntityRepair, item: Item) -> tuple[Item, list[Violation]]:
@@ -161,7 +170,7 @@ class RecordRepairer:
             return count + more_count, violations + more
         is_owner = repair.entity.written_current is None or is_current
         if repair.constraints and is_owner and repair.entity.is_visible(new, self._clock()):
-            constraint_writes, more = await self._constraint_writes(repair, records, [item], new)
+            constraint_writes, more = await self.constraint_writes(repair, records, [item], new)
             violations += more
             if constraint_writes:
                 writes += [*constraint_writes, *([] if writes else [Check(item_key(item), expect_unchanged(item))])]
@@ -196,7 +205,7 @@ class RecordRepairer:
             mark = (records.tenant, entity.name, head_key)
             if mark in self._visited_heads:
                 return 0, []
-            stored, expected = await self._expected_head(repair, records, id_values)
+            stored, _, expected = await self.expected_head(repair, records, id_values)
         except (ShardQLError, KeyError) as problem:
             if isinstance(problem, StoreError):
                 raise
@@ -211,32 +220,32 @@ class RecordRepairer:
                 self._visited_heads.add(mark)
                 reason = "it is an entry with the sub id of the current record: remove it, or reserve another sub id"
                 return 0, [Violation(ids, item_key(strange), reason)]
-        is_right = len(owners) == 1 and item_key(owners[0]) == item_key(expected) and _same(owners[0], expected)
+        is_right = len(owners) == 1 and item_key(owners[0]) == item_key(expected) and is_same_item(owners[0], expected)
         kept = owners[0] if is_right else expected
         writes = [] if is_right else single_copy_writes(stored, expected)
-        constraint_writes, violations = await self._constraint_writes(repair, records, owners, kept)
+        constraint_writes, violations = await self.constraint_writes(repair, records, owners, kept)
         if constraint_writes and is_right:
             writes.append(Check(item_key(kept), expect_unchanged(kept)))
         count = await self._commit([*writes, *constraint_writes], kept, violations, ids)
         self._visited_heads.add(mark)
         return count, violations
 
-    async def _expected_head(
+    async def expected_head(
         self, repair: EntityRepair, records: EntityRecords, id_values: Sequence[Any]
-    ) -> tuple[Mapping[Key, Item | None], Item | None]:
+    ) -> ExpectedHead:
         """Return the stored items at the keys of a current record, and the current record as it should be."""
         entity = records.entity
         (stored,) = await read_current_items(records, [id_values])
         entry = await read_last_entry(records, id_values, without={entity.written_current})
         shown = records.visible(stored.values())
         if entry is None:
-            return stored, None if shown is None else rewritten(repair, shown, records.tenant)
+            return ExpectedHead(stored, None, None if shown is None else rewritten(repair, shown, records.tenant))
         head = HistoryHead(stored, shown, entry, entry[entity.sub_ids[0].stored])
-        return stored, current_record_after(records, head, None)
+        return ExpectedHead(stored, entry, current_record_after(records, head, None))
 
     # --- constraints -------------------------------------------------------------------------------------------
 
-    async def _constraint_writes(
+    async def constraint_writes(
         self, repair: EntityRepair, records: EntityRecords, owners: Sequence[Item], owner: Item
     ) -> tuple[list[TransactionWrite], list[Violation]]:
         """Return the writes of the constraint items of a record, and the constraints that it does not comply with."""
@@ -282,7 +291,7 @@ def _needed(writes: Sequence[TransactionWrite], known: Mapping[Key, Item | None]
     changes = []
     for write in writes:
         stored = known.get(write_key(write))
-        if not (isinstance(write, Put) and stored is not None and _same(stored, write.item)):
+        if not (isinstance(write, Put) and stored is not None and is_same_item(stored, write.item)):
             changes.append(write)
     return changes if any(not isinstance(write, Check) for write in changes) else []
 
@@ -299,21 +308,21 @@ def _is_entry_of_its_own(entity: EntitySpec, stored: Item, expected: Item) -> bo
     )
 
 
-def _same(one: Item, other: Item) -> bool:
-    names = (one.keys() | other.keys()) - _BOOKKEEPING
+def is_same_item(one: Item, other: Item) -> bool:
+    """Return whether two items are equal, apart from their bookkeeping."""
+    names = (one.keys() | other.keys()) - BOOKKEEPING
     return all(name in one and name in other and values_equal(one[name], other[name]) for name in names)
 
 
 def _own_shard(entity: EntitySpec, item: Item) -> str:
     """Return the hash key that a record should have."""
-    fresh = to_item(entity, decode_record(entity, item), _tenant(item), "")
-    return str(fresh[HASH_ATTRIBUTE])
+    return str(recomputed(entity, item, _tenant(item))[HASH_ATTRIBUTE])
 
 
 def _tenant(item: Item) -> str | None:
-    head = head_and_tenant(item[HASH_ATTRIBUTE])
-    assert head is not None, "only records of entities are repaired"
-    return head[1]
+    parts = hash_key_parts(item[HASH_ATTRIBUTE])
+    assert parts is not None, "only records of entities are repaired"
+    return parts.tenant
 
 
 def failed_elements(elements: Sequence[RecordedElement], violations: Sequence[Violation]) -> set[str]:

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
-from graphql_api.codecs import parse_hash_key
-from graphql_api.errors import InvalidValue
-from graphql_api.evolution.elements import part_from_data
+from graphql_api.evolution.shard_generations import beginning
 from graphql_api.evolution.table_record import RecordedElement
-from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Catalog, EntitySpec, decode_record
+from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Catalog, Entity, EntitySpec, decode_record
 from graphql_api.storage import Item, values_equal
 from graphql_api.writes import to_item, unknown_attributes, with_new_write_id
 
@@ -23,7 +20,7 @@ class EntityRepair:
 
     entity: EntitySpec
     computed: tuple[str, ...] = ()
-    """ids of elements whose attributes are computed: indexes and derived properties"""
+    """ids of indexes, derived properties and unverified properties: records must have the right computed attributes"""
     attributes: frozenset[str] = frozenset()
     """the computed attributes"""
     constraints: Mapping[str, EntitySpec] = field(default_factory=dict)
@@ -64,10 +61,10 @@ def _plan_entity(entity: EntitySpec, elements: Sequence[RecordedElement]) -> Ent
         for key in entity.foreign_keys
         if has_new_expiry or f"{entity.name} foreign key {key.name}" in names
     }
-    computed = (*ids.get("index", ()), *ids.get("derived property", ()))
+    computed = (*ids.get("index", ()), *ids.get("derived property", ()), *ids.get("property", ()))
     spaces = {entity.name, *(index.hash_entity for index in entity.written_indexes if index.is_sharded)}
     generations = {
-        one.element.id: _beginning(one)
+        one.element.id: beginning(one.element)[1]
         for one in elements
         if one.element.kind == "generation" and one.state == "building" and one.element.entity in spaces
     }
@@ -83,11 +80,6 @@ def _plan_entity(entity: EntitySpec, elements: Sequence[RecordedElement]) -> Ent
     )
 
 
-def _beginning(generation: RecordedElement) -> Any:
-    data = generation.element.definition
-    return part_from_data(data["created"]).column.codec.parse(data["since"])
-
-
 def computed_attributes(entity: EntitySpec) -> frozenset[str]:
     """Return the attributes of records that are computed: derived properties, and keys of indexes."""
     given = {part.stored for part in entity.properties.values() if part.function is None}
@@ -100,26 +92,22 @@ def computed_attributes(entity: EntitySpec) -> frozenset[str]:
     return frozenset((derived | keys) - given - TABLE_KEYS)
 
 
+def recomputed(entity: EntitySpec, item: Item, tenant: str | None, decoded: Entity | None = None) -> Item:
+    """Return the item that a write of a stored record would produce, without a write id."""
+    record = decode_record(entity, item) if decoded is None else decoded
+    return to_item(entity, record, tenant, "", unknown_attributes(entity, item))
+
+
 def rewritten(repair: EntityRepair, item: Item, tenant: str | None) -> Item:
     """Return a record with its computed attributes; the same item if they are right.
 
     Properties keep their values, and unknown attributes stay.
     """
     entity = repair.entity
-    fresh = to_item(entity, decode_record(entity, item), tenant, "", unknown_attributes(entity, item))
+    fresh = recomputed(entity, item, tenant)
     right = {name: fresh[name] for name in repair.attributes & fresh.keys()}
     new = {**{name: value for name, value in item.items() if name not in repair.attributes}, **right}
     for index in entity.written_indexes:
         if index.raw and index.range_attribute in fresh:
             new.setdefault(index.range_attribute, fresh[index.range_attribute])  # the default of a missing property
     return item if values_equal(item, new) else with_new_write_id(new)
-
-
-@lru_cache(1_024)
-def head_and_tenant(hash_text: str) -> tuple[str, str | None] | None:
-    """Return the entity and the tenant of a hash key; None if another application wrote it."""
-    try:
-        parts = parse_hash_key(hash_text)
-    except InvalidValue:
-        return None
-    return parts.head, parts.tenant

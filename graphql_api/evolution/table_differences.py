@@ -3,8 +3,7 @@
 docs/reference/table-format.md specifies the record: the format, shard generations and index entry formats.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from graphql_api.errors import WrongTable
 from graphql_api.model import Catalog, IndexSpec
@@ -35,14 +34,6 @@ def changed_index_entries(recorded: Mapping[str, Mapping[str, str]], catalog: Ca
                     f"The entries of {entity.type_name}.{index.attribute} are stored as {stored}, and the catalog "
                     f"declares {declared}: declare the new order as an index with another name, or use a new table."
                 )
-
-
-def describe_generations(generations: Sequence[Mapping[str, Any]]) -> str:
-    """Format recorded generations: `1, 16 since 1767225600`."""
-    return ", ".join(
-        f"{generation['size']} since {generation['since']}" if "since" in generation else f"{generation['size']}"
-        for generation in generations
-    )
 
 
 # --- differences between a stored table and the definition that a catalog needs; additional indexes are ignored ---

@@ -7,7 +7,7 @@ the record is still the one that it was planned with.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ from graphql_api.errors import (
     for_one_of_several,
 )
 from graphql_api.evolution.catalog_merge import effective_catalog
-from graphql_api.evolution.table_opening import read_served_record
-from graphql_api.evolution.table_record import TableRecord, epoch_check, read_epoch, save_record
+from graphql_api.evolution.table_opening import ServedRecord, read_served_record
+from graphql_api.evolution.table_record import TableRecord, epoch_check, read_epoch, save_record, with_progress
 from graphql_api.model import Catalog
 from graphql_api.storage import Check, ComparingStore, Store, WriteFence, fenced, schema_changed_error
 from graphql_api.writes import AnyCommand, CommandResult
@@ -33,14 +33,17 @@ from graphql_api.writes import AnyCommand, CommandResult
 log = getLogger("shardql")
 
 T = TypeVar("T")
+C = TypeVar("C", bound=AnyCommand)
 
 MAX_ATTEMPTS = 5
 """of an operation whose table changes while it runs"""
 LEASE_MARGIN_SECONDS = 5.0
 """how long a request may be on its way to the engine after the check of its lease"""
+REQUEST_LIFE_SECONDS = 300.0
+"""how long an engine may still apply a request whose client gave up; on DynamoDB the validity of a signature"""
 READ_LEASES = 10
 """length of a read lease, in leases"""
-_RENEWALS = 3
+RENEWALS = 3
 """renewals in the time of a lease"""
 _RENEWED_SHARE = 2 / 3
 """share of a lease after which a request renews the copy before it begins"""
@@ -82,8 +85,9 @@ class TableSchema(ABC):
             copy = await self.copy_for_reading()
             try:
                 result = await operation(copy.catalog)
-            except ShardQLError:
+            except ShardQLError as problem:
                 if await self.held_for_reading(copy):
+                    await self.inform([problem])
                     raise
             else:
                 if await self.held_for_reading(copy):
@@ -92,8 +96,8 @@ class TableSchema(ABC):
 
     async def write(
         self,
-        commands: Sequence[AnyCommand],
-        execute: Callable[[Sequence[AnyCommand]], Awaitable[list[CommandResult]]],
+        commands: Sequence[C],
+        execute: Callable[[Sequence[C]], Awaitable[list[CommandResult]]],
     ) -> list[CommandResult]:
         """Execute commands, and again those that a change of the table's record has stopped: they wrote nothing."""
         results: list[CommandResult] = [None] * len(commands)
@@ -108,7 +112,21 @@ class TableSchema(ABC):
             if not waiting:
                 break
             await self.refresh()
+        await self.inform(results)
         return results
+
+    async def inform(self, results: Iterable[object]) -> None:
+        """Add the progress of a migration to the errors among these results that refuse what is not ready."""
+        refused = [one for one in results if isinstance(one, NotReady)]
+        if refused:
+            record = await self.current_record()
+            progress = {f"{one.element}": record.progress_of(one) for one in record.elements.values()}
+            for error in refused:
+                error.set_progress(progress.get(error.element, ""))
+
+    async def current_record(self) -> TableRecord:
+        """Return the record with the progress of a migration, as far as this needs no read that an engine bills."""
+        return self.latest.record
 
     @abstractmethod
     async def copy_for_reading(self) -> SchemaCopy:
@@ -143,17 +161,14 @@ class TableSchema(ABC):
             raise for_one_of_several(problem) from problem
 
     async def _renew(self) -> None:
-        asked_at = self._clocks()
-        if await self._has_changed():
+        asked_at, item = self._clocks(), await read_epoch(self._store)
+        if item["epoch"] != self.latest.record.epoch:
             self.latest = await read_copy(self._store, self._declared, self._clocks)
         else:
-            self.latest = replace(self.latest, asked_at=asked_at)
-
-    async def _has_changed(self) -> bool:
-        return await read_epoch(self._store) != self.latest.record.epoch
+            self.latest = replace(self.latest, record=with_progress(self.latest.record, item), asked_at=asked_at)
 
 
-def _planned_with(copy: SchemaCopy, command: AnyCommand) -> AnyCommand:
+def _planned_with(copy: SchemaCopy, command: C) -> C:
     entity = copy.catalog.entities[command.entity.name]
     if entity.name in copy.unknown:
         raise NotReady(
@@ -168,9 +183,12 @@ def _planned_with(copy: SchemaCopy, command: AnyCommand) -> AnyCommand:
 
 async def read_copy(store: Store, catalog: Catalog, clocks: Callable[[], Instant] = read_clocks) -> SchemaCopy:
     """Read the table's record."""
-    asked_at = clocks()
-    record, unknown = await read_served_record(store, catalog)
-    return SchemaCopy(record, effective_catalog(catalog, record), asked_at, epoch_check(record.epoch), unknown)
+    return _copy_of(await read_served_record(store, catalog, clocks), catalog)
+
+
+def _copy_of(served: ServedRecord, catalog: Catalog) -> SchemaCopy:
+    record, unknown = served.record, served.unknown
+    return SchemaCopy(record, effective_catalog(catalog, record), served.asked_at, epoch_check(record.epoch), unknown)
 
 
 class ComparedSchema(TableSchema):
@@ -196,6 +214,11 @@ class ComparedSchema(TableSchema):
         await self.refresh()
         return False
 
+    async def current_record(self) -> TableRecord:
+        with suppress(StoreError):  # The progress is only additional.
+            await self.refresh()
+        return self.latest.record
+
     async def copy_for_writing(self) -> SchemaCopy:
         self._engine.forget_snapshot()
         if not self._engine.holds(self.latest.check):
@@ -215,12 +238,15 @@ class LeasedSchema(TableSchema):
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         *,
         settles: bool = False,
+        margin_seconds: float = LEASE_MARGIN_SECONDS,
+        life_seconds: float = REQUEST_LIFE_SECONDS,
     ) -> None:
         super().__init__(store, catalog, copy, clocks)
         self._pause = pause
         self._settles = settles
-        self._announced: dict[tuple[str, int], Instant] = {}
-        """announced properties with their epochs, and when this process has noticed them"""
+        self._settle_seconds = margin_seconds + life_seconds
+        self._noticed: dict[tuple[str, int], Instant] = {}
+        """new properties with their epochs, and when this process has noticed them"""
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -275,7 +301,7 @@ class LeasedSchema(TableSchema):
     async def _renew_regularly(self) -> None:
         has_failed = False
         while True:
-            await self._pause(self.lease_seconds / _RENEWALS)
+            await self._pause(self.lease_seconds / RENEWALS)
             try:
                 await self.refresh()
                 if self._settles:
@@ -288,16 +314,16 @@ class LeasedSchema(TableSchema):
                 has_failed = False
 
     async def _settle_properties(self) -> None:
-        """Let announced properties become ready once the copies of all servers contain them."""
+        """Let new properties become ready once no write is applied any longer that would erase their values."""
         record, now = self.latest.record, self._clocks()
-        announced = {
+        new = {
             (key, one.epoch): one
             for key, one in record.elements.items()
             if one.element.kind == "property" and one.state == "announced"
         }
-        self._announced = {key: self._announced.get(key, now) for key in announced}
-        wait = record.lease_seconds + LEASE_MARGIN_SECONDS
-        known = [one for key, one in announced.items() if seconds_between(self._announced[key], now) >= wait]
+        self._noticed = {key: self._noticed.get(key, now) for key in new}
+        wait = record.lease_seconds + self._settle_seconds
+        known = [one for key, one in new.items() if seconds_between(self._noticed[key], now) >= wait]
         if known:
             await save_record(self._store, record, record.changed(*(replace(one, state="ready") for one in known)))
             await self.refresh()
@@ -318,17 +344,27 @@ async def _cancel(task: asyncio.Task[Any] | None) -> None:
 
 @asynccontextmanager
 async def opened_schema(
-    store: Store, catalog: Catalog, *, clocks: Callable[[], Instant] = read_clocks, settles: bool = False
+    store: Store,
+    catalog: Catalog,
+    *,
+    served: ServedRecord | None = None,
+    clocks: Callable[[], Instant] = read_clocks,
+    settles: bool = False,
+    margin_seconds: float = LEASE_MARGIN_SECONDS,
+    life_seconds: float = REQUEST_LIFE_SECONDS,
 ) -> AsyncIterator[TableSchema]:
-    """Read the table's record, and keep the copy valid during the block.
+    """Keep a copy of the table's record valid during the block.
 
-    `settles`: let announced properties become ready, as servers that may write do.
+    `served`: the record as it was read when the table was opened; by default it is read now. `settles`: let new
+    properties become ready after a lease, the margin and the life of a request, as servers that may write do.
     """
-    copy = await read_copy(store, catalog, clocks)
+    copy = await read_copy(store, catalog, clocks) if served is None else _copy_of(served, catalog)
     schema: TableSchema
     if isinstance(store, ComparingStore):
         schema = ComparedSchema(store, catalog, copy, clocks)
     else:
-        schema = LeasedSchema(store, catalog, copy, clocks, settles=settles)
+        schema = LeasedSchema(
+            store, catalog, copy, clocks, settles=settles, margin_seconds=margin_seconds, life_seconds=life_seconds
+        )
     async with schema:
         yield schema

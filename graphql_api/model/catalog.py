@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -21,29 +21,45 @@ from graphql_api.errors import (
 )
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import IndexRef
+from graphql_api.model.schema_options import VERBS, PageStyle, SchemaOptions, Verb
 from graphql_api.model.spec_builder import build_specs
 from graphql_api.model.specs import EntitySpec, IndexSpec
 from graphql_api.model.validation.entity_validation import catalog_violations
+from graphql_api.model.validation.table_validation import DEFAULT_MAX_INDEXES
 from graphql_api.storage import TableDefinition
 
 
 class Catalog:
     """Entities that share a table. An invalid catalog raises `InvalidCatalog`, which lists all violations.
 
-    `namespace` is the prefix of every GraphQL name: `Plugin_OrderTracking`.
+    `max_indexes` is the number of indexes that the table may have: a quota of AWS, which can be raised. The other
+    arguments shape the GraphQL schema. `namespace` is the prefix of every name: `Plugin_OrderTracking`. `pages`:
+    whether pages are for "relay" clients, for "appsync" clients (`items`, `nextToken`), or for "both". `mutations`: the
+    mutations of each entity. `batches`: whether each of them also exists for a list of records.
     """
 
-    def __init__(self, *entities: type[Entity], namespace: str | None = None) -> None:
-        violations = [
+    def __init__(
+        self,
+        *entities: type[Entity],
+        namespace: str | None = None,
+        max_indexes: int = DEFAULT_MAX_INDEXES,
+        pages: PageStyle = "both",
+        mutations: Sequence[Verb] = VERBS,
+        batches: bool = True,
+    ) -> None:
+        self.options = SchemaOptions(pages, mutations, batches)
+        violations = [*self.options.violations()]
+        violations += [
             Violation("Catalog", None, f"received {argument!r}, which is no entity.", "Pass subclasses of Entity.")
             for argument in entities
             if not _is_entity(argument)
         ]
         specs = build_specs([argument for argument in entities if _is_entity(argument)], violations)
-        violations.extend(catalog_violations(specs, namespace))
+        violations.extend(catalog_violations(specs, namespace, max_indexes))
         if violations:
             raise InvalidCatalog(violations)
         self.namespace = namespace
+        self.max_indexes = max_indexes
         self.entities: Mapping[str, EntitySpec] = MappingProxyType({spec.name: spec for spec in specs})
         """by their name in hash keys"""
         indexes = [index for spec in specs for index in spec.indexes.values() if index.physical is not None]

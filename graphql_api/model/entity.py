@@ -31,6 +31,8 @@ class Declaration:
     allow: Rules | None = None
     write: Rules | None = None
     current: str | None = None
+    record_bytes: int | None = None
+    max_record_bytes: int | None = None
     indexes: Mapping[str, Index] = field(default_factory=dict)
     """by attribute, inherited ones first; so are unions, joins and constraints"""
     unions: Mapping[str, Union] = field(default_factory=dict)
@@ -70,9 +72,15 @@ class Entity(BaseModel):
         allow: RulesArgument = None,
         current: str | None = None,
         write: RulesArgument = None,
+        record_bytes: int | None = None,
+        max_record_bytes: int | None = None,
         **config: Any,
     ) -> None:
-        """Read the class keywords. All but `name` are inherited; `name` defaults to the class name in camelCase."""
+        """Read the class keywords. All but `name` are inherited; `name` defaults to the class name in camelCase.
+
+        `record_bytes`: the usual size of a stored record, and `max_record_bytes`: the greatest that writes accept.
+        Both are for the estimates of capacity units.
+        """
         super().__init_subclass__(**config)
         keywords: dict[str, Any] = {
             "shards": shards,
@@ -80,6 +88,8 @@ class Entity(BaseModel):
             "allow": normalize_rules(allow),
             "write": normalize_rules(write),
             "current": current,
+            "record_bytes": record_bytes,
+            "max_record_bytes": max_record_bytes,
         }
         cls.__declaration__ = replace(
             cls.__declaration__,

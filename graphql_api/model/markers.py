@@ -3,6 +3,7 @@
 Property markers are aliases of `Annotated`, so pydantic, mypy and editors see the plain type.
 """
 
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_REMOVED_CHARACTERS = re.compile(r"\W+")
+"""Characters that are no letters, digits or underscores."""
+_CANONICAL_PART = 64
+"""Characters that are brought into canonical form at once."""
+
 # --- properties ------------------------------------------------------------------------------------------------
 
 
-RoleName = Literal["id", "sub id", "created", "updated", "version", "ttl", "unique", "immutable"]
+RoleName = Literal["id", "sub id", "created", "updated", "version", "ttl", "unique", "immutable", "hidden"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,9 @@ Unique = Annotated[T, Role("unique")]
 Immutable = Annotated[T, Role("immutable")]
 """never changes after the record was created"""
 
+Hidden = Annotated[T, Role("hidden")]
+"""stored, and available in Python, but in no type, input or argument of the GraphQL schema"""
+
 Timestamp = Annotated[int, StoredAs(codecs.Timestamp())]
 """seconds since 1970-01-01 UTC"""
 
@@ -133,10 +142,21 @@ def derived(
 
 def canonical(text: str) -> str:
     """Return the canonical form of a name for searching: case-folded, without accents, punctuation and spaces."""
-    # Case folding and decomposition can undo each other; applied twice, the result is stable (Unicode, section 3.13).
-    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).casefold()
-    decomposed = unicodedata.normalize("NFKD", folded)
-    return "".join(character for character in decomposed if character.isalnum() or character == "_")
+    if text.isascii():
+        return _REMOVED_CHARACTERS.sub("", text.casefold())
+    # Ordering a run of combining marks takes quadratic time, and the form of a text is that of its parts.
+    parts = (text[start : start + _CANONICAL_PART] for start in range(0, len(text), _CANONICAL_PART))
+    return "".join(map(_canonical_part, parts))
+
+
+def _canonical_part(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    folded = decomposed.casefold()
+    if folded != decomposed:
+        # Folding and decomposition can undo each other; applied twice, the result is stable (Unicode, section 3.13).
+        decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", folded).casefold())
+    without_spaces = decomposed.replace(" ", "")
+    return without_spaces if without_spaces.isalnum() else _REMOVED_CHARACTERS.sub("", without_spaces)
 
 
 # --- indexes ---------------------------------------------------------------------------------------------------
@@ -184,6 +204,7 @@ class Index(Searchable):
     `raw`: use the stored attribute of the only sort property as range key; several records may have the same key.
     `projection`: the attributes of index entries: "ALL", "KEYS_ONLY", or a list of properties in addition to the keys.
     `allow`: who may search it, instead of the entity's rules.
+    `order`: a short name for its order in GraphQL: `order="NAME"` offers `NAME_ASC` and `NAME_DESC`.
     `name`, `slot`, `hash_key`, `range_key`: physical names that replace the default ones.
     """
 
@@ -200,6 +221,7 @@ class Index(Searchable):
         hash_key: str | None = None,
         range_key: str | None = None,
         allow: RulesArgument = None,
+        order: str | None = None,
     ) -> None:
         self.hash: tuple[str, ...] = _as_tuple(hash)
         self.sort: tuple[tuple[str, bool], ...] = tuple(
@@ -213,6 +235,7 @@ class Index(Searchable):
         self.slot = slot
         self.hash_key = hash_key
         self.range_key = range_key
+        self.order = order
         self.allow = normalize_rules(allow)
 
 

@@ -1,22 +1,85 @@
-"""The refusal of requests that need an element of the table that is not ready."""
+"""Elements of the table that are not ready: how reports and errors describe them, and what to do about them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphql_api.errors import CatalogBehind, NotReady
-from graphql_api.model.specs import ElementStatus
+from graphql_api.model.recorded_elements import ElementStatus
 
 BEHIND = "behind"
 """state of an element that the catalog of this server cannot compute"""
+LOST = "lost"
+"""state of an index that is ready, and whose physical index was deleted"""
+UNCHECKED = "unchecked"
+"""reported state of an element that is ready, and that nothing has verified"""
 
-_STATES = {
-    "absent": "the table does not know yet",
-    "replaced": "has another definition in the table",
-    "announced": "is announced, and not built yet",
-    "building": "is being built",
-    "closing": "is being removed",
-    "dropping": "is being removed",
+_MIGRATE = "shardql migrate MODULE:CATALOG --store URL"
+_RENAME = (
+    "Declare the new one in addition, under another name= in the catalog. Once it is ready, let searches use it, and "
+    f"remove the old one with: {_MIGRATE} --drop"
+)
+_RENAME_CONSTRAINT = f"Declare the new one in addition. Once it is ready, remove the old one with: {_MIGRATE} --drop"
+_REDEFINITION: Mapping[str, str] = {
+    "unique": _RENAME_CONSTRAINT,
+    "foreign key": _RENAME_CONSTRAINT,
+    "generation": "Declare it as the table has it, and let a later generation follow.",
+    "current record": f"Take it out of the catalog, and remove it with: {_MIGRATE} --drop. Then declare the new one.",
+    "server-set": "Declare the property as the table has it, or another property in addition.",
 }
-_MIGRATE = "shardql migrate MODULE:CATALOG --store URL --apply"
+"""remedies for kinds of elements that have no name= of their own"""
+
+_STATES: Mapping[str, tuple[str, str]] = {
+    "absent": (
+        "is not recorded in the table yet",
+        "A server announces it at its start, or: shardql table create MODULE:CATALOG --store URL",
+    ),
+    "replaced": ("has another definition in the table", _RENAME),
+    "announced": ("is announced, and not built yet", f"Build it with: {_MIGRATE} --apply"),
+    "building": ("is being built", f"Finish building it with: {_MIGRATE} --apply"),
+    UNCHECKED: (
+        "is unchecked: nothing has verified that all stored records comply with it",
+        f"Verify it with: {_MIGRATE} --apply",
+    ),
+    LOST: (
+        "is ready, but its physical index was deleted",
+        "Create it again with: shardql table create MODULE:CATALOG --store URL",
+    ),
+    "closing": ("is being removed, and no request may use it", f"Finish removing it with: {_MIGRATE} --drop"),
+    "dropping": ("is being removed, and its values are deleted", f"Finish removing it with: {_MIGRATE} --drop"),
+}
+"""what is said of an element in each state, and the remedy"""
+_PROPERTY_STATES: Mapping[str, tuple[str, str]] = {
+    "absent": (
+        "is not recorded in the table, so that other servers would erase its values",
+        "A server that declares it announces it at its start.",
+    ),
+    "announced": (
+        "is new, and some servers may not keep it yet",
+        "It becomes ready by itself, some minutes after a start.",
+    ),
+}
+
+
+def describe_element(status: ElementStatus) -> str:
+    """Return one sentence about an element that is not ready, or unchecked."""
+    return f"The {status.element} {_texts(status)[0]}{f' ({status.progress})' if status.progress else ''}."
+
+
+def status_data(status: ElementStatus) -> dict[str, str]:
+    """Return an element and its state for JSON, with the progress if it is known."""
+    return {"element": status.element, "state": status.state} | (
+        {"progress": status.progress} if status.progress else {}
+    )
+
+
+def element_remedy(status: ElementStatus) -> str:
+    """Return what to do about an element that is not ready, or unchecked."""
+    return _texts(status)[1]
+
+
+def redefinition_remedy(element: object) -> str:
+    """Return what to do if a catalog defines an element of the table in another way."""
+    return next((remedy for kind, remedy in _REDEFINITION.items() if f"{element}".startswith(kind)), _RENAME)
 
 
 def unready_error(status: ElementStatus, use: str, **values: Any) -> NotReady | CatalogBehind:
@@ -27,12 +90,18 @@ def unready_error(status: ElementStatus, use: str, **values: Any) -> NotReady | 
             "this server.",
             **values,
         )
-    progress = f" ({status.progress})" if status.progress else ""
-    return NotReady(
-        f"{use} the {status.element}, which {_STATES[status.state]}{progress}. Finish the migration of the table, "
-        f"then try again: {_MIGRATE}",
-        element=status.element,
-        state=status.state,
-        progress=status.progress,
-        **values,
-    )
+    clause, remedy = _texts(status)
+    message = f"{use} the {status.element}, which {clause}{{progress}}. {remedy}"
+    return NotReady(message, element=status.element, state=status.state, **values)
+
+
+def _texts(status: ElementStatus) -> tuple[str, str]:
+    """Return what is said of an element, and the remedy."""
+    clause, remedy = _STATES[status.state]
+    if status.element.startswith("property "):
+        clause, remedy = _PROPERTY_STATES.get(status.state, (clause, remedy))
+    if status.state == "building" and status.element.startswith(("unique ", "foreign key ")):
+        clause = "is being built: it is enforced, and stored records may still violate it"
+    if status.state == "replaced":
+        remedy = redefinition_remedy(status.element)
+    return clause, remedy

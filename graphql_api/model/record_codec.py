@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from graphql_api.codecs import codec_of_type
+from graphql_api.codecs import RecordKey, codec_of_type
 from graphql_api.errors import FieldPath, InvalidRecord, InvalidValue, Localizable, PropertyName
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import Stored, value_of
@@ -44,6 +44,19 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
     return attributes
 
 
+def default_attribute(spec: EntitySpec, part: PropertySpec) -> AttributeValue:
+    """Encode the value that a record without a property has; None if it is null, or depends on the record."""
+    field = spec.model.model_fields[part.name]
+    if field.is_required() or field.default_factory_takes_validated_data:
+        return None
+    value = field.get_default(call_default_factory=True)
+    return value if value is None else _to_attribute(part, value)
+
+
+def _to_attribute(part: PropertySpec, value: Any) -> AttributeValue:
+    return to_attribute_value(value) if part.codec is None else part.codec.store(value)
+
+
 def _add_attributes(
     attributes: dict[str, AttributeValue], spec: EntitySpec, record: Entity, parts: Iterable[PropertySpec]
 ) -> None:
@@ -51,7 +64,7 @@ def _add_attributes(
         value = value_of(record, part.name)
         if value is not None:
             try:
-                attributes[part.stored] = to_attribute_value(value) if part.codec is None else part.codec.store(value)
+                attributes[part.stored] = _to_attribute(part, value)
             except InvalidValue as problem:
                 name, shown = PropertyName(part.name), PropertyName(part.name, spec.type_name)
                 raise InvalidValue("{name}: {problem}", name=shown, problem=problem, argument=name) from problem
@@ -159,6 +172,8 @@ def to_attribute_value(value: Any, depth: int = 0) -> AttributeValue:
 def _encode_scalar(value: Any, depth: int) -> AttributeValue:
     if isinstance(value, Enum):
         return to_attribute_value(value.value, depth)
+    if isinstance(value, RecordKey):
+        return value.to_text()
     codec = next(filter(None, map(codec_of_type, type(value).__mro__)), None)
     if codec is not None:
         return codec.store_nested(value)
@@ -195,6 +210,8 @@ def from_attribute_value(stored: AttributeValue, annotations: Iterable[Any]) -> 
         item_types = [item_type for kind in kinds for item_type in _item_types(kind)]
         items = [from_attribute_value(item, item_types) for item in stored]
         return set(items) if isinstance(stored, AbstractSet) else items
+    if isinstance(stored, str) and RecordKey in kinds and str not in kinds:
+        return RecordKey.from_text(stored)
     if isinstance(stored, Decimal) and Any in kinds:
         return int(stored) if stored == stored.to_integral_value() else float(stored)
     return stored

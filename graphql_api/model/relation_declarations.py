@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from graphql_api.codecs import Codec, new_id
+from graphql_api.model.access_declarations import RulesArgument, normalize_rules
 
 JoinKind = Literal["one", "many", "page"]
 
@@ -56,7 +57,7 @@ class HasMany(Join):
 
     `via`: an index or union of that entity, or `by_id` if its records have sub ids.
     `by`: the properties that hold the values of its hash properties, or of its ids for `by_id`, in order.
-    By default these are the properties of the same names.
+    By default these are the properties of the same names. One of them may list several values.
     """
 
     kind: JoinKind = "page"
@@ -95,13 +96,15 @@ class ForeignKey(Constraint):
 
     `by`: the properties that hold the id of the referenced record, in order.
     A record in which one of them is null references no record.
+    `allow`: who may reference a record, by default those who may read it. Their properties are those of that record.
     """
 
     use = "references a record by"
 
-    def __init__(self, entity: str, *, by: str | Sequence[str]) -> None:
+    def __init__(self, entity: str, *, by: str | Sequence[str], allow: RulesArgument = None) -> None:
         self.entity = entity
         self.properties = (by,) if isinstance(by, str) else tuple(by)
+        self.allow = normalize_rules(allow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from graphql_api.model.specs import (
 )
 from graphql_api.model.violations import LETTERS_AND_DIGITS, Problems, nearest_or_all
 from graphql_api.sharding import ONE_SHARD
+from graphql_api.storage import MAX_RECORD_BYTES
 
 Models = Mapping[str, type[Entity]]
 Properties = Sequence[PropertySpec]
@@ -104,6 +105,8 @@ def _entity_spec(model: type[Entity], models: Models) -> EntitySpec:
         updated=first("updated"),
         version=first("version"),
         unique=(*unique, *unique_together),
+        record_bytes=declared.record_bytes,
+        max_record_bytes=MAX_RECORD_BYTES if declared.max_record_bytes is None else declared.max_record_bytes,
     )
 
 
@@ -139,6 +142,7 @@ def _index_spec(
         raw=index.raw,
         projection=projection,
         allow=index.allow,
+        order=index.order,
     )
 
 
@@ -167,7 +171,7 @@ def _with_foreign_keys(specs: Sequence[EntitySpec], unlinked_specs: Sequence[Ent
     for spec in specs:
         own = spec.properties
         keys = [
-            ForeignKeySpec(camel_case(name), parents[key.entity], tuple(map(own.__getitem__, key.properties)))
+            _link_foreign_key(name, key, own, parents[key.entity])
             for name, key in spec.model.__declaration__.constraints.items()
             if isinstance(key, ForeignKey) and key.entity in parents
         ]
@@ -177,6 +181,13 @@ def _with_foreign_keys(specs: Sequence[EntitySpec], unlinked_specs: Sequence[Ent
         for name in {key.parent.name for key in child.foreign_keys}:
             children[name].append(child)
     return [replace(spec, children=tuple(children[spec.name])) for spec in with_keys]
+
+
+def _link_foreign_key(
+    name: str, key: ForeignKey, own: Mapping[str, PropertySpec], parent: EntitySpec
+) -> ForeignKeySpec:
+    allow = parent.allow if key.allow is None else key.allow
+    return ForeignKeySpec(camel_case(name), parent, tuple(own[part] for part in key.properties), allow)
 
 
 # --- joins -----------------------------------------------------------------------------------------------------
@@ -263,6 +274,8 @@ def _match_index(
             remedy = f"Name the property with by=….{nearest(missing, own)}"
             raise _InvalidJoin(f"{search} {missing!r}, which is no property of {spec.type_name}.", remedy)
         by = tuple(own[part.name] for part in index.required)
+    if join.kind == "page":
+        by = _with_listed_values(spec, by, index, target)
     optional = () if join.kind == "page" else tuple(order.property for order in index.sort)
     possible, minimum = (*index.required, *optional), max(1, len(index.required))
     if not minimum <= len(by) <= len(possible):
@@ -270,6 +283,20 @@ def _match_index(
         remedy = f"Name one property for each of {_list_names(possible)}{at_least}."
         raise _InvalidJoin(f"{search} {_describe_properties(by)}.", remedy)
     return by, _with_same_types(by, target, possible)
+
+
+def _with_listed_values(
+    spec: EntitySpec, by: tuple[PropertySpec, ...], index: IndexSpec, target: EntitySpec
+) -> tuple[PropertySpec, ...]:
+    """Give a list of scalars the codec of its items. A page is joined by any of them."""
+    items = {part.name: item_codec(spec.model.model_fields[part.name].annotation) for part in by if part.codec is None}
+    listed = [name for name, codec in items.items() if codec is not None]
+    if len(listed) > 1:
+        raise _InvalidJoin(f"joins {target.type_name} by several lists, {', '.join(listed)}.", "Name one list.")
+    if listed and index.id_prefix:
+        remedy = "Use RefMany, or an index with this hash property."
+        raise _InvalidJoin(f"joins {target.type_name} by several ids, {listed[0]}.", remedy)
+    return tuple(replace(part, codec=items.get(part.name, part.codec)) for part in by)
 
 
 def _index(join: Join, via: str, target: EntitySpec) -> IndexSpec:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphql_api.codecs import Codec, Column, ScalarKind
 from graphql_api.model.access_declarations import Rules
 from graphql_api.model.markers import RoleName
+from graphql_api.model.recorded_elements import ElementStatus, RecordedElements
 from graphql_api.model.relation_declarations import JoinKind
 from graphql_api.sharding import ShardSpace
-from graphql_api.storage import IndexDefinition, Item, Projection, RangeType
+from graphql_api.storage import MAX_RECORD_BYTES, IndexDefinition, Item, Projection
 
 if TYPE_CHECKING:
     from graphql_api.model.entity import Entity
@@ -77,6 +78,11 @@ class PropertySpec:
         return "immutable" in self.roles
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether the GraphQL schema does not contain it."""
+        return "hidden" in self.roles
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         """Python names of the properties that determine its value: its sources, or itself."""
         return self.sources or (self.name,)
@@ -85,6 +91,10 @@ class PropertySpec:
     def search_function(self) -> Callable[[Any], Any] | None:
         """The function of a derived property with one source. Search arguments are converted by it as well."""
         return self.function if len(self.sources) == 1 else None
+
+
+DEFAULT_RECORD_BYTES = 500
+"""assumed size of a record whose entity declares none: the smallest design size"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,8 @@ class IndexSpec:
     """a tuple contains stored names"""
     allow: Rules | None = None
     """who may search it; None: the rules of the entity apply"""
+    order: str | None = None
+    """short name of its order in GraphQL; None: the names and directions of the sort properties"""
 
     @property
     def required(self) -> tuple[PropertySpec, ...]:
@@ -220,52 +232,10 @@ class ForeignKeySpec:
     """the other entity, without its joins and foreign keys"""
     by: tuple[PropertySpec, ...]
     """own properties, whose values are the parent's id"""
+    allow: Rules | None = None
+    """who may reference a parent"""
     is_ready: bool = True
     """false: stored records may still violate it, and keep their values"""
-
-
-@dataclass(frozen=True, slots=True)
-class ElementStatus:
-    """An element of the table that is not ready: what uses it is refused."""
-
-    element: str
-    """kind and name: `index user.town`"""
-    state: str
-    """`absent` if the table does not know it, `replaced` if the table has another element of this name, `behind` if the
-    catalog of this server cannot compute it"""
-    progress: str = ""
-    """of its migration, such as `40 %`"""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedElements:
-    """What a table's own record adds to a declared entity: elements of other catalogs, and states.
-
-    An entity without it is maintained as declared.
-    """
-
-    indexes: tuple[IndexSpec, ...]
-    """all indexes whose entries each write stores, `by_id` first"""
-    not_ready: Mapping[str, ElementStatus] = field(default_factory=dict)
-    """by the attribute of an index, the stored name of a property, and `current`"""
-    inherited: tuple[tuple[str, PropertySpec], ...] = ()
-    """server-set properties that only other catalogs declare, with their role: `version`, `updated`"""
-    has_unknown_properties: bool = False
-    """records may have properties that only other catalogs declare, which a put must keep"""
-    behind: ElementStatus | None = None
-    """a derived property that this server cannot compute: the entity cannot be written"""
-    generated_attributes: frozenset[str] = frozenset()
-    """keys of all recorded indexes, and derived properties, whatever their state: writes never keep stored ones"""
-    raw_keys: Mapping[str, RangeType] = field(default_factory=dict)
-    """attributes that raw indexes of the table use as keys, also those of other entities, with their types"""
-    new_generations: tuple[tuple[Any, ElementStatus], ...] = ()
-    """first creation value of each shard generation that is being built, also those of parents: see `writes`"""
-    maintains_current: bool = False
-    """writes keep current records"""
-    hides_current: bool = False
-    """searches leave current records out: they are incomplete, or only other catalogs declare them"""
-    new_properties: Mapping[str, ElementStatus] = field(default_factory=dict)
-    """by stored name: properties that servers with an older copy of the record would not keep"""
 
 
 @dataclass(frozen=True)
@@ -308,8 +278,17 @@ class EntitySpec:
     foreign_keys: tuple[ForeignKeySpec, ...] = ()
     children: "tuple[EntitySpec, ...]" = ()
     """the entities with foreign keys to this one, without their own children"""
+    record_bytes: int | None = None
+    """the usual size of a stored record; None: not declared"""
+    max_record_bytes: int = MAX_RECORD_BYTES
+    """the greatest size of a record that writes accept"""
     recorded: RecordedElements | None = None
     """what the table's own record adds to the declaration; None: nothing"""
+
+    @property
+    def usual_record_bytes(self) -> int:
+        """The declared size of a record, or an assumed one."""
+        return self.record_bytes or min(DEFAULT_RECORD_BYTES, self.max_record_bytes)
 
     @property
     def primary_key(self) -> tuple[PropertySpec, ...]:
@@ -322,9 +301,19 @@ class EntitySpec:
         return tuple(self.indexes.values()) if self.recorded is None else self.recorded.indexes
 
     @property
+    def behind(self) -> ElementStatus | None:
+        """The element that the table has and this catalog cannot maintain, so that it cannot write the entity."""
+        return None if self.recorded is None else self.recorded.behind
+
+    @property
     def written_current(self) -> str | None:
         """The sub id of the current records that writes keep, or None if they keep none."""
         return self.current if self.recorded is None or self.recorded.maintains_current else None
+
+    @property
+    def guards_first_entries(self) -> bool:
+        """Whether first entries of histories also write the item that those without current records share."""
+        return len(self.space.generations) > 1 and self.recorded is not None and self.recorded.changes_current
 
     @property
     def puts_need_stored_record(self) -> bool:
@@ -340,7 +329,9 @@ class EntitySpec:
     @property
     def declared_current(self) -> str | None:
         """The sub id of the current records that this catalog declares, whatever their state."""
-        return None if self.hides_current and self.status_of("current") is None else self.current
+        if self.recorded is not None and self.recorded.hides_current and self.recorded.current is None:
+            return None
+        return self.current
 
     @cached_property
     def derived_functions(self) -> DerivedFunctions:
@@ -361,6 +352,11 @@ class EntitySpec:
     def status_of(self, name: str) -> ElementStatus | None:
         """Return the status of an element that is not ready: see `RecordedElements.not_ready`."""
         return None if self.recorded is None else self.recorded.not_ready.get(name)
+
+    @cached_property
+    def shown_properties(self) -> Mapping[str, PropertySpec]:
+        """The properties that the GraphQL schema contains, by Python name."""
+        return {name: part for name, part in self.properties.items() if not part.is_hidden}
 
     @property
     def searches(self) -> tuple[IndexSpec | UnionSpec, ...]:
@@ -388,6 +384,10 @@ class EntitySpec:
     def visible_item(self, items: Iterable[Item | None], now: float) -> Item | None:
         """Return the first item that exists and is visible. `items` are those at all possible keys of a record."""
         return next((item for item in items if item is not None and self.is_visible(item, now)), None)
+
+    def requires(self, part: PropertySpec) -> bool:
+        """Return whether records without a property are invalid."""
+        return part.function is None and not part.nullable and self.model.model_fields[part.name].is_required()
 
     @cached_property
     def counters(self) -> tuple[PropertySpec, ...]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+from graphql_api.codecs import MAX_KEY_BYTES
 from graphql_api.errors import ShardQLError
 from graphql_api.model import Catalog, Entity, EntitySpec, IndexSpec
 from graphql_api.ops.item_capacity import IndexCapacity
@@ -60,6 +61,29 @@ def find_advice(catalog: Catalog, records: Mapping[str, Sequence[Entity]]) -> It
                 yield from advisor.find_hot_index(index)
                 yield from advisor.find_incomplete_projection(index)
         yield from advisor.find_ordering_problems()
+    yield from _find_shared_keys(catalog)
+
+
+def _find_shared_keys(catalog: Catalog) -> Iterator[Advice]:
+    """Find texts that are stored where a raw index of another entity has its key, which no engine accepts empty."""
+    raw = {
+        index.range_attribute: (spec, index)
+        for spec in catalog.entities.values()
+        for index in spec.indexes.values()
+        if index.raw and index.physical is not None
+    }
+    for spec in catalog.entities.values():
+        own = {index.range_attribute for index in spec.indexes.values() if index.raw}
+        for part in spec.properties.values():
+            owner, index = raw.get(part.stored, (None, None))
+            if owner is not None and index is not None and part.kind == "text" and part.stored not in own:
+                yield Advice(
+                    spec.type_name,
+                    part.name,
+                    f"is stored as {part.stored!r}, the plain key of {owner.type_name}.{index.attribute}.",
+                    f"So its values can be neither empty nor longer than {MAX_KEY_BYTES:,} bytes.",
+                    'Store it under another name by stored("…").',
+                )
 
 
 @dataclass(frozen=True, slots=True)

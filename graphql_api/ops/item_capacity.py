@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Literal
 
 from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, EntitySpec, PropertySpec, encode_record, value_of
-from graphql_api.storage import IndexDefinition, Item, Key, TableDefinition, projected_attributes, record_size
+from graphql_api.storage import TRANSACTION_FACTOR, Item, Key, TableDefinition, index_entry, record_size, write_units
 from graphql_api.writes import (
     DIGEST_BYTES,
     LAST_NUMBER,
@@ -27,14 +27,10 @@ from graphql_api.writes import (
     to_current_item,
 )
 
-WRITE_UNIT_BYTES = 1024
-"""bytes per write unit"""
 STORAGE_OVERHEAD_BYTES = 100
 """storage overhead per record, in the table and in each index"""
 SAMPLE_WRITE_ID = "AAAAAAAAAAAAAAAA"
 """a write id of the usual length"""
-TRANSACTION_FACTOR = 2
-"""factor of a transaction: DynamoDB prepares and then commits each write"""
 SAMPLE_EXPIRY = 1_800_000_001
 """an expiry time of the usual length"""
 
@@ -67,11 +63,6 @@ class WriteUnits:
     """an update that moves every index entry: the old one is deleted, the new one written"""
 
 
-def write_units(size: int) -> int:
-    """Return the write units of writing `size` bytes."""
-    return max(1, -(-size // WRITE_UNIT_BYTES))
-
-
 def mean_write_units(items: Sequence[Item]) -> float:
     """Return the mean write units of an item in the table alone."""
     return fmean(write_units(record_size(item)) for item in items)
@@ -80,14 +71,6 @@ def mean_write_units(items: Sequence[Item]) -> float:
 def mean_size(items: Sequence[Item]) -> float:
     """Return the mean size of an item in bytes."""
     return fmean(map(record_size, items))
-
-
-def index_entry(table: TableDefinition, index: IndexDefinition, item: Item) -> Item | None:
-    """Return the entry of a record in an index, or None if the index does not contain it."""
-    if index.hash_attribute not in item or index.range_attribute not in item:
-        return None
-    projected = projected_attributes(table, index)
-    return item if projected is None else {name: value for name, value in item.items() if name in projected}
 
 
 def index_capacities(table: TableDefinition, items: Sequence[Item]) -> Mapping[str, IndexCapacity]:

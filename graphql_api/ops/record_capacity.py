@@ -91,7 +91,7 @@ class EntityCapacity:
     shards_needed: int | None
     indexes: tuple[IndexCapacity, ...]
     write_units: WriteUnits
-    beside: tuple[ConstraintItemCapacity, ...]
+    constraint_items: tuple[ConstraintItemCapacity, ...]
     """capacity of the constraint items"""
     transaction: TransactionUnits
     is_put_plainly: bool
@@ -147,7 +147,7 @@ def entity_capacity(
         shards_needed=None if stored_records is None else shards_for(stored_records, design),
         indexes=tuple(indexes.values()),
         write_units=record_write_units(items, indexes.values()),
-        beside=constraint_items,
+        constraint_items=constraint_items,
         transaction=transaction,
         is_put_plainly=entity.current is None and not entity.is_constrained,
         storage=Storage(table_bytes, all_stored, total_bytes, all_stored / table_bytes),

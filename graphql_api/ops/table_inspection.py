@@ -9,21 +9,21 @@ from graphql_api.evolution import (
     ADOPT_TABLE_REMEDY,
     CREATE_TABLE_REMEDY,
     EARLIER_FORMAT,
+    EPOCH_KEY,
     RENAME_INDEX_REMEDY,
     TABLE_FORMAT,
     TABLE_RECORD_KEY,
     TableRecord,
     conflicting_definitions,
     declared_elements,
-    describe_element,
-    element_remedy,
     foreign_table_problem,
     missing_definitions,
     proposed,
+    recorded_generations,
     reported_state,
     unfinished_elements,
 )
-from graphql_api.model import Catalog
+from graphql_api.model import Catalog, describe_element, element_remedy
 from graphql_api.storage import IndexDefinition, Store, TableDefinition
 
 IndexStatus = Literal["fits", "missing", "differs", "not needed"]
@@ -53,15 +53,13 @@ class TableState:
 
 def _space(record: TableRecord, entity: str) -> dict[str, Any]:
     data = record.entities[entity]
-    later = [recorded for recorded in record.of_entity(entity) if recorded.element.kind == "generation"]
-    later.sort(key=lambda recorded: int(recorded.element.name))
     generations = [
         {
             "size": int(recorded.element.definition["size"]),
             "since": recorded.element.definition["since"],
             "state": reported_state(recorded),
         }
-        for recorded in later
+        for recorded in recorded_generations(record, entity)
     ]
     return {
         "width": int(data["width"]),
@@ -75,9 +73,9 @@ async def read_state(store: Store) -> TableState:
     definition = await store.describe()
     if definition is None:
         return TableState()
-    (item,) = await store.get_many([TABLE_RECORD_KEY], consistent=True)
+    item, epoch_item = await store.get_many([TABLE_RECORD_KEY, EPOCH_KEY], consistent=True)
     found = None if item is None else item.get("format")
-    record = TableRecord.from_item(item) if item is not None and found == TABLE_FORMAT else None
+    record = TableRecord.from_item(item, epoch_item) if item is not None and found == TABLE_FORMAT else None
     return TableState(definition, found, record)
 
 

@@ -9,6 +9,8 @@ from graphql_api.query.filter_operators import Operand as Operand
 from graphql_api.query.filter_operators import ValueKind as ValueKind
 from graphql_api.query.filter_operators import kind_of as kind_of
 from graphql_api.query.filter_operators import operators_of as operators_of
+from graphql_api.query.filter_parser import MAX_COMPARISONS as MAX_COMPARISONS
+from graphql_api.query.filter_parser import MAX_VALUES as MAX_VALUES
 from graphql_api.query.filter_parser import element_codec as element_codec
 from graphql_api.query.filter_parser import filter_property_name as filter_property_name
 from graphql_api.query.filter_parser import parse_filter as parse_filter
@@ -20,10 +22,17 @@ from graphql_api.query.planner import plan_search as plan_search
 from graphql_api.query.predicate_pushdown import narrow_range_by_filter as narrow_range_by_filter
 from graphql_api.query.property_values import RowView as RowView
 from graphql_api.query.property_values import property_reader as property_reader
+from graphql_api.query.range_conditions import accepts_empty_text as accepts_empty_text
 from graphql_api.query.range_conditions import parse_conditions as parse_conditions
 from graphql_api.query.read_sizing import MAX_FETCH_BATCH as MAX_FETCH_BATCH
 from graphql_api.query.read_sizing import FetchSizing as FetchSizing
 from graphql_api.query.read_sizing import next_limit as next_limit
+from graphql_api.query.read_sizing import smallest_units as smallest_units
+from graphql_api.query.read_sizing import within_units as within_units
+from graphql_api.query.read_statistics import NO_STATISTICS as NO_STATISTICS
+from graphql_api.query.read_statistics import ReadStatistics as ReadStatistics
+from graphql_api.query.read_statistics import estimate_keys as estimate_keys
+from graphql_api.query.readiness_checks import lost_index_error as lost_index_error
 from graphql_api.query.search_plan import IndexScan as IndexScan
 from graphql_api.query.search_plan import SearchPlan as SearchPlan
 from graphql_api.query.search_request import COUNT_BUDGET as COUNT_BUDGET

@@ -18,6 +18,9 @@ from graphql_api.errors import (
 from graphql_api.model import EntitySpec, PropertySpec, check_key_entity
 from graphql_api.query.search_request import PYTHON_NAMES, NamingScheme
 
+MAX_DERIVED_CHARACTERS = 10_000
+"""Characters of a text from which a search derives the value to look for."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredValue:
@@ -53,6 +56,13 @@ def _check_or_none(codec: Codec[Any], value: Any) -> Any | None:
 
 def _derive(part: PropertySpec, value: Any) -> Any:
     assert part.search_function is not None
+    if isinstance(value, str) and len(value) > MAX_DERIVED_CHARACTERS:
+        raise InvalidValue(
+            "{property} is derived from a text of {found:,} characters, and at most {limit:,} are allowed: shorten it.",
+            property=PropertyName(part.name),
+            limit=MAX_DERIVED_CHARACTERS,
+            found=len(value),
+        )
     try:
         return part.search_function(value)
     except Exception as problem:

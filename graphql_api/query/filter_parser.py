@@ -63,7 +63,10 @@ class _FilterParser:
             raise FilterTooLarge(f"and, or and not are nested more than {MAX_NESTING} levels deep: flatten the filter.")
         if not isinstance(source, Mapping):
             raise InvalidValue(f"A filter maps property names to comparisons, it is not {short_repr(source)}.")
+        before = self.comparisons
         parts = tuple(self._entries(source, depth))
+        if depth and self.comparisons == before:
+            self.comparisons += 1  # A part without comparisons takes as much time to process.
         return parts[0] if len(parts) == 1 else Combination("and", conjuncts(Combination("and", parts)))
 
     def _entries(self, source: Mapping[str, Any], depth: int) -> Iterator[Filter]:

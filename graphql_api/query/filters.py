@@ -39,7 +39,14 @@ class Comparison:
         """Return a value that is equal for equal comparisons; page tokens store its digest."""
         codec = self.part.codec
         encode = repr if codec is None or self.operator.operand is Operand.BOOLEAN else codec.encode
-        return self.part.stored, self.operator.name, tuple(map(encode, self.values))
+        values = [encode(value) for value in self.values]
+        # A list of values is a set: neither order nor duplicates count.
+        return self.part.stored, self.operator.name, tuple(sorted({*values}) if self.is_set else values)
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether the values are alternatives."""
+        return self.operator.operand is Operand.VALUES
 
     def describe(self) -> str:
         """Format the comparison for explain output and error messages."""

@@ -8,6 +8,7 @@ from graphql_api.errors import (
     ConflictingArguments,
     ExpiredToken,
     InvalidValue,
+    QueryTooCostly,
     TokenAhead,
     TokenMismatch,
     UnknownArgument,
@@ -20,10 +21,11 @@ from graphql_api.query.filters import Filter, all_of, conjuncts
 from graphql_api.query.page_token import Cursor, PageToken, digest, short_description, unpack
 from graphql_api.query.predicate_pushdown import narrow_range_by_filter, restrict_to_current, store_filter
 from graphql_api.query.property_values import RowView
-from graphql_api.query.range_conditions import IndexConditions, parse_conditions
+from graphql_api.query.range_conditions import HashValues, IndexConditions, accepts_empty_text, parse_conditions
 from graphql_api.query.readiness_checks import check_derived_ready, check_ready, hidden_records_filter, history_filter
 from graphql_api.query.search_plan import IndexScan, SearchPlan
 from graphql_api.query.search_request import (
+    MAX_HASH_KEYS,
     MAX_SORTED,
     PAGE_ARGUMENTS,
     NamingScheme,
@@ -58,7 +60,8 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Toke
     compared = [*(() if filter is None else filter.properties), *([] if order_by is None else [order_by.property.name])]
     check_derived_ready(entity, compared)
     required = _required_properties(entity, request, filter, order_by)
-    planner = _ScanPlanner(entity, request, parts, required, paging.reverse != paging.backward)
+    descending = paging.reverse != paging.backward
+    planner = _ScanPlanner(entity, request, parts, required, descending, accepts_empty_text(indexes))
     scans = tuple(planner.plan_scan(index, indexes[:number]) for number, index in enumerate(indexes))
     description = _describe_search(entity, request, scans[0], requested_filter, reverse=paging.reverse)
     token = PageToken(
@@ -66,7 +69,7 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Toke
         generations=max(len(index.space.generations) - index.space.pending for index in indexes),
         index_digest=digest(*map(_index_identity, indexes)),
         search_digest=digest(
-            *((scan.conditions.hash_values, _range_identity(scan.conditions.range)) for scan in scans),
+            *((_hash_identity(scan.conditions), _range_identity(scan.conditions.range)) for scan in scans),
             paging.reverse,
             () if requested_filter is None else requested_filter.identity(),
             () if order_by is None else (order_by.property.stored, order_by.descending),
@@ -107,38 +110,37 @@ class _ScanPlanner:
     required: frozenset[str]
     """properties that each match must provide"""
     descending: bool
+    in_union: bool
 
     def plan_scan(self, index: IndexSpec, earlier: Sequence[IndexSpec]) -> IndexScan:
         """Plan the scan of one index; `earlier` are the indexes before it in a union."""
         entity, request = self.entity, self.request
-        provided = parse_conditions(entity, index, request.arguments, request.naming)
+        provided = parse_conditions(entity, index, request.arguments, request.naming, in_union=self.in_union)
         conditions = narrow_range_by_filter(index, provided, self.parts)
         if request.history == "CURRENT":
             conditions = restrict_to_current(entity, index, conditions)
-        single_id, ordinals = _shards_to_read(entity, index, conditions)
+        single_id, hash_keys = self._hash_keys_to_read(index, conditions)
         view = RowView(entity, index, provided.known)
         row_parts = [part for part in self.parts if all(map(view.provides, part.properties))]
         # The engine sees only the attributes that the index carries.
         carried = [part for part in row_parts if all(map(view.carries_attribute, part.properties))]
         engine_filter = store_filter(entity, carried)
         attributes = self._attributes_for_count(view, row_parts, earlier) if request.count_only else None
-        with about(_longest_hash_argument(index, conditions, request.naming)):
-            shard_reads = tuple(
-                RangeRead(
-                    index=index.physical,
-                    hash_key=hash_key(
-                        index.hash_entity, index.space.shard_text(ordinal), conditions.hash_values, request.tenant
-                    ),
-                    ordinal=ordinal,
-                    range=conditions.range,
-                    limit=1,
-                    consistent=request.consistent and index.physical is None,
-                    descending=self.descending,
-                    filter=engine_filter,
-                    attributes=attributes,
-                )
-                for ordinal in (() if conditions.range.is_empty else ordinals)
+        shard_reads = tuple(
+            RangeRead(
+                index=index.physical,
+                hash_key=key,
+                ordinal=ordinal,
+                range=conditions.range,
+                limit=1,
+                consistent=request.consistent and index.physical is None,
+                descending=self.descending,
+                filter=engine_filter,
+                attributes=attributes,
+                row_bytes=entity.max_record_bytes,
             )
+            for ordinal, key in hash_keys
+        )
         return IndexScan(
             number=len(earlier),
             index=index,
@@ -150,6 +152,34 @@ class _ScanPlanner:
             fetches_records=not (all(map(view.provides, self.required)) and view.shows_inherited_visibility),
             filters_records=len(row_parts) < len(self.parts),
         )
+
+    def _hash_keys_to_read(self, index: IndexSpec, conditions: IndexConditions) -> tuple[bool, list[tuple[int, str]]]:
+        """Return whether all matches have one unique id, and the ordinals and hash keys to read.
+
+        An ordinal is that of the shard. With several hash values, those of a value follow those of the value before.
+        """
+        request, single_id, keys = self.request, False, list[tuple[int, str]]()
+        if conditions.range.is_empty:
+            return single_id, keys
+        for number, values in enumerate(conditions.hash_values):
+            single_id, shards = _shards_to_read(self.entity, index, conditions, values)
+            first = number * index.space.capacity
+            with about(_longest_hash_argument(index, values, request.naming)):
+                keys += [
+                    (first + shard, hash_key(index.hash_entity, index.space.shard_text(shard), values, request.tenant))
+                    for shard in shards
+                ]
+        if len(conditions.hash_values) > 1 and len(keys) > MAX_HASH_KEYS:
+            several = zip(index.hash, conditions.hash_values[0], conditions.hash_values[-1], strict=True)
+            listed = next(part for part, first_value, last_value in several if first_value != last_value)
+            argument = request.naming.list_argument(self.entity, listed.name)
+            raise QueryTooCostly(
+                f"{argument} has {len(conditions.hash_values):,} values, for which {len(keys):,} shards must be read. "
+                f"A search reads at most {MAX_HASH_KEYS:,}: split the list.",
+                argument=argument,
+                limit=MAX_HASH_KEYS,
+            )
+        return single_id, keys
 
     def _attributes_for_count(
         self, view: RowView, row_parts: Sequence[Filter], earlier: Sequence[IndexSpec]
@@ -209,22 +239,25 @@ def _order_by(entity: EntitySpec, request: SearchRequest) -> SortProperty | None
     return SortProperty(part, descending)
 
 
-def _longest_hash_argument(index: IndexSpec, conditions: IndexConditions, naming: NamingScheme) -> str:
+def _longest_hash_argument(index: IndexSpec, values: HashValues, naming: NamingScheme) -> str:
     """Return the argument to name in the error for a hash key that is too long."""
-    lengths = [len(text.encode()) for _, text in conditions.hash_values]
+    lengths = [len(text.encode()) for _, text in values]
     return naming.property_argument(index.hash[lengths.index(max(lengths))].name) if lengths else "tenant"
 
 
-def _shards_to_read(entity: EntitySpec, index: IndexSpec, conditions: IndexConditions) -> tuple[bool, tuple[int, ...]]:
-    """Return whether all matches have one unique id, and the ordinals of the shards to read."""
+def _shards_to_read(
+    entity: EntitySpec, index: IndexSpec, conditions: IndexConditions, values: HashValues
+) -> tuple[bool, tuple[int, ...]]:
+    """Return whether all matches with these hash values have one unique id, and the ordinals of the shards to read."""
     known, low, high = conditions.known, None, None
     if entity.created is not None:
         name = entity.created.name
         low, high = (known[name], known[name]) if name in known else conditions.bounds.get(name, (None, None))
-    sharded_by = index.hash if index.sharded_like_parent else entity.ids
     unique_id = None
-    if all(part.name in known for part in sharded_by):
-        unique_id = join_segments([part.column.encode(known[part.name]) for part in sharded_by])
+    if index.sharded_like_parent:
+        unique_id = join_segments([encoded for _, encoded in values])
+    elif all(part.name in known for part in entity.ids):
+        unique_id = join_segments([part.column.encode(known[part.name]) for part in entity.ids])
     ordinals = index.space.covering_shards(unique_id=unique_id, created_from=low, created_to=high)
     return unique_id is not None and not index.sharded_like_parent, ordinals
 
@@ -255,6 +288,11 @@ def _index_identity(index: IndexSpec) -> tuple[object, ...]:
         [(column.name, column.codec.name, column.descending) for column in index.columns],
         *([versions] if versions else ()),
     )
+
+
+def _hash_identity(conditions: IndexConditions) -> tuple[object, ...]:
+    values = conditions.hash_values
+    return values[0] if len(values) == 1 else values
 
 
 def _range_identity(key_range: KeyRange) -> tuple[object, ...]:

@@ -1,7 +1,8 @@
 """Parse the arguments of a search into hash values and one range of the index."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from graphql_api.codecs import (
@@ -32,13 +33,16 @@ from graphql_api.model import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.query.argument_values import parse_id, refuse_empty_key, search_value
 from graphql_api.query.search_request import CONDITION_ARGUMENTS, PAGING_ARGUMENTS, PYTHON_NAMES, NamingScheme
 
+HashValues = tuple[tuple[str, str], ...]
+"""stored name and encoded value of each hash property"""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexConditions:
     """The parsed arguments of a search of one index."""
 
-    hash_values: tuple[tuple[str, str], ...]
-    """stored name and encoded value of each hash property"""
+    hash_values: tuple[HashValues, ...]
+    """the hash properties of a match have the values of one of these, which are distinct and sorted"""
     range: KeyRange
     known: Mapping[str, Any]
     """properties that have one value in every match"""
@@ -58,16 +62,32 @@ class IndexConditions:
             return self.range
 
 
+def accepts_empty_text(indexes: Sequence[IndexSpec]) -> bool:
+    """Return whether one of several indexes can hold an empty text in its keys, so that a search for it is valid."""
+    return len(indexes) > 1 and not all(index.raw for index in indexes)
+
+
+_NO_KEY = KeyRange("", "", low_open=True)
+
+
 def parse_conditions(
-    entity: EntitySpec, index: IndexSpec, arguments: Mapping[str, Any], naming: NamingScheme = PYTHON_NAMES
+    entity: EntitySpec,
+    index: IndexSpec,
+    arguments: Mapping[str, Any],
+    naming: NamingScheme = PYTHON_NAMES,
+    *,
+    in_union: bool = False,
 ) -> IndexConditions:
-    """Check all arguments and convert them to one range, the same for every shard."""
+    """Check all arguments and convert them to one range, the same for every shard.
+
+    `in_union`: other indexes can hold an empty text, so that one with plain keys has an empty range for it.
+    """
     remaining = dict(arguments)
     if "from" in remaining and naming.common_argument("from_") == "from_":
         if "from_" in remaining:
             raise ConflictingArguments("from and from_ are the same argument: provide it once.", argument="from_")
         remaining["from_"] = remaining.pop("from")
-    return _ConditionParser(entity, index, naming, remaining).parse()
+    return _ConditionParser(entity, index, naming, remaining, in_union).parse()
 
 
 @dataclass(slots=True)
@@ -79,6 +99,7 @@ class _ConditionParser:
     naming: NamingScheme
     remaining: dict[str, Any]
     """arguments that are not consumed yet; any argument left at the end is unknown"""
+    in_union: bool
     known: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, tuple[Any | None, Any | None]] = field(default_factory=dict)
     descriptions: list[str] = field(default_factory=list)
@@ -88,7 +109,7 @@ class _ConditionParser:
     def parse(self) -> IndexConditions:
         index, common = self.index, self.naming.common_argument
         self._expand_id()
-        hash_values = tuple((part.stored, part.column.encode(self._take_exact(part))) for part in index.hash)
+        hash_values = self._take_hash_values()
         id_prefix = tuple(Eq(self._take_exact(part)) for part in index.id_prefix)
         shorthand = self._take_all({common(name): name for name in CONDITION_ARGUMENTS})
         sort_parts = {self._argument_of(part.property): part.property for part in index.sort}
@@ -137,6 +158,41 @@ class _ConditionParser:
         taken = {new: self.remaining.pop(name, None) for name, new in names.items()}
         return {name: value for name, value in taken.items() if value is not None}
 
+    def _take_hash_values(self) -> tuple[HashValues, ...]:
+        """Consume the values of the hash properties. One of them may have several, as a list."""
+        listed: str | None = None
+        choices: list[list[tuple[str, str]]] = []
+        for part in self.index.hash:
+            argument = self._argument_of(part)
+            if self.remaining.get(argument) is None:
+                name = self.naming.list_argument(self.entity, part.name)
+                values = self.remaining.pop(name, None)
+                if values is not None:
+                    if listed is not None:
+                        raise ConflictingArguments(
+                            f"{listed} and {name} are both lists: give one value for one of them.", argument=name
+                        )
+                    listed = name
+                    choices.append([(part.stored, value) for value in self._check_list(name, part, values)])
+                    continue
+            choices.append([(part.stored, part.column.encode(self._take_exact(part)))])
+        return tuple(product(*choices))
+
+    def _check_list(self, argument: str, part: PropertySpec, values: Any) -> list[str]:
+        """Check the values of a list, and return them encoded, without duplicates, in ascending order."""
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            raise InvalidValue(f"{argument} is a list of values, not {short_repr(values)}.", argument=argument)
+        checked = {}
+        for value in values:
+            one = self._check(argument, part, value)
+            refuse_empty_key(argument, one)
+            checked[part.column.encode(one)] = one
+        if len(checked) == 1:
+            (self.known[part.name],) = checked.values()
+        formatted = ", ".join(f'"{part.column.codec.format(checked[encoded])}"' for encoded in sorted(checked))
+        self.descriptions.append(f"{part.stored} in [{formatted}]")
+        return sorted(checked)
+
     def _take_exact(self, part: PropertySpec) -> Any:
         """Consume the exact value of a property that every search of the index needs."""
         argument = self._argument_of(part)
@@ -147,7 +203,10 @@ class _ConditionParser:
         if isinstance(value, Eq):
             value = value.value
         if value is None:
-            raise MissingArgument(f"{self._search_name} is searched for one {argument}: give it.", argument=argument)
+            several = f", or {self.naming.list_argument(self.entity, part.name)}" if part in self.index.hash else ""
+            raise MissingArgument(
+                f"{self._search_name} is searched for one {argument}: give it{several}.", argument=argument
+            )
         checked = self.known[part.name] = self._check(argument, part, value)
         refuse_empty_key(argument, checked)
         self.descriptions.append(_describe_condition(part, Eq(checked)))
@@ -179,8 +238,13 @@ class _ConditionParser:
         if not self.remaining:
             return
         unknown, common = next(iter(self.remaining)), self.naming.common_argument
+        lists = {self.naming.list_argument(self.entity, part.name): self._argument_of(part) for part in self.index.hash}
+        if unknown in lists:
+            raise ConflictingArguments(
+                f"{lists[unknown]} and {unknown} exclude each other: give one of them.", argument=unknown
+            )
         accepted = [self._argument_of(part) for part in self.index.required]
-        accepted += [*sort_parts, *map(common, CONDITION_ARGUMENTS)]
+        accepted += [*lists, *sort_parts, *map(common, CONDITION_ARGUMENTS)]
         hint = nearest(unknown, [*accepted, *map(common, sorted(PAGING_ARGUMENTS))])
         raise UnknownArgument(
             f"{self._search_name} takes no argument {unknown!r}.{hint} It takes {', '.join(accepted)}.",
@@ -245,7 +309,7 @@ class _ConditionParser:
         argument, high_argument = self.sources.get(name, (name, name))
         if isinstance(condition, Eq):
             value = self._check(argument, part, condition.value)
-            if self.index.raw or part in self.entity.primary_key:
+            if (self.index.raw and not self.in_union) or part in self.entity.primary_key:
                 refuse_empty_key(argument, value)
             self.known[part.name] = value
             return Eq(value)
@@ -271,7 +335,9 @@ class _ConditionParser:
         whole = [*id_prefix, *sort]
         try:
             return _index_range(self.index, whole)
-        except (KeyTooLong, EmptyKey):
+        except (KeyTooLong, EmptyKey) as problem:
+            if self.in_union and isinstance(problem, EmptyKey):
+                return _NO_KEY
             # In the order in which the arguments extend the key; the upper bound of a range is last.
             arguments = [self._argument_of(part) for part in self.index.id_prefix]
             arguments += [*map(self._source_of, requested)]

@@ -1,11 +1,16 @@
 """Estimate how many records to read from each shard: few, yet probably enough (docs/explanation/search.md)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, sqrt
 
+from graphql_api.storage import RangeRead, most_of_ranges
+
 MAX_FETCH_BATCH = 3_000
 """records that one batch fetches by key"""
+_SHARES = 1024
+"""parts in which limits are lowered to fit under a ceiling"""
 
 
 def first_limit(count: int, shards: int, *, selectivity_hint: int = 0, single_id: bool = False) -> int:
@@ -86,3 +91,39 @@ def _scan_size(matches: float, scale: float, needed: int) -> int:
     """Return the number of records to scan for some matches, with margins for the variance of both factors."""
     mean = matches * scale
     return max(1, ceil(mean + sqrt(mean) + mean / sqrt(max(1, needed))))
+
+
+def within_units(
+    reads: Sequence[RangeRead], units: float, *, fetch_units: float = 0.0, needed: int = 0
+) -> Sequence[RangeRead]:
+    """Lower the limits of reads, so that they cannot charge more than these capacity units.
+
+    Leave units to fetch the `needed` rows by key, if these have a price. Return no reads if not even one record of each
+    shard fits.
+    """
+
+    def price(share: int) -> float:
+        shared = _shared(reads, share)
+        return most_of_ranges(shared) + fetch_units * min(needed, sum(read.limit for read in shared))
+
+    if smallest_units(reads) > units:
+        return ()
+    if price(_SHARES) <= units:
+        return reads
+    fits, exceeds = 0, _SHARES  # shares of the limits: the greatest that fits is searched
+    while exceeds - fits > 1:
+        share = (fits + exceeds) // 2
+        if price(share) <= units:
+            fits = share
+        else:
+            exceeds = share
+    return _shared(reads, fits)
+
+
+def smallest_units(reads: Sequence[RangeRead]) -> float:
+    """Return the most capacity units of reading one record of each shard."""
+    return most_of_ranges(read._replace(limit=1) for read in reads)
+
+
+def _shared(reads: Sequence[RangeRead], share: int) -> Sequence[RangeRead]:
+    return [read._replace(limit=1 + (read.limit - 1) * share // _SHARES) for read in reads]

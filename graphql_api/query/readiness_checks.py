@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from graphql_api.codecs import short_repr
-from graphql_api.errors import InvalidValue, PropertyName, UnknownArgument, nearest
-from graphql_api.model import EntitySpec, unready_error
+from graphql_api.errors import InvalidValue, PropertyName, ShardQLError, UnknownArgument, nearest
+from graphql_api.model import LOST, ElementStatus, EntitySpec, IndexSpec, unready_error
 from graphql_api.query.filter_operators import EQ, NE
 from graphql_api.query.filters import Comparison
 from graphql_api.query.search_request import SearchRequest
@@ -20,6 +20,12 @@ def check_ready(entity: EntitySpec, request: SearchRequest) -> None:
         if status is not None and attribute in entity.indexes:
             name = request.naming.search_name(entity, union or entity.indexes[attribute])
             raise unready_error(status, f"{name} needs")
+
+
+def lost_index_error(entity: EntitySpec, request: SearchRequest, index: IndexSpec) -> ShardQLError:
+    """Return the error for a search by an index that is ready, and that the table lacks: it was deleted."""
+    name = request.naming.search_name(entity, entity.unions.get(request.index) or entity.indexes[request.index])
+    return unready_error(ElementStatus(f"index {index.entity}.{index.physical}", LOST), f"{name} needs")
 
 
 def check_derived_ready(entity: EntitySpec, names: Iterable[str]) -> None:
@@ -43,7 +49,7 @@ def history_filter(entity: EntitySpec, request: SearchRequest) -> Comparison | N
         raise UnknownArgument(
             f"{entity.type_name} keeps no current records, so {argument} does not apply: omit it.", argument=argument
         )
-    status = entity.status_of("current")
+    status = None if entity.recorded is None else entity.recorded.current
     if scope == "CURRENT" and status is not None:
         raise unready_error(status, f"{argument} {scope} needs", argument=argument)
     return Comparison(entity.sub_ids[0], EQ if scope == "CURRENT" else NE, (entity.current,))

@@ -1,7 +1,8 @@
 """The plan of one page of a search, as data: execution needs nothing else and decides nothing again."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from graphql_api.codecs import hash_key, readable_key
@@ -16,7 +17,7 @@ from graphql_api.query.shard_progress import ShardProgress, Traversal
 from graphql_api.storage import Item, Key, Position, RangeRead, resume_after
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexScan:
     """The scan of one index: a read of each shard, and the filters that its rows and records must match."""
 
@@ -36,13 +37,17 @@ class IndexScan:
     filters_records: bool
     """part of the filter is evaluated on the fetched records"""
 
+    @cached_property
+    def hash_keys(self) -> frozenset[str]:
+        """Return the hash keys that are read."""
+        return frozenset(read.hash_key for read in self.shard_reads)
+
     def contains(self, item: Item) -> bool:
         """Check whether a record is in the range of this scan, by the index keys that are stored with it."""
         value = item.get(self.index.range_attribute)
         if value is None or not self.conditions.range.contains(value):
             return False
-        hash_key = item.get(self.index.hash_attribute)
-        return any(read.hash_key == hash_key for read in self.shard_reads)
+        return item.get(self.index.hash_attribute) in self.hash_keys
 
     def cursor_at(self, position: Position) -> Cursor:
         """Return the cursor after a row; where rows may tie, it names the record."""
@@ -91,6 +96,17 @@ class SearchPlan:
         return self.traversal.reverse != self.traversal.backward
 
     @property
+    def is_restricted(self) -> bool:
+        """Return whether access rules restrict the result, so that tokens must not depend on other records."""
+        return self.request.enforced_filter is not None
+
+    @property
+    def search_name(self) -> str:
+        """Return the name of the union or index that the request searches."""
+        union = self.entity.unions.get(self.request.index)
+        return self.scans[0].index.name if union is None else union.name
+
+    @property
     def ordinals(self) -> tuple[int, ...]:
         """Return all shards that are read."""
         return tuple(dict.fromkeys(read.ordinal for scan in self.scans for read in scan.shard_reads))
@@ -103,9 +119,10 @@ class SearchPlan:
         Shards in `excluded` are not read.
         """
         remaining = []
+        common = self._position(scan, progress.cursor)
         for shard_read in scan.shard_reads:
             cursor = progress.cursor_of(shard_read.ordinal)
-            position = self._position(scan, cursor)
+            position = common if cursor is progress.cursor else self._position(scan, cursor)
             if position is not None:
                 read = resume_after(shard_read, position, may_tie=scan.index.raw)
             else:
@@ -119,7 +136,7 @@ class SearchPlan:
         hint = 0 if scan.filters_records else self.token.selectivity_hint
         limit = first_limit(count, len(remaining), selectivity_hint=hint, single_id=scan.single_id)
         limit = min(limit, -(-self.request.read_budget // len(remaining)))
-        return [replace(read, limit=limit + rereads) for read, rereads in remaining]
+        return [read._replace(limit=limit + rereads) for read, rereads in remaining]
 
     def describe(self) -> dict[str, Any]:
         """Return the plan for tests, explain output and logs."""
@@ -141,8 +158,7 @@ class SearchPlan:
             "firstRead": reads[0].limit if reads else 0,
         }
         if request.index in self.entity.unions:
-            union = self.entity.unions[request.index].name
-            description |= {"union": union, "indexes": [each.describe() for each in self.scans]}
+            description |= {"union": self.search_name, "indexes": [each.describe() for each in self.scans]}
         if self.filter is not None:
             on_rows, parts = conjuncts(scan.row_filter), conjuncts(self.filter)
             description["filter"] = {

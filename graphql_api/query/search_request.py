@@ -17,6 +17,9 @@ READ_BUDGET = 10_000
 MAX_SORTED = 1_000
 """matches of a union that `order_by` sorts"""
 
+MAX_HASH_KEYS = 1_000
+"""hash keys that one search reads: values of its hash property, times shards"""
+
 MAX_COUNTED = 10_000
 COUNT_BUDGET = 20_000
 """records that the engine may examine for one count"""
@@ -56,6 +59,12 @@ class NamingScheme:
         name = self.key_argument(python_name)
         return f"{name}_" if name in map(self.common_argument, RESERVED_ARGUMENTS) else name
 
+    def list_argument(self, entity: EntitySpec, python_name: str) -> str:
+        """Return the search argument for several values of a hash property; it has no name of another argument."""
+        name = self.property_name(f"{python_name}_in")
+        taken = {*map(self.common_argument, RESERVED_ARGUMENTS), *map(self.property_argument, entity.properties)}
+        return f"{name}_" if name in taken else name
+
     def key_argument(self, python_name: str) -> str:
         """Return the argument for one part of a primary key."""
         name = self.property_name(python_name)
@@ -73,9 +82,9 @@ PYTHON_NAMES = NamingScheme(
 class SearchRequest:
     """One search: the index, its arguments, and the page of the result.
 
-    `arguments` holds hash properties, conditions on the first sort property (`eq`, `prefix`, `from_`, `to`) and
-    conditions by property name. A page is selected by `limit` and `next_token`, or by `first`, `after`, `last` and
-    `before`, never by both.
+    `arguments` holds hash properties (or several values of one of them, as `customer_id_in`), conditions on the first
+    sort property (`eq`, `prefix`, `from_`, `to`) and conditions by property name. A page is selected by `limit` and
+    `next_token`, or by `first`, `after`, `last` and `before`, never by both.
     """
 
     entity: str

@@ -27,6 +27,8 @@ class ShardProgress:
 
     def cursor_of(self, ordinal: int) -> Cursor:
         """Return the cursor of one shard."""
+        if not self.lagging:
+            return self.cursor
         return next((group.cursor for group in self.lagging if ordinal in group.ordinals), self.cursor)
 
 

@@ -53,7 +53,7 @@ class TokenSeal:
                         continue
         raise InvalidToken(
             f"{argument} is no token of this search service for you. Pass a nextToken or cursor exactly as you "
-            "received it, or leave it out to begin anew.",
+            "received it, or leave it out to start over.",
             argument=argument,
         )
 

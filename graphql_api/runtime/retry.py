@@ -41,10 +41,10 @@ class Retries:
         self.failed_attempts = 0
         """reset it after progress, so that the pauses are short again"""
 
-    async def pause(self, permit: Callable[[], bool] | None = None) -> bool:
+    async def pause(self, permit: Callable[[float], Awaitable[bool]] | None = None) -> bool:
         """Count a failed attempt, and pause before the next one. Return False if no further attempt may start.
 
-        `permit` is called last, and may refuse the retry.
+        `permit` is called after the pause, with the deadline. It may wait, or refuse the retry.
         """
         strategy = self._strategy
         self.failed_attempts += 1
@@ -52,7 +52,9 @@ class Retries:
             return False
         longest = strategy.first_backoff_seconds * 2 ** (self.failed_attempts - 1)
         seconds = strategy.uniform(0, min(strategy.max_backoff_seconds, longest))
-        if strategy.clock() + seconds >= self._deadline or not (permit is None or permit()):
+        if strategy.clock() + seconds >= self._deadline:
             return False
         await strategy.sleep(seconds)
+        if permit is not None and not await permit(self._deadline):
+            return False
         return strategy.clock() < self._deadline  # The process may have been suspended.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphql_api.schema.fields.search_fields import indexes_by_hash as indexes_by_hash
     from graphql_api.schema.graph import Graph as Graph
     from graphql_api.schema.graphql_names import GraphQLNames as GraphQLNames
+    from graphql_api.schema.graphql_names import property_name as property_name
     from graphql_api.schema.graphql_names import with_article as with_article
     from graphql_api.schema.input_values import NotRepresentable as NotRepresentable
     from graphql_api.schema.input_values import input_literal as input_literal

@@ -15,6 +15,7 @@ from graphql_api.model import (
     Descending,
     Entity,
     EntitySpec,
+    ForeignKeySpec,
     Group,
     IndexSpec,
     Owner,
@@ -30,6 +31,7 @@ from graphql_api.query import (
     PYTHON_NAMES,
     Filter,
     SearchRequest,
+    accepts_empty_text,
     conjuncts,
     filter_property_name,
     narrow_range_by_filter,
@@ -38,7 +40,7 @@ from graphql_api.query import (
 )
 from graphql_api.schema.dataloaders import Dataloaders, Path
 from graphql_api.schema.graphql_names import property_name
-from graphql_api.writes import WriteGuard
+from graphql_api.writes import ReferenceGuard, WriteGuard
 
 log = logging.getLogger("shardql")
 
@@ -215,6 +217,48 @@ class AuthorizationPolicy:
 
         return guard
 
+    def reference_guard(self, entity: EntitySpec, location: FieldLocation) -> ReferenceGuard | None:
+        """Return the check of the records that a write references; None if the caller may reference all of them.
+
+        A record that the caller may not reference and a record that does not exist raise the same error.
+        """
+        checks = [key for key in entity.foreign_keys if not self._decide_without_record(key.allow)]
+
+        async def guard(old: Entity | None, new: Entity) -> None:
+            for key in checks:
+                values, old_values = (
+                    None if record is None else [value_of(record, part.name) for part in key.by]
+                    for record in (new, old)
+                )
+                if values is not None and None not in values and values != old_values:
+                    await self._check_reference(entity, key, values, new, location)
+
+        return guard if checks else None
+
+    async def _check_reference(
+        self, entity: EntitySpec, key: ForeignKeySpec, values: Sequence[Any], new: Entity, location: FieldLocation
+    ) -> None:
+        parent, rules = key.parent, key.allow
+        by = " and ".join(property_name(part.name) for part in key.by)
+        what = f"A reference to {parent.type_name} by {by}"
+        self._check(what, rules)
+        known: Mapping[str, Any] = dict(zip((part.name for part in parent.ids), values, strict=True))
+        if await self._is_owner(rules, known, location):
+            return
+        if parent.name == entity.name and all(value_of(new, name) == value for name, value in known.items()):
+            known = _loaded_values(new)  # The record references itself.
+        elif not ownership_properties(rules) <= known.keys():
+            why = f"An access lookup: {by} references a {parent.type_name}."
+            known = _loaded_values(await self._load_for_access(parent, values, location, why))
+        if not await self._is_owner(rules, known, location):
+            raise self.forbidden(what, rules, f"Reference a {parent.type_name} that you may read")
+
+    def readable_children(self, entity: EntitySpec) -> frozenset[str] | None:
+        """Return the entities that reference this one and whose records the caller may read; None: without rules."""
+        if self.trusted:
+            return None
+        return frozenset(child.name for child in entity.children if self._decide_without_record(child.allow))
+
     # --- rules -------------------------------------------------------------------------------------------------
 
     def _check(self, what: str, rules: Rules | None, remedy: str | None = None) -> bool:
@@ -249,14 +293,20 @@ class AuthorizationPolicy:
         entity = self.catalog.entity(rule.entity)
         key = [value, self.subject] if entity.sub_ids else [value]
         why = f"An access lookup: {entity.type_name} records name the owners."
-        try:
-            record = await self.dataloaders.load_record(entity, key, location.path, consistent=True, why=why)
-        except (EmptyKey, KeyTooLong, InvalidValue):
-            return False  # No record can have such a key.
-        except InvalidRecord as problem:
-            log.warning("Access lookup denied because the record that names the owner is invalid: %s", problem.message)
-            return False
+        record = await self._load_for_access(entity, key, location, why)
         return record is not None and bool(value_of(record, rule.owner) == self.subject)
+
+    async def _load_for_access(
+        self, entity: EntitySpec, key: Sequence[Any], location: FieldLocation, why: str
+    ) -> Entity | None:
+        """Load a record that decides about access. Return None if it does not exist, or is invalid."""
+        try:
+            return await self.dataloaders.load_record(entity, key, location.path, consistent=True, why=why)
+        except (EmptyKey, KeyTooLong, InvalidValue):
+            return None  # No record can have such a key.
+        except InvalidRecord as problem:
+            log.warning("Access denied because the record that decides about it is invalid: %s", problem.message)
+            return None
 
     def forbidden(
         self,
@@ -317,11 +367,15 @@ def _fixed_values(
     entity: EntitySpec, search: IndexSpec | UnionSpec, request: SearchRequest, filter: Filter | None
 ) -> Mapping[str, Any]:
     """Return the properties that have one value in all results, with this value."""
+    indexes = search.members if isinstance(search, UnionSpec) else (search,)
+    in_union = accepts_empty_text(indexes)
     first, *others = (
         narrow_range_by_filter(
-            index, parse_conditions(entity, index, request.arguments, request.naming), conjuncts(filter)
+            index,
+            parse_conditions(entity, index, request.arguments, request.naming, in_union=in_union),
+            conjuncts(filter),
         ).known
-        for index in (search.members if isinstance(search, UnionSpec) else (search,))
+        for index in indexes
     )
     return {
         name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)

@@ -58,9 +58,7 @@ class ErrorFormatter:
         logged: set[int] = set()
         errors = []
         for problem in problems:
-            cause: BaseException = problem
-            while isinstance(cause, GraphQLError) and cause.original_error is not None:
-                cause = cause.original_error
+            cause = original_error(problem)
             if isinstance(cause, ShardQLError):
                 errors.append(error_body(self.mask(cause, retry_safe=retry_safe), position=_position(problem)))
             elif isinstance(cause, GraphQLError):
@@ -73,6 +71,14 @@ class ErrorFormatter:
                     log.error("Unexpected error at %s", path, exc_info=cause, extra=correlation)
                 errors.append(error_body(InternalError(self.correlation_id), position=_position(problem)))
         return errors
+
+
+def original_error(problem: GraphQLError) -> BaseException:
+    """Return the exception of a resolver, or the error itself."""
+    cause: BaseException = problem
+    while isinstance(cause, GraphQLError) and cause.original_error is not None:
+        cause = cause.original_error
+    return cause
 
 
 def format_rejection(

@@ -16,11 +16,12 @@ from strawberry.types.field import StrawberryField
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.model import Catalog, Entity
 from graphql_api.schema.fields.join_fields import JoinFields
-from graphql_api.schema.fields.mutation_fields import MutationFields
+from graphql_api.schema.fields.mutation_fields import MUTATION_DESCRIPTION, MutationFields
 from graphql_api.schema.fields.record_resolvers import node_fields
 from graphql_api.schema.fields.search_fields import SearchFields
+from graphql_api.schema.fields.write_field import write_fields
 from graphql_api.schema.graphql_names import GENERATED_FIELDS, RESERVED_FIELDS, GraphQLNames
-from graphql_api.schema.types.connection_types import SHARED_TYPES, connection_type
+from graphql_api.schema.types.connection_types import SHARED_TYPES, ConnectionTypes
 from graphql_api.schema.types.generated_fields import object_type
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
@@ -52,21 +53,24 @@ class Graph:
         for name in (*SHARED_TYPES, *SHARED_MUTATION_TYPES, *(definition.name for definition in SCALARS.values())):
             self.names.claim("type", name, f"the {name} of every catalog", None)
         records = RecordTypes(self.names)
-        searches = self._searches = SearchFields(self.names, records)
+        searches = self._searches = SearchFields(self.names, records, catalog.options.pages)
+        connections = ConnectionTypes(self.names, records.node, catalog.options.pages)
         self._records: dict[str, type] = {}
         self._connections: dict[str, type] = {}
         self._queries: dict[str, StrawberryField] = {}
         self._mutations: dict[str, StrawberryField] = {}
         for entity in catalog.entities.values():
             record = self._records[entity.name] = records.entity_type(entity)
-            page = self._connections[entity.name] = connection_type(self.names, entity, record)
+            page = self._connections[entity.name] = connections.connection_type(entity, record)
             for field in searches.fields_of_entity(entity, record, page):
                 self._queries.setdefault(_name(field), field)
         self._queries |= {_name(field): field for field in node_fields(self.names, records.node)}
-        mutations = MutationFields(self.names, records)
+        mutations = MutationFields(self.names, records, catalog.options)
         for entity in catalog.entities.values():
             for field in mutations.fields_of_entity(entity, self._records[entity.name]):
                 self._mutations.setdefault(_name(field), field)
+        for field in write_fields(self.names, mutations.operations, records.node):
+            self._mutations.setdefault(_name(field), field)
         joins = JoinFields(catalog, self.names, searches, self._records, self._connections)
         for entity in catalog.entities.values():
             strawberry_fields(self._records[entity.name]).extend(joins.fields_of_entity(entity))
@@ -168,8 +172,8 @@ class Graph:
         config = StrawberryConfig(scalar_map=dict(SCALAR_MAP), default_resolver=resolve_attribute)
         try:
             with _garbage_collection_paused():
-                query = object_type("Query", [*self._queries.values()])
-                mutation = object_type("Mutation", [*mutations.values()]) if mutations else None
+                query = object_type("Query", [*self._queries.values()], "All reads: records by id, and searches.")
+                mutation = object_type("Mutation", [*mutations.values()], MUTATION_DESCRIPTION) if mutations else None
                 schema = strawberry.Schema(query, mutation, config=config)
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
             # Names of generated types are unique, so an added type has the same name.

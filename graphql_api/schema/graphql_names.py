@@ -70,6 +70,10 @@ class GraphQLNames:
         name = capitalized(entity.type_name)
         return f"{verb}{plural(name) if several else name}"
 
+    def shared_mutation(self, name: str) -> str:
+        """Return the field of a mutation that belongs to no entity: `write`, `Plugin_write`."""
+        return f"{self._prefix}{name}"
+
     def _field(self, type_name: str) -> str:
         return f"{self._prefix}{type_name}" if self._prefix else entity_name(type_name)
 

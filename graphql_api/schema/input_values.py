@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from enum import Enum
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from strawberry.types.base import get_object_definition
 
+from graphql_api.codecs import RecordKey
 from graphql_api.errors import FieldPath, InvalidValue, NameResolver, ShardQLError
 from graphql_api.model import MAX_NESTING, NAME_PATTERN, EntitySpec, camel_case, parse_annotation, plain_types, value_of
 from graphql_api.query import NamingScheme
@@ -30,18 +31,27 @@ def provided_fields(input_object: Any) -> dict[str, Any]:
     }
 
 
-def to_python(value: Any, annotations: Iterable[Any], depth: int = 0) -> Any:
-    """Convert a value so that pydantic can validate it as one of these annotations; JSON holds bytes as base64."""
+OpenKey = Callable[..., RecordKey]
+"""opens the global id of a record"""
+
+
+def to_python(value: Any, annotations: Iterable[Any], open_key: OpenKey, depth: int = 0) -> Any:
+    """Convert a value so that pydantic can validate it as one of these annotations.
+
+    JSON holds bytes as base64, and record keys as global ids.
+    """
     if depth > MAX_NESTING:
         raise InvalidValue(f"Lists and maps are nested more than {MAX_NESTING} levels deep: flatten them.")
     kinds = [kind for annotation in annotations for kind in plain_types(annotation)]
     if isinstance(value, list):
         item_types = [item_type for kind in kinds for item_type in _item_types(kind)]
-        return [to_python(item, item_types, depth + 1) for item in value]
+        return [to_python(item, item_types, open_key, depth + 1) for item in value]
     if isinstance(value, Mapping):
-        return _from_map(value, kinds, depth)
+        return _from_map(value, kinds, open_key, depth)
     if get_object_definition(value) is not None:
-        return _model_values(provided_fields(value), _model_fields(kinds), depth)
+        return _model_values(provided_fields(value), _model_fields(kinds), open_key, depth)
+    if isinstance(value, str) and RecordKey in kinds and str not in kinds:
+        return open_key(value)
     if isinstance(value, str) and bytes in kinds and str not in kinds:
         try:
             return base64.b64decode(value, validate=True)
@@ -50,18 +60,20 @@ def to_python(value: Any, annotations: Iterable[Any], depth: int = 0) -> Any:
     return value
 
 
-def _model_values(values: Mapping[str, Any], fields: Mapping[str, FieldInfo], depth: int) -> dict[str, Any]:
+def _model_values(
+    values: Mapping[str, Any], fields: Mapping[str, FieldInfo], open_key: OpenKey, depth: int
+) -> dict[str, Any]:
     """Convert the values of a model: null counts as omitted if not nullable, and an omitted one may be null."""
     converted = {}
     for name, field in fields.items():
         value = values.get(name)
         nullable = parse_annotation(field.annotation, field.metadata).nullable
         if value is not None or (nullable and (name in values or field.is_required())):
-            converted[name] = to_python(value, [field.annotation], depth + 1)
+            converted[name] = to_python(value, [field.annotation], open_key, depth + 1)
     return converted
 
 
-def _from_map(values: Mapping[str, Any], kinds: Sequence[Any], depth: int) -> dict[str, Any]:
+def _from_map(values: Mapping[str, Any], kinds: Sequence[Any], open_key: OpenKey, depth: int) -> dict[str, Any]:
     """Convert a JSON object, which may be any of the models and maps that the annotations allow."""
     fields = _model_fields(kinds)
     field_names = {_json_key(fields, name): name for name in fields}
@@ -70,7 +82,7 @@ def _from_map(values: Mapping[str, Any], kinds: Sequence[Any], depth: int) -> di
     for key, item in values.items():
         name = field_names.get(key, key)
         annotations = [fields[name].annotation] if name in fields else value_types
-        converted[name] = to_python(item, annotations, depth + 1)
+        converted[name] = to_python(item, annotations, open_key, depth + 1)
     return converted
 
 
@@ -198,6 +210,8 @@ def input_literal(kind: graphql.GraphQLInputType, value: Any) -> str:
         return input_literal(kind.of_type, value)
     if value is None:
         return "null"
+    if isinstance(value, RecordKey):
+        raise NotRepresentable("a record key, which only a server can sign")
     if isinstance(kind, graphql.GraphQLList):
         items = sorted(value, key=repr) if isinstance(value, AbstractSet) else value
         return f"[{', '.join(input_literal(kind.of_type, item) for item in items)}]"

@@ -8,6 +8,7 @@ from typing import Any
 from orjson import dumps
 
 from graphql_api.database import Database
+from graphql_api.errors import ShardQLError
 from graphql_api.schema.authorization import AuthorizationPolicy
 from graphql_api.schema.dataloaders import Dataloaders
 from graphql_api.schema.error_formatting import ErrorFormatter
@@ -28,6 +29,10 @@ class Caller:
     subject: str | None = None
     """The authenticated principal; None if the request is anonymous."""
     groups: frozenset[str] = frozenset()
+    waited_seconds: float = 0.0
+    """Time that the request waited before its execution. It counts toward the deadline."""
+    max_units: float | None = None
+    """Ceiling of the capacity units that this request may use; None: any number."""
     trusted: bool = False
     """No rule applies. Set for the owner of the catalog (the command line), never for a client."""
 
@@ -48,8 +53,12 @@ class Context:
     errors: ErrorFormatter
     read_unit_price: float | None = None
     """Price of a million read units."""
+    write_unit_price: float | None = None
+    """Price of a million write units."""
     explain_entries: list[dict[str, Any]] = field(default_factory=list)
     """Explain output of each read and write, in order of completion."""
+    row_errors: list[ShardQLError] = field(default_factory=list)
+    """Errors of rows of batches, which are part of the data."""
     is_mutation: bool = False
     non_idempotent_started: list[str] = field(default_factory=list)
     """Names of mutation fields that have started a write that is not idempotent."""
@@ -72,8 +81,13 @@ class Context:
         return self.caller.explain or self.caller.logs_explain
 
     def add_explain(self, path: Sequence[str | int], entry: Mapping[str, Any]) -> None:
-        """Append the explain output of one field, with the price of a million such pages if it is known."""
-        read = entry["read"]
-        if self.read_unit_price is not None and "capacityUnits" in read:
-            read = {**read, "costPerMillionPages": round(read["capacityUnits"] * self.read_unit_price, 6)}
-        self.explain_entries.append({"path": [*path], **entry, "read": read})
+        """Append the explain output of one field, with the price of a million such pages or writes if it is known."""
+        priced = dict(entry)
+        for part, price, name in (
+            ("read", self.read_unit_price, "costPerMillionPages"),
+            ("write", self.write_unit_price, "costPerMillionWrites"),
+        ):
+            units = entry.get(part, {}).get("capacityUnits")
+            if units is not None and price is not None:
+                priced[part] = {**entry[part], name: round(units * price, 6)}
+        self.explain_entries.append({"path": [*path], **priced})

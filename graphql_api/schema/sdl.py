@@ -1,7 +1,7 @@
 """Printing of schemas as SDL, merging of several schemas, and detection of breaking changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import graphql
@@ -10,8 +10,9 @@ from graphql.utilities.find_schema_changes import SafeChangeType, find_schema_ch
 
 from graphql_api.errors import ConflictingArguments, InvalidValue
 
-_ROOTS = frozenset({"Query", "Mutation", "Subscription"})
+_MERGED = frozenset({"Query", "Mutation", "Subscription", "WriteOperation"})
 """Types whose fields are merged from all schemas."""
+_OBJECTS = (graphql.ObjectTypeDefinitionNode, graphql.InputObjectTypeDefinitionNode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ def _parse(text: str) -> graphql.GraphQLSchema:
 def _merge(texts: Mapping[str, str]) -> graphql.GraphQLSchema:
     """Merge schemas: equal definitions appear once, different definitions of one name are an error."""
     definitions: dict[str, tuple[str, graphql.DefinitionNode]] = {}
-    root_fields: dict[str, dict[str, tuple[str, graphql.FieldDefinitionNode]]] = {}
+    fields: dict[str, dict[str, tuple[str, graphql.Node]]] = {}
+    merged_types: dict[str, Any] = {}
     conflicts: list[str] = []
 
     def add(kind: str, name: str, address: str, node: Any, merged: dict[str, Any]) -> None:
@@ -76,9 +78,10 @@ def _merge(texts: Mapping[str, str]) -> graphql.GraphQLSchema:
         for definition in graphql.parse(text, no_location=True).definitions:
             name_node = getattr(definition, "name", None)
             name = name_node.value if name_node is not None else definition.kind
-            if name in _ROOTS and isinstance(definition, graphql.ObjectTypeDefinitionNode):
+            if name in _MERGED and isinstance(definition, _OBJECTS):
+                merged_types.setdefault(name, definition)
                 for field in definition.fields or ():
-                    add("field", field.name.value, address, field, root_fields.setdefault(name, {}))
+                    add("field", field.name.value, address, field, fields.setdefault(name, {}))
             else:
                 add("type", name, address, definition, definitions)
     if conflicts:
@@ -87,9 +90,8 @@ def _merge(texts: Mapping[str, str]) -> graphql.GraphQLSchema:
             "or print the catalogs into separate files.",
             argument="catalog",
         )
-    for name, fields in root_fields.items():
-        merged = tuple(field for _, field in fields.values())
-        definitions[name] = "", graphql.ObjectTypeDefinitionNode(name=graphql.NameNode(value=name), fields=merged)
+    for name, first in merged_types.items():
+        definitions[name] = "", replace(first, fields=tuple(field for _, field in fields[name].values()))
     return graphql.build_ast_schema(
         graphql.DocumentNode(definitions=tuple(definitions[name][1] for name in sorted(definitions)))
     )

@@ -54,13 +54,15 @@ def _source_properties(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
 def selected_fields(info: Info, paths: Paths, type_name: str | None = None) -> frozenset[str]:
     """Return the names of the fields that are selected at the end of the paths.
 
-    `type_name`: the type of the record, if the field can return records of several types.
+    `type_name`: the type of the record there, if records of several types can be there.
     """
     raw: Any = info._raw_info  # noqa: SLF001 - no public API
     variables = VariableValues({}, raw.variable_values)
     fragments = {name: FragmentDetails(fragment) for name, fragment in raw.fragments.items()}
 
     def subfields(kind: Any, fields: list[FieldDetails], path: tuple[str, ...]) -> Iterable[str]:
+        if not path and type_name is not None:
+            kind = raw.schema.type_map[type_name]
         grouped, *_ = collect_subfields(raw.schema, fragments, variables, raw.operation, kind, fields)
         selected = [field for group in grouped.values() for field in group]
         if not path:
@@ -68,6 +70,5 @@ def selected_fields(info: Info, paths: Paths, type_name: str | None = None) -> f
         below = [field for field in selected if field.node.name.value == path[0]]
         return subfields(get_named_type(kind.fields[path[0]].type), below, path[1:])
 
-    kind = raw.schema.type_map[type_name] if type_name is not None else get_named_type(raw.return_type)
-    nodes = [FieldDetails(node, None) for node in raw.field_nodes]
+    kind, nodes = get_named_type(raw.return_type), [FieldDetails(node, None) for node in raw.field_nodes]
     return frozenset(name for path in paths for name in subfields(kind, nodes, path))

@@ -5,16 +5,22 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from graphql_api.server.admission_control import AdmissionController as AdmissionController
     from graphql_api.server.app import asgi as asgi
     from graphql_api.server.app import create_application as create_application
     from graphql_api.server.app import load_graph as load_graph
-    from graphql_api.server.app import open_server_database as open_server_database
     from graphql_api.server.app import read_trusted_documents as read_trusted_documents
     from graphql_api.server.app import settings_problems as settings_problems
-    from graphql_api.server.app import warn_about_unrestricted_access as warn_about_unrestricted_access
+    from graphql_api.server.app import warn_about_production as warn_about_production
     from graphql_api.server.database_lifespan import OpenDatabase as OpenDatabase
+    from graphql_api.server.database_lifespan import open_server_database as open_server_database
+    from graphql_api.server.database_lifespan import warm_connections as warm_connections
+    from graphql_api.server.request_state import CORRELATION_HEADER as CORRELATION_HEADER
     from graphql_api.server.request_state import RequestState as RequestState
+    from graphql_api.server.request_state import correlation_id as correlation_id
     from graphql_api.server.request_state import get_request_state as get_request_state
+    from graphql_api.server.responses import negotiate_error_type as negotiate_error_type
+    from graphql_api.server.responses import overloaded_response as overloaded_response
     from graphql_api.server.secret_keys import existing_record_key as existing_record_key
     from graphql_api.server.secret_keys import existing_token_keys as existing_token_keys
     from graphql_api.server.secret_keys import resolve_secrets as resolve_secrets

@@ -1,8 +1,9 @@
 """The ASGI application of a catalog: checks its settings, builds it from them, and lists its routes and middleware."""
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,22 @@ from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Route
 
-from graphql_api.connection import Secrets, open_catalog
+from graphql_api.connection import Secrets
 from graphql_api.database import Database
 from graphql_api.errors import InvalidSettings, ShardQLError
-from graphql_api.evolution import ProgressCallback
 from graphql_api.model import Catalog, Entity, find_unrestricted_access, load_catalog, load_catalog_or_graph
 from graphql_api.playground import catalog_title, graphiql_page, graphiql_routes, sample_tabs
 from graphql_api.schema import DocumentExecutor, Graph
+from graphql_api.server.admission_control import AdmissionController
+from graphql_api.server.allowed_hosts import AllowHosts, check_hosts
 from graphql_api.server.auth import Authenticator, build_authenticator, credential_problems
-from graphql_api.server.database_lifespan import DatabaseHolder, OpenDatabase
+from graphql_api.server.database_lifespan import DatabaseHolder, OpenDatabase, open_server_database, warm_connections
 from graphql_api.server.graphql_endpoint import METHODS, BrowserPage, GraphQLEndpoint
 from graphql_api.server.middleware import AllowOrigins, DrainRequest, MaskInternalErrors, check_origins
 from graphql_api.server.observability import Instrumentation, OperationExecutor, log_unfinished_elements
 from graphql_api.server.responses import error_response, routing_error_response
 from graphql_api.server.secret_keys import resolve_secrets
 from graphql_api.server.settings import RESERVED_PATHS, Settings, errors_of_file, read_settings, variable_name
-from graphql_api.storage.engines import creates_tables
 
 log = logging.getLogger("shardql")
 _DRAIN_FACTOR = 16
@@ -40,19 +41,24 @@ def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) ->
 
     Example: `asgi(catalog, "sqlite:///data.db", production=True, token_keys=…)`. Keyword arguments are the settings of
     docs/reference/settings.md; all others come from the environment. The database opens with the lifespan of the
-    application, or without a lifespan with the first request.
+    application, or without a lifespan with the first request. Until then nothing is written, and missing keys are no
+    error: tools may import the module.
     """
     graph = _as_graph(catalog)
     resolved = read_settings(store=store, **settings)
-    if problems := [*settings_problems(resolved)]:
-        raise InvalidSettings(problems)
-    secrets, _ = resolve_secrets(resolved)
-    warn_about_unrestricted_access(graph.catalog, resolved)
+
+    @cache
+    def secrets() -> Secrets:
+        return resolve_secrets(resolved)[0]
 
     @asynccontextmanager
     async def open_database() -> AsyncIterator[Database]:
-        async with open_server_database(graph.catalog, resolved, secrets) as database:
+        if problems := [*settings_problems(resolved)]:
+            raise InvalidSettings(problems)
+        warn_about_production(graph.catalog, resolved)
+        async with open_server_database(graph.catalog, resolved, secrets()) as database:
             log_unfinished_elements(database)
+            await warm_connections(database)
             yield database
 
     return create_application(graph, open_database, resolved, Instrumentation(resolved), secrets=secrets)
@@ -105,29 +111,17 @@ def _key_problems(settings: Settings) -> Iterator[str]:
             )
 
 
-def warn_about_unrestricted_access(catalog: Catalog, settings: Settings) -> None:
-    """Log a warning for entities that every caller may read or write by default. Production mode only."""
-    if settings.production:
-        for warning in find_unrestricted_access([*catalog.entities.values()], is_written=not settings.read_only):
-            log.warning("%s", warning.description)
-
-
-def open_server_database(
-    catalog: Catalog, settings: Settings, secrets: Secrets, on_progress: ProgressCallback = lambda _: None
-) -> AbstractAsyncContextManager[Database]:
-    """Open the database of a server. Create or migrate its table if the settings allow it."""
-    migrates = not settings.production and creates_tables(settings.store_url)
-    return open_catalog(
-        catalog,
-        settings.store_url,
-        secrets=secrets,
-        create_table=settings.create_table,
-        read_only=settings.read_only,
-        adopt_table=settings.adopt_table,
-        lease_seconds=settings.lease_seconds,
-        migrate=migrates if settings.migrate is None else settings.migrate,
-        on_progress=on_progress,
-    )
+def warn_about_production(catalog: Catalog, settings: Settings) -> None:
+    """Log warnings in production: entities that every caller may read or write, and names that are refused."""
+    if not settings.production:
+        return
+    for warning in find_unrestricted_access([*catalog.entities.values()], is_written=not settings.read_only):
+        log.warning("%s", warning.description)
+    if not settings.allowed_hosts:
+        log.warning(
+            "Requests to names such as api.example.com are refused: list the names that clients use in %s.",
+            variable_name("allowed_hosts"),
+        )
 
 
 def create_application(
@@ -137,11 +131,11 @@ def create_application(
     instrumentation: Instrumentation,
     sample_records: Iterable[Entity] = (),
     *,
-    secrets: Secrets | None = None,
+    secrets: Callable[[], Secrets] | None = None,
 ) -> Starlette:
     """Create the application. The sample queries of GraphiQL use values of the `sample_records`.
 
-    In development it also accepts development tokens that were minted with the `secrets`.
+    In development it also accepts development tokens that were minted with the `secrets`, which are read on first use.
     """
     graph = _as_graph(catalog)
     executor = DocumentExecutor(
@@ -153,6 +147,7 @@ def create_application(
         documents=read_trusted_documents(settings.documents) if settings.documents is not None else None,
         only_documents=settings.only_documents,
         read_unit_price=settings.read_unit_price,
+        write_unit_price=settings.write_unit_price,
     )
     browser_page = None
     if settings.graphiql:
@@ -166,6 +161,7 @@ def create_application(
         browser_page=browser_page,
         authenticator=build_authenticator(settings, secrets),
         middleware=[instrumentation.middleware()],
+        admission=AdmissionController(*settings.admission_limits(), instrumentation.admission_changed),
     )
 
 
@@ -203,17 +199,21 @@ def build_app(
     authenticator: Authenticator | None = None,
     middleware: Sequence[Middleware] = (),
     body_seconds: float = 5.0,
+    admission: AdmissionController | None = None,
 ) -> Starlette:
     """Build the application: the GraphQL endpoint and the extra routes.
 
     Without an `authenticator`, every caller is anonymous. `browser_page` is served to browsers that open the path.
+    `admission` limits the operations in progress; by default the settings describe it.
     `middleware` runs outside all other middleware, so it sees every response, errors included. It must be plain ASGI:
     a wrapper such as Starlette's `BaseHTTPMiddleware` would hide the disconnect of a client.
     """
     check_origins(settings.cors_origins)
+    check_hosts(settings.allowed_hosts)
     database = DatabaseHolder(open_database)
+    admission = admission or AdmissionController(*settings.admission_limits())
     endpoint = GraphQLEndpoint(
-        executor, database, settings, body_seconds, authenticator or Authenticator(), browser_page
+        executor, database, settings, body_seconds, authenticator or Authenticator(), admission, browser_page
     )
     routes: list[BaseRoute] = [Route(settings.path, endpoint.respond, methods=METHODS, name="graphql"), *extra_routes]
     if browser_page is not None and settings.path != "/":
@@ -226,10 +226,12 @@ def build_app(
             Middleware(DrainRequest, max_bytes=_DRAIN_FACTOR * settings.max_body_bytes),
             Middleware(AllowOrigins, origins=settings.cors_origins),
             Middleware(MaskInternalErrors),
+            Middleware(AllowHosts, hosts=(*settings.allowed_hosts, settings.host)),
         ],
         exception_handlers={ShardQLError: error_response, HTTPException: routing_error_response},
         lifespan=database.lifespan,
     )
     app.router.redirect_slashes = False
     app.state.opened = database
+    app.state.admission = admission
     return app

@@ -1,12 +1,38 @@
-"""The open database of an application, opened by its lifespan or by the first request."""
+"""The database of an application: how the settings open it, when, and its warm connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 
+from graphql_api.connection import Secrets, open_catalog
 from graphql_api.database import Database
+from graphql_api.errors import StoreError
+from graphql_api.evolution import EPOCH_KEY, ProgressCallback
+from graphql_api.model import Catalog
+from graphql_api.server.settings import Settings
+from graphql_api.storage.engines import creates_tables
 
 OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
+
+
+def open_server_database(
+    catalog: Catalog, settings: Settings, secrets: Secrets | None, on_progress: ProgressCallback = lambda _: None
+) -> AbstractAsyncContextManager[Database]:
+    """Open the database of a server or a loader. Create or migrate its table if the settings allow it."""
+    migrates = not settings.production and creates_tables(settings.store_url)
+    return open_catalog(
+        catalog,
+        settings.store_url,
+        secrets=secrets,
+        create_table=settings.create_table,
+        read_only=settings.read_only,
+        adopt_table=settings.adopt_table,
+        lease_seconds=settings.lease_seconds,
+        lease_margin_seconds=settings.lease_margin_seconds,
+        request_life_seconds=settings.request_life_seconds,
+        migrate=migrates if settings.migrate is None else settings.migrate,
+        on_progress=on_progress,
+    )
 
 
 class DatabaseHolder:
@@ -41,3 +67,19 @@ class DatabaseHolder:
             yield
         finally:
             await self.close()
+
+
+async def warm_connections(database: Database) -> None:
+    """Open the connections of the widest search, so that the first one does not wait for them.
+
+    A failure does not matter: the connections are then opened when they are needed.
+    """
+    entities = database.catalog.entities.values()
+    spaces = {space for entity in entities for space in (entity.space, *(one.space for one in entity.indexes.values()))}
+
+    async def read() -> None:
+        with suppress(StoreError):
+            await database.store.get_many([EPOCH_KEY], consistent=False)
+
+    widest = max((len(space.covering_shards()) for space in spaces), default=0)
+    await asyncio.gather(*(read() for _ in range(widest)))

@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -30,6 +31,8 @@ T = TypeVar("T")
 
 MAX_URL_BYTES = 16 << 10
 """Bytes of path and query string."""
+LARGE_BODY_BYTES = 64 << 10
+"""Bytes that the HTTP server reads in advance. A body with more of them is large."""
 PREFLIGHT_HEADERS = ("apollo-require-preflight", "x-apollo-operation-name")
 _FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 _MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+", re.ASCII)
@@ -43,30 +46,47 @@ _JSON_TYPES = {type(None): "null", bool: "a boolean", str: "a string", list: "a 
 # --- POST ------------------------------------------------------------------------------------------------------
 
 
-async def read_body_operation(request: Request, max_bytes: int, seconds: float) -> Operation:
-    """Read the operation of a POST. Raise BodyTooLarge or BodyTooSlow beyond these limits."""
-    _check_media_type(request.headers)
-    too_large = BodyTooLarge(f"The body is larger than {max_bytes:,} bytes: send less at once.")
-    if declared_length(request.headers) > max_bytes:
-        raise too_large
-    body = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > max_bytes:
-                    raise too_large
-    except TimeoutError:
-        raise BodyTooSlow(f"The body did not arrive within {seconds:g} s: send it faster, or send less.") from None
-    if not body.strip():
-        raise InvalidRequest('The request has no body: send {"query": "…"} as JSON.')
-    parameters = read_json(bytes(body), "The body")
+async def read_body_operation(
+    request: Request, max_bytes: int, max_elements: int, seconds: float, large_bodies: asyncio.Semaphore
+) -> Operation:
+    """Read the operation of a POST. Raise BodyTooLarge, InputTooLarge or BodyTooSlow beyond these limits.
+
+    `large_bodies` limits how many large bodies are read at the same time, and so the memory that they take.
+    """
+    async with AsyncExitStack() as place:
+        body = await _read_body(request, max_bytes, seconds, large_bodies, place)
+        parameters = read_json(body, "The body", max_elements)
     if isinstance(parameters, list):
         raise InvalidRequest("The body is a list: send one operation per request, as an object.")
     if not isinstance(parameters, dict):
         body_type = _JSON_TYPES.get(type(parameters), "a number")
         raise InvalidRequest(f'The body is {body_type}: send an object, such as {{"query": "…"}}.')
     return _operation(parameters)
+
+
+async def _read_body(
+    request: Request, max_bytes: int, seconds: float, large_bodies: asyncio.Semaphore, place: AsyncExitStack
+) -> bytes:
+    """Read a body that is not empty. If it is large, wait for its place."""
+    _check_media_type(request.headers)
+    too_large = BodyTooLarge(f"The body is larger than {max_bytes:,} bytes: send less at once.")
+    if declared_length(request.headers) > max_bytes:
+        raise too_large
+    body, is_large = bytearray(), False
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > max_bytes:
+                    raise too_large
+                if len(body) > LARGE_BODY_BYTES and not is_large:
+                    is_large = True
+                    await place.enter_async_context(large_bodies)
+    except TimeoutError:
+        raise BodyTooSlow(f"The body did not arrive within {seconds:g} s: send it faster, or send less.") from None
+    if not body.strip():
+        raise InvalidRequest('The request has no body: send {"query": "…"} as JSON.')
+    return bytes(body)
 
 
 def _check_media_type(headers: Headers) -> None:
@@ -94,7 +114,7 @@ def declared_length(headers: Headers) -> int:
 # --- GET -------------------------------------------------------------------------------------------------------
 
 
-def read_url_operation(request: Request) -> Operation:
+def read_url_operation(request: Request, max_elements: int) -> Operation:
     """Read the operation of a GET."""
     query_string = request.scope["query_string"]
     if len(query_string) + len(request.scope.get("raw_path") or b"") > MAX_URL_BYTES:
@@ -107,7 +127,7 @@ def read_url_operation(request: Request) -> Operation:
     parameters: dict[str, Any] = {name: value for name, value in pairs if value or name == "query"}
     for name in ("variables", "extensions"):
         if name in parameters:
-            parameters[name] = read_json(parameters[name], f"The parameter {name}")
+            parameters[name] = read_json(parameters[name], f"The parameter {name}", max_elements)
     operation = _operation(parameters)
     check_not_cross_site(request.headers)
     return operation

@@ -21,7 +21,8 @@ from graphql_api.server.request_state import CLIENT_CLOSED_REQUEST, CORRELATION_
 from graphql_api.server.responses import error_response
 
 log = getLogger("shardql")
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5}|:\*)?")
+_PORT = re.compile(r":[0-9]{1,5}$")
 _MAX_AGE_SECONDS = 600
 """How long a browser may cache the answer to a preflight."""
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9_-]+(\s*,\s*[A-Za-z0-9_-]+)*")
@@ -36,14 +37,15 @@ def check_origins(origins: Sequence[str]) -> None:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
             raise InvalidValue(
                 f"{origin!r} is not an origin: write scheme://host or scheme://host:port, in lower case, "
-                "without a path; or * for all.",
+                "without a path; scheme://host:* for any port; or * for all.",
                 argument="cors_origins",
             )
 
 
 class AllowOrigins:
-    """Middleware that lets pages of these origins send requests and read responses; `*` means any origin.
+    """Middleware that lets pages of these origins send requests and read responses.
 
+    `*` means any origin, and `http://localhost:*` any port of a host.
     Credentials that a browser adds by itself, such as cookies, are never allowed: callers send a token in a header.
     """
 
@@ -57,9 +59,7 @@ class AllowOrigins:
             return
         request_headers = Headers(scope=scope)
         origin = request_headers.get("origin")
-        allowed = None
-        if origin is not None:
-            allowed = next((known for known in ("*", origin) if known in self.origins), None)
+        allowed = None if origin is None else self._allowed(origin)
         if scope["method"] == "OPTIONS" and origin is not None and "access-control-request-method" in request_headers:
             await _preflight_response(request_headers, allowed)(scope, receive, send)
             return
@@ -74,6 +74,13 @@ class AllowOrigins:
             await send(message)
 
         await self.app(scope, receive, send_with_cors_headers)
+
+    def _allowed(self, origin: str) -> str | None:
+        """Return what the response allows, or None."""
+        if "*" in self.origins:
+            return "*"
+        any_port = f"{_PORT.sub('', origin)}:*"
+        return None if self.origins.isdisjoint((origin, any_port)) else origin
 
 
 def _preflight_response(request_headers: Headers, allowed: str | None) -> Response:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from random import getrandbits
 from typing import Any
-from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -30,13 +30,14 @@ class RequestState:
     """The status of the response, or CLIENT_CLOSED_REQUEST."""
 
 
-def get_request_state(scope: Scope) -> RequestState:
-    """Return the state of a request, created on the first call.
+def correlation_id(client_id: str) -> str:
+    """Return the correlation id of a request: the one that the client sent, if it is short and plain, or a new one."""
+    return client_id if _CLIENT_ID.fullmatch(client_id) else f"{getrandbits(128):032x}"
 
-    The correlation id is the one that the client sent, if it is short and plain. Otherwise a new one is generated.
-    """
+
+def get_request_state(scope: Scope) -> RequestState:
+    """Return the state of a request, created on the first call."""
     state = scope.get(_SCOPE_KEY)
     if not isinstance(state, RequestState):
-        client_id = Headers(scope=scope).get(CORRELATION_HEADER, "")
-        state = scope[_SCOPE_KEY] = RequestState(client_id if _CLIENT_ID.fullmatch(client_id) else uuid4().hex)
+        state = scope[_SCOPE_KEY] = RequestState(correlation_id(Headers(scope=scope).get(CORRELATION_HEADER, "")))
     return state

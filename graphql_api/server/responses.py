@@ -1,7 +1,8 @@
 """Responses: content negotiation, and errors as JSON. Every status of an error has an error code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,6 +20,7 @@ from graphql_api.errors import (
     UnsupportedMediaType,
     error_body,
 )
+from graphql_api.server.admission_control import overloaded_error
 from graphql_api.server.request_state import get_request_state
 from graphql_api.server.strict_json import write_json
 
@@ -84,16 +86,38 @@ def json_response(
     )
 
 
+def retry_headers(errors: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Return the header that says when to retry, if one of the errors in a body is retryable."""
+    extensions = [error["extensions"] for error in errors]
+    seconds = [each.get("retryAfter", 1) for each in extensions if each.get("retryable")]
+    return {"retry-after": str(max(seconds))} if seconds else {}
+
+
 async def error_response(request: Request, error: Exception, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response for a ShardQLError, in the media type that the client prefers."""
     assert isinstance(error, ShardQLError)
     get_request_state(request.scope).error_codes = (error.code,)
     try:
-        media_type = negotiate_media_type(request.headers.getlist("accept"), (GRAPHQL, JSON))
+        media_type = negotiate_error_type(request.headers.getlist("accept"))
     except NotAcceptable:
         media_type = JSON
-    headers = {**_HEADERS.get(type(error), {}), **(headers or {})}
-    return json_response({"errors": [error_body(error)]}, error.status, media_type=media_type, headers=headers)
+    return _error_json(error, media_type, headers)
+
+
+def overloaded_response(retry_after: int, media_type: str) -> Response:
+    """Return the response to an operation that is refused because of overload."""
+    return _error_json(overloaded_error(retry_after), media_type)
+
+
+def negotiate_error_type(accept: Sequence[str]) -> str:
+    """Return the media type that the `Accept` headers prefer for an error."""
+    return negotiate_media_type(accept, (GRAPHQL, JSON))
+
+
+def _error_json(error: ShardQLError, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    body = error_body(error)
+    headers = {**_HEADERS.get(type(error), {}), **retry_headers([body]), **(headers or {})}
+    return json_response({"errors": [body]}, error.status, media_type=media_type, headers=headers)
 
 
 async def routing_error_response(request: Request, error: Exception) -> Response:

@@ -17,12 +17,16 @@ from graphql_api.storage.engines import store_file
 
 
 def resolve_secrets(settings: Settings) -> tuple[Secrets, str]:
-    """Return the secrets of a server, and a text on the source of its token keys. Create keys that are missing."""
-    token_keys, source = existing_token_keys(settings, create=True) or (
+    """Return the secrets of a server, and a text on the source of its token keys.
+
+    Keys that are missing are created, and stored unless the server is read-only.
+    """
+    stores = not settings.read_only
+    token_keys, source = existing_token_keys(settings, create=stores) or (
         (TokenSeal.new_secret(),),
         "sealed with a new key, so they become invalid when this server stops",
     )
-    record_key, _ = existing_record_key(settings, create=True) or (RecordKeySeal.new_secret(), "")
+    record_key, _ = existing_record_key(settings, create=stores) or (RecordKeySeal.new_secret(), "")
     return Secrets(token_keys, record_key), source
 
 

@@ -34,6 +34,8 @@ def _in_development(earlier: Mapping[str, Any]) -> bool:
 
 ON_IN_DEVELOPMENT = "on in development"
 _LIMITS = Limits()
+LOCAL_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*")
+"""Pages that a developer serves on the same machine."""
 SECRET_SETTINGS = frozenset({"token_keys", "record_key"})
 RESERVED_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths of the operational endpoints. GraphQL cannot be served there."""
@@ -99,7 +101,7 @@ class Settings(BaseSettings):
     create_table: bool | None = _setting(None, "yes or no", default_text="on for SQLite, off for DynamoDB")
     """Whether to create a missing table, and the indexes of new entities at the start."""
     read_only: bool = _setting(False, "yes or no")
-    """Read-only mode: there are no mutations, no table is created, and nothing is announced to it."""
+    """Read-only mode: there are no mutations, and the store refuses writes. A file or disk may be read-only too."""
 
     # --- changes of the catalog
 
@@ -110,10 +112,8 @@ class Settings(BaseSettings):
     lease_seconds: float = _setting(30.0, "seconds", gt=0, le=3600, allow_inf_nan=False)
     """Age at which a copy of the table's record is too old for writes. Proposed for a new table, then stored in it."""
     lease_margin_seconds: float = _setting(5.0, "seconds", ge=0, le=3600, allow_inf_nan=False)
-    """Time that a migration waits beyond a lease, for differences between clocks."""
-    request_life_seconds: float | None = _setting(
-        None, "seconds", default_text="300 on DynamoDB, 0 on SQLite", ge=0, le=3600, allow_inf_nan=False
-    )
+    """Time that changes wait beyond a lease, for requests that leave a moment after their check."""
+    request_life_seconds: float = _setting(300.0, "seconds", ge=0, le=3600, allow_inf_nan=False)
     """How long the engine may still apply a request that its client has given up."""
 
     # --- network
@@ -126,6 +126,9 @@ class Settings(BaseSettings):
     """Path of the GraphQL endpoint."""
     root_path: str = _setting("", "path", pattern=r"^(/[A-Za-z0-9._~/-]*[^/])?$")
     """Path prefix that a reverse proxy adds."""
+    allowed_hosts: _Texts = _setting((), "names", default_text="names without a dot")
+    """Host names under which clients reach the server, such as `api.example.com` or `*.example.com`, separated by
+    commas; `*` for all. Addresses are always allowed."""
     workers: int = _setting(1, "processes", ge=1, le=256)
     """Number of worker processes, which share one port."""
 
@@ -164,6 +167,8 @@ class Settings(BaseSettings):
     """Tolerated clock difference between issuer and server."""
     jwks_fresh_seconds: float = _setting(600.0, "seconds", ge=1, le=86400)
     """Age at which a JWKS from a URL is fetched again."""
+    jwks_expiry_seconds: float = _setting(14_400.0, "seconds", ge=1, le=604800)
+    """Age at which a JWKS is not used any more, although its URL does not answer."""
     jwks_plain_http: bool = _setting(False, "yes or no")
     """Whether a JWKS may be fetched over unprotected `http://` from another machine."""
     groups_claim: str = _setting(
@@ -197,13 +202,18 @@ class Settings(BaseSettings):
     read_unit_price: float = _setting(0.125, "per million", ge=0)
     """Price of a million read units, in any currency, for the costs in explain output and of migrations."""
     write_unit_price: float = _setting(0.625, "per million", ge=0)
-    """Price of a million write units, in the same currency, for the costs of migrations."""
+    """Price of a million write units, in the same currency, for the costs in explain output and of migrations."""
     documents: Path | None = _setting(None, "file")
     """Trusted documents: a JSON object of queries by id. Clients may send the id instead of the query."""
     only_documents: bool = _setting(False, "yes or no")
     """Whether only trusted documents are executed."""
-    cors_origins: _Texts = _setting((), "origins", default_text="none")
-    """Allowed CORS origins, such as `https://app.example.com`, separated by commas; `*` for all."""
+    cors_origins: _Texts = _setting(
+        lambda earlier: LOCAL_ORIGINS if _in_development(earlier) else (),
+        "origins",
+        default_text="pages of localhost in development, else none",
+    )
+    """Allowed CORS origins, such as `https://app.example.com`, separated by commas; the port `*` means any port, and
+    `*` alone all origins."""
 
     # --- limits of an operation
 
@@ -219,10 +229,26 @@ class Settings(BaseSettings):
     """Maximum number of root fields of an operation."""
     max_cost: int = _setting(_LIMITS.cost, "fields", ge=1)
     """Maximum number of fields and objects in the largest possible response."""
+    max_elements: int = _setting(_LIMITS.elements, "elements", ge=1)
+    """Maximum number of elements in the inputs of an operation, each time that a field uses them."""
+    max_units: float | None = _setting(None, "units", default_text="no ceiling", gt=0, allow_inf_nan=False)
+    """Maximum number of capacity units that the reads and writes of an operation charge. The header `x-max-units` can
+    lower it."""
     max_body_bytes: int = _setting(1 << 20, "bytes", ge=1)
     """Maximum size of a request body."""
     deadline_seconds: float = _setting(_LIMITS.deadline, "seconds", gt=0, le=3600)
     """Maximum duration of an operation."""
+
+    # --- overload
+
+    max_in_flight: int = _setting(1000, "operations", ge=1)
+    """Upper bound of the limit of operations in progress. The limit itself follows the measured delay."""
+    queue_seconds: float = _setting(1.0, "seconds", ge=0, le=60, allow_inf_nan=False)
+    """How long an operation may wait for others before it is refused. The time counts toward the deadline."""
+    memory_budget: int = _setting(64 << 20, "bytes", ge=1 << 20)
+    """Maximum size of the replies of the store that operations in progress hold, in each process."""
+    max_connections: int = _setting(1000, "connections", ge=1)
+    """Maximum number of open connections of each process of `shardql serve`. A new one replaces a silent one."""
 
     # --- operations
 
@@ -264,8 +290,13 @@ class Settings(BaseSettings):
             directives=self.max_directives,
             root_fields=self.max_root_fields,
             cost=self.max_cost,
+            elements=self.max_elements,
             deadline=self.deadline_seconds,
         )
+
+    def admission_limits(self) -> tuple[int, float, int]:
+        """Return the limits of admission control: operations, seconds of waiting, and bytes."""
+        return self.max_in_flight, self.queue_seconds, self.memory_budget
 
     def read_token_keys(self) -> tuple[bytes, ...]:
         """Return the token keys from the variable or the file. The result is empty if none are set."""

@@ -1,16 +1,20 @@
 """Strict JSON: refuses ambiguous texts and keeps every digit of a number."""
 
 import json
+import re
+from itertools import islice
 from typing import Any, Self
 
 import orjson
 
-from graphql_api.errors import InvalidJson
+from graphql_api.errors import InputTooLarge, InvalidJson
 
 MAX_NESTING = 100
 """Levels of nested objects and lists. Code that reads the value later recurses once per level."""
 MAX_DIGITS = 400
 """Digits of one number. The longest float written without an exponent has 309 digits before its point."""
+_TO_NEXT_ELEMENT = re.compile(r'[^"\[{,]*+(?:"(?:[^"\\]++|\\.)*+"?+[^"\[{,]*+)*+(?:([\[{,])|\Z)', re.DOTALL)
+"""The text up to the next bracket, brace or comma outside of strings, which is the group, or up to the end."""
 
 
 class LiteralFloat(float):
@@ -29,14 +33,17 @@ class LiteralFloat(float):
     __str__ = __repr__
 
 
-def read_json(data: bytes | str, subject: str) -> Any:
+def read_json(data: bytes | str, subject: str, max_elements: int | None = None) -> Any:
     """Decode a JSON text. `subject` names the text in error messages.
 
     Integers are exact. A fraction that a float cannot represent becomes a LiteralFloat. Texts that parsers disagree
-    about are refused: duplicate keys, NaN, infinities, lone surrogates and unlimited nesting.
+    about are refused: duplicate keys, NaN, infinities, lone surrogates and unlimited nesting. So is, before it is
+    decoded, a text of more than `max_elements` objects, lists and commas.
     """
     try:
         text = data.decode() if isinstance(data, bytes) else data
+        if max_elements is not None:
+            _check_elements(text, subject, max_elements)
         value = _DECODER.decode(text)
         _check_nesting(text, value)
         if "\\ud" in text or "\\uD" in text:
@@ -98,6 +105,15 @@ def _check_digits(text: str) -> None:
 
 def _refuse_constant(text: str) -> float:
     raise _Ambiguous(f"has {text}, which is not JSON: send null or a string.")
+
+
+def _check_elements(text: str, subject: str, limit: int) -> None:
+    if sum(map(text.count, "[{,")) <= limit:
+        return  # Strings contain these characters too, so this number is an upper bound.
+    elements = (match for match in _TO_NEXT_ELEMENT.finditer(text) if match[1])
+    if sum(1 for _ in islice(elements, limit + 1)) > limit:
+        message = f"{subject} has more than {limit:,} objects, lists and commas: send less at once."
+        raise InputTooLarge(message, limit=limit)
 
 
 def _check_nesting(text: str, value: Any) -> None:

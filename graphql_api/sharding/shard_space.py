@@ -7,6 +7,7 @@ a record stays in the shard of the generation that was in force at its creation 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -82,15 +83,25 @@ class ShardSpace:
         size = self.generations[generation].size
         return range(1, size + 1) if size > 1 else range(1)
 
+    @property
+    def capacity(self) -> int:
+        """Return the number of ordinals that the space can ever have. It never changes."""
+        return int(36**self.width) + 1
+
     def shard_text(self, ordinal: int) -> str:
         """Format a shard for hash keys: base 36 of fixed width, empty for ordinal 0. Texts sort like ordinals."""
-        if ordinal == 0:
-            return ""
-        number, digits = ordinal - 1, ""
-        for _ in range(self.width):
-            number, digit = divmod(number, 36)
-            digits = BASE36_DIGITS[digit] + digits
-        return digits
+        return _shard_text(ordinal, self.width)
+
+
+@lru_cache(maxsize=4096)
+def _shard_text(ordinal: int, width: int) -> str:
+    if ordinal == 0:
+        return ""
+    number, digits = ordinal - 1, ""
+    for _ in range(width):
+        number, digit = divmod(number, 36)
+        digits = BASE36_DIGITS[digit] + digits
+    return digits
 
 
 ONE_SHARD = ShardSpace()

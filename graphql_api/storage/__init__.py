@@ -1,5 +1,27 @@
 """The storage port: the interface of an engine, its frozen values, and checks that all engines share."""
 
+from graphql_api.storage.budgeted_store import BudgetedStore as BudgetedStore
+from graphql_api.storage.capacity_units import ANY_ITEM as ANY_ITEM
+from graphql_api.storage.capacity_units import PAGE_BYTES as PAGE_BYTES
+from graphql_api.storage.capacity_units import READ_UNIT_BYTES as READ_UNIT_BYTES
+from graphql_api.storage.capacity_units import TRANSACTION_FACTOR as TRANSACTION_FACTOR
+from graphql_api.storage.capacity_units import WRITE_UNIT_BYTES as WRITE_UNIT_BYTES
+from graphql_api.storage.capacity_units import BoundOf as BoundOf
+from graphql_api.storage.capacity_units import ItemBound as ItemBound
+from graphql_api.storage.capacity_units import UnitEstimate as UnitEstimate
+from graphql_api.storage.capacity_units import change_units as change_units
+from graphql_api.storage.capacity_units import current_bounds as current_bounds
+from graphql_api.storage.capacity_units import index_entry as index_entry
+from graphql_api.storage.capacity_units import most_of_keys as most_of_keys
+from graphql_api.storage.capacity_units import most_of_query as most_of_query
+from graphql_api.storage.capacity_units import most_of_ranges as most_of_ranges
+from graphql_api.storage.capacity_units import most_of_writes as most_of_writes
+from graphql_api.storage.capacity_units import most_queries as most_queries
+from graphql_api.storage.capacity_units import read_units as read_units
+from graphql_api.storage.capacity_units import sum_of_estimates as sum_of_estimates
+from graphql_api.storage.capacity_units import write_units as write_units
+from graphql_api.storage.ceiling_store import CeilingStore as CeilingStore
+from graphql_api.storage.ceiling_store import ceiling_error as ceiling_error
 from graphql_api.storage.filter_evaluation import ATTRIBUTE_OPERATIONS as ATTRIBUTE_OPERATIONS
 from graphql_api.storage.filter_evaluation import are_comparable as are_comparable
 from graphql_api.storage.filter_evaluation import build_per_search as build_per_search
@@ -9,16 +31,15 @@ from graphql_api.storage.filter_evaluation import tested_attributes as tested_at
 from graphql_api.storage.item_rules import MAX_CONDITION_ATTRIBUTES as MAX_CONDITION_ATTRIBUTES
 from graphql_api.storage.item_rules import MAX_DIGITS as MAX_DIGITS
 from graphql_api.storage.item_rules import MAX_RECORD_BYTES as MAX_RECORD_BYTES
-from graphql_api.storage.item_rules import READ_UNIT_BYTES as READ_UNIT_BYTES
 from graphql_api.storage.item_rules import FailedCondition as FailedCondition
 from graphql_api.storage.item_rules import attribute_size as attribute_size
+from graphql_api.storage.item_rules import canonical_json as canonical_json
 from graphql_api.storage.item_rules import check_depth as check_depth
 from graphql_api.storage.item_rules import check_number as check_number
 from graphql_api.storage.item_rules import check_record_size as check_record_size
 from graphql_api.storage.item_rules import condition_failed_error as condition_failed_error
 from graphql_api.storage.item_rules import condition_holds as condition_holds
 from graphql_api.storage.item_rules import is_number as is_number
-from graphql_api.storage.item_rules import read_units as read_units
 from graphql_api.storage.item_rules import record_size as record_size
 from graphql_api.storage.item_rules import set_type as set_type
 from graphql_api.storage.item_rules import unsupported_type_error as unsupported_type_error
@@ -27,8 +48,11 @@ from graphql_api.storage.item_rules import values_equal as values_equal
 from graphql_api.storage.metered_store import ForwardingStore as ForwardingStore
 from graphql_api.storage.metered_store import MeteredStore as MeteredStore
 from graphql_api.storage.metered_store import StoreCall as StoreCall
+from graphql_api.storage.port import CheckableStore as CheckableStore
 from graphql_api.storage.port import ComparingStore as ComparingStore
 from graphql_api.storage.port import Store as Store
+from graphql_api.storage.read_only_store import ReadOnlyStore as ReadOnlyStore
+from graphql_api.storage.read_only_store import read_only_error as read_only_error
 from graphql_api.storage.read_resumption import resume_after as resume_after
 from graphql_api.storage.request_checks import MAX_HASH_BYTES as MAX_HASH_BYTES
 from graphql_api.storage.request_checks import MAX_RANGE_BYTES as MAX_RANGE_BYTES

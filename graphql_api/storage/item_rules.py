@@ -1,8 +1,11 @@
 """Rules that every engine applies to records: sizes, numbers, equality of values, and conditions of writes."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
+
+from orjson import dumps
 
 from graphql_api.errors import ConditionFailed, ItemTooLarge, StoreRefused
 from graphql_api.storage.values import AttributeValue, Expect, Item, Key
@@ -84,17 +87,32 @@ def values_equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+def canonical_json(value: AttributeValue) -> Any:
+    """Return JSON that is the same for equal values only: 1 equals 1.0, but neither "1" nor true."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int() | Decimal():
+            digits = format(Decimal(value), "f") if value else "0"
+            return ["number", digits.rstrip("0").rstrip(".") if "." in digits else digits]
+        case bytes():
+            return ["bytes", value.hex()]
+        case Mapping():
+            return {name: canonical_json(item) for name, item in value.items()}
+        case AbstractSet():
+            return ["set", *sorted((canonical_json(item) for item in value), key=dumps)]
+        case _:
+            return ["list", *map(canonical_json, value)]
+
+
 # --- sizes -----------------------------------------------------------------------------------------------------
 
-READ_UNIT_BYTES = 4096
-"""bytes per read unit"""
 
-
-def check_record_size(item: Item, name: str = "A record") -> None:
+def check_record_size(item: Item, name: str = "A record", limit: int = MAX_RECORD_BYTES) -> None:
     """Refuse a record that exceeds the size limit."""
     size = record_size(item)
-    if size > MAX_RECORD_BYTES:
-        raise ItemTooLarge(f"{name} has {size:,} bytes, at most {MAX_RECORD_BYTES:,} are allowed. Make it smaller.")
+    if size > limit:
+        raise ItemTooLarge(f"{name} has {size:,} bytes, at most {limit:,} are allowed. Make it smaller.")
 
 
 def record_size(item: Item) -> int:
@@ -124,12 +142,6 @@ def value_size(value: AttributeValue) -> int:
             return 3 + sum(map(value_size, value)) + len(value)
         case _:
             return sum(map(value_size, value))
-
-
-def read_units(size: int, *, consistent: bool = False) -> float:
-    """Return the read units for a read of `size` bytes: half a unit per started 4 KB, at least half a unit."""
-    blocks = max(1, -(-size // READ_UNIT_BYTES))
-    return float(blocks) if consistent else blocks / 2
 
 
 def _number_size(number: Decimal) -> int:

@@ -83,6 +83,15 @@ class Store(Protocol):
 
 
 @runtime_checkable
+class CheckableStore(Store, Protocol):
+    """An engine that can verify its own files, for readiness probes."""
+
+    async def check_health(self) -> None:
+        """Raise a `StoreError` if writes or reads would fail. The check is cheap enough for frequent probes."""
+        ...
+
+
+@runtime_checkable
 class ComparingStore(Store, Protocol):
     """An engine whose reads see one order of all commits, so that comparing a condition replaces leases."""
 

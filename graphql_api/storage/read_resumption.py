@@ -5,7 +5,7 @@ shards. After a position with value v in shard p, each shard continues with the 
 after p also read v itself, and p continues after the exact record.
 """
 
-from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from graphql_api.codecs import KeyRange, RangeValue
@@ -23,12 +23,21 @@ def resume_after(read: RangeRead, position: Position, *, may_tie: bool) -> Range
     key_range = _narrow_range(
         read.range, position.value, is_open=is_before_position or not may_tie, descending=read.descending
     )
+    if key_range is None:
+        return None
     if start is not None and not key_range.contains(start.value):
         start = None  # The range starts after the start key anyway.
-    return None if key_range.is_empty else replace(read, range=key_range, start=start)
+    return read._replace(range=key_range, start=start)
 
 
-def _narrow_range(key_range: KeyRange, value: RangeValue, *, is_open: bool, descending: bool) -> KeyRange:
+@lru_cache(maxsize=64)
+def _narrow_range(key_range: KeyRange, value: RangeValue, *, is_open: bool, descending: bool) -> KeyRange | None:
+    """Return the rest of a range, or None if it is empty. All shards of a search share the object."""
+    rest = _rest_of_range(key_range, value, is_open=is_open, descending=descending)
+    return None if rest.is_empty else rest
+
+
+def _rest_of_range(key_range: KeyRange, value: RangeValue, *, is_open: bool, descending: bool) -> KeyRange:
     if descending:
         excluded = key_range.high_open and key_range.high == value
         return KeyRange(key_range.low, value, key_range.low_open, is_open or excluded)

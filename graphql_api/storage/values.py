@@ -72,15 +72,16 @@ class AnyOf:
 StoreFilter = AttributeTest | AllOf | AnyOf
 
 
-@dataclass(frozen=True, slots=True)
-class RangeRead:
+class RangeRead(NamedTuple):
     """A read of one range of one hash key, in order, that examines about `limit` rows at most.
+
+    A search makes several for each shard, so it is a named tuple, which is copied five times as fast as a data class.
 
     `limit` and `RowPage.records_read` also count the rows that the filter excludes. `ordinal` orders rows of different
     shards that have equal range values. It is unique within a call and ascends with the text of the shard.
     """
 
-    index: str | None
+    index: str | None  # type: ignore[assignment]  # hides the method of tuples
     hash_key: str
     ordinal: int
     range: KeyRange
@@ -93,6 +94,8 @@ class RangeRead:
     """the engine may omit rows that do not match: it tests what it supports, and the caller tests everything"""
     attributes: frozenset[str] | None = None
     """attributes needed besides the keys, others may be missing; None: all attributes that the index projects"""
+    row_bytes: int = 400 * 1024
+    """the most bytes of a row, from which the most capacity units of the read follow"""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -128,6 +131,8 @@ class RowPage:
     rows: Sequence[Row]
     scanned_to: Position | None
     records_read: int
+    size: int = 0
+    """bytes of the rows, as the engine sent or stored them"""
 
 
 ReadResult = RowPage | StoreError
@@ -216,6 +221,10 @@ class TableDefinition:
     range_attribute: str = "rangeKey"
     ttl_attribute: str | None = field(default=None, compare=False)
     """holds the Unix time from which the engine may delete a record; an engine without expiry ignores it"""
+    item_count: int | None = field(default=None, compare=False)
+    """of a stored table: about how many items it has; None if the engine does not know it"""
+    replica_regions: tuple[str, ...] = field(default=(), compare=False)
+    """of a stored table: the regions between which the engine replicates writes"""
 
 
 def split_hash_key(hash_key: str) -> tuple[str, str]:

@@ -1,9 +1,13 @@
 """Writes: commands and their executor, constraints, histories, idempotency, item keys."""
 
+from graphql_api.writes.combined_write import MAX_OPERATIONS as MAX_OPERATIONS
+from graphql_api.writes.combined_write import ResultCheck as ResultCheck
+from graphql_api.writes.combined_write import check_operation_count as check_operation_count
 from graphql_api.writes.commands import AnyCommand as AnyCommand
 from graphql_api.writes.commands import Command as Command
 from graphql_api.writes.commands import Create as Create
 from graphql_api.writes.commands import PutRecord as PutRecord
+from graphql_api.writes.commands import ReferenceGuard as ReferenceGuard
 from graphql_api.writes.commands import Remove as Remove
 from graphql_api.writes.commands import Replace as Replace
 from graphql_api.writes.commands import Update as Update
@@ -11,10 +15,14 @@ from graphql_api.writes.commands import WriteGuard as WriteGuard
 from graphql_api.writes.commands import is_idempotent as is_idempotent
 from graphql_api.writes.constraints import OWNER as OWNER
 from graphql_api.writes.constraints import OWNER_EXPIRES as OWNER_EXPIRES
+from graphql_api.writes.constraints import ConstraintItem as ConstraintItem
 from graphql_api.writes.constraints import build_constraint_writes as build_constraint_writes
 from graphql_api.writes.constraints import constraint_items as constraint_items
+from graphql_api.writes.constraints import constraint_keys as constraint_keys
+from graphql_api.writes.constraints import holder_of as holder_of
 from graphql_api.writes.constraints import owner_key as owner_key
 from graphql_api.writes.constraints import parent_keys as parent_keys
+from graphql_api.writes.constraints import read_holders as read_holders
 from graphql_api.writes.counters import LAST_NUMBER as LAST_NUMBER
 from graphql_api.writes.counters import counter_key as counter_key
 from graphql_api.writes.entity_records import EntityRecords as EntityRecords
@@ -24,10 +32,14 @@ from graphql_api.writes.entity_records import unknown_attributes as unknown_attr
 from graphql_api.writes.executor import CommandExecutor as CommandExecutor
 from graphql_api.writes.executor import CommandResult as CommandResult
 from graphql_api.writes.idempotency import DIGEST_BYTES as DIGEST_BYTES
+from graphql_api.writes.idempotency import EXPIRES as EXPIRES
 from graphql_api.writes.idempotency import MAX_IDEMPOTENCY_KEY_LENGTH as MAX_IDEMPOTENCY_KEY_LENGTH
+from graphql_api.writes.idempotency import REQUEST_DIGEST as REQUEST_DIGEST
+from graphql_api.writes.idempotency import RESPONSE as RESPONSE
 from graphql_api.writes.idempotency import check_idempotency_key as check_idempotency_key
 from graphql_api.writes.idempotency import response_item as response_item
 from graphql_api.writes.idempotency import response_key as response_key
+from graphql_api.writes.item_bounds import ItemBounds as ItemBounds
 from graphql_api.writes.item_keys import CURRENT_OF as CURRENT_OF
 from graphql_api.writes.item_keys import DELETE_INTENT as DELETE_INTENT
 from graphql_api.writes.item_keys import WRITE_ID as WRITE_ID
@@ -47,8 +59,12 @@ from graphql_api.writes.snapshot import HistoryHead as HistoryHead
 from graphql_api.writes.snapshot import current_record_after as current_record_after
 from graphql_api.writes.snapshot import read_current_items as read_current_items
 from graphql_api.writes.snapshot import read_last_entry as read_last_entry
+from graphql_api.writes.staged_store import StagedStore as StagedStore
 from graphql_api.writes.transactions import commit_single as commit_single
 from graphql_api.writes.transactions import commit_transaction as commit_transaction
 from graphql_api.writes.transactions import expect_unchanged as expect_unchanged
+from graphql_api.writes.transactions import new_write_id as new_write_id
 from graphql_api.writes.transactions import retry_on_conflict as retry_on_conflict
 from graphql_api.writes.transactions import with_new_write_id as with_new_write_id
+from graphql_api.writes.write_estimate import estimate_writes as estimate_writes
+from graphql_api.writes.write_estimate import explain_writes as explain_writes

@@ -1,13 +1,15 @@
 """Execute one command by a transaction: read a snapshot, and write on the condition that it is unchanged."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql_api.errors import (
     AlreadyExists,
+    ForeignKeyBroken,
     InvalidRecord,
     ItemTooLarge,
+    NotUnique,
     PropertyName,
     RecordNotFound,
     ShardQLError,
@@ -21,7 +23,7 @@ from graphql_api.writes.counters import assign_numbers, needs_numbers, set_missi
 from graphql_api.writes.delete_intents import check_unreferenced, place_delete_intent, remove_delete_intent
 from graphql_api.writes.display_names import record_name
 from graphql_api.writes.entity_records import EntityRecords, StoredItems, values_of
-from graphql_api.writes.idempotency import IdempotencyGuard
+from graphql_api.writes.idempotency import IdempotencyGuard, IdempotentRequest
 from graphql_api.writes.item_keys import item_key
 from graphql_api.writes.preconditions import check_command, check_creation_unchanged, check_immutable, check_version
 from graphql_api.writes.record_builder import build_record, omits_creation_value, record_values, validate_record
@@ -37,9 +39,11 @@ async def execute_transaction(
     `subject`: owner of idempotency keys. `ttl_attribute`: the attribute by which the engine deletes expired items.
     """
     check_command(command)
-    key = command.idempotency_key
-    guard = None if key is None else IdempotencyGuard(records, command, key, subject, ttl_attribute)
-    execution = _Execution(records, command, guard)
+    key, guard = command.idempotency_key, None
+    if key is not None:
+        request = IdempotentRequest(key, [command])
+        guard = IdempotencyGuard(request, records.store, records.tenant, subject, records.clock(), ttl_attribute)
+    execution = CommandExecution(records, command, guard)
     try:
         result = await retry_on_conflict(execution.attempt, execution.display_name)
     except ShardQLError as problem:
@@ -52,12 +56,13 @@ async def execute_transaction(
 
 
 @dataclass(slots=True)
-class _Execution:
+class CommandExecution:
     """The execution of one command, over all of its attempts."""
 
     records: EntityRecords
     command: Command
-    idempotency: IdempotencyGuard | None
+    idempotency: IdempotencyGuard | None = None
+    place_delete_intent: Callable[[EntityRecords, Item], Awaitable[Item]] = place_delete_intent
     new_record: Entity | None = field(default=None, init=False)
     """of a create: built once, so that every attempt has the same generated id and numbers"""
     assigned_numbers: dict[str, int] = field(default_factory=dict, init=False)
@@ -79,7 +84,13 @@ class _Execution:
 
     async def attempt(self) -> Entity | None:
         """Execute the command against the current state, or replay the response under its idempotency key."""
-        return await (self._execute() if self.idempotency is None else self.idempotency.attempt(self._execute))
+        if self.idempotency is None:
+            return await self._execute()
+        (result,) = await self.idempotency.attempt(self._execute_as_only_one)
+        return result
+
+    async def _execute_as_only_one(self) -> list[Entity | None]:
+        return [await self._execute()]
 
     async def _execute(self) -> Entity | None:
         match self.command:
@@ -98,6 +109,7 @@ class _Execution:
         if self.new_record is None:
             record = build_record(self.entity, command.values, None, self.records.clock())
             await self._check_allowed(None, record)
+            await self._check_references(None, record)
             await self._assign_numbers(record)
             self.new_record = record
         record = self.new_record
@@ -128,6 +140,7 @@ class _Execution:
         check_creation_unchanged(command, old, record)
         check_immutable(self.entity, self.display_name, old, record)
         await self._check_allowed(old, record)
+        await self._check_references(old, record)
         if needs_numbers(self.entity, old, record):
             await self._assign_numbers(record)
         return await self._write(snapshot, record)
@@ -139,6 +152,7 @@ class _Execution:
         if None in values_of(record, self.entity.primary_key):
             # A counter assigns a part of the key, so the record is new.
             await self._check_allowed(None, record)
+            await self._check_references(None, record)
             await self._assign_numbers(record)
         snapshot = await self._read_snapshot(values_of(record, self.entity.primary_key))
         old = self._decode_old(command, snapshot.record)
@@ -153,6 +167,7 @@ class _Execution:
         record = self._with_creation_of_history(command, snapshot, record)
         await self._check_allowed(old, record)
         await self._check_allowed_on_history(snapshot, record)
+        await self._check_references(old, record)
         if old is None or restoring or needs_numbers(self.entity, old, record):
             await self._assign_numbers(record)
         else:
@@ -168,11 +183,21 @@ class _Execution:
             check_version(self.entity, self.display_name, command.expected_version, snapshot.record, old)
             if self.entity.children:
                 # Checked before, to avoid needless writes, and after, when no new references can appear.
-                await check_unreferenced(self.records, command.key)
-                marked = self.intended_delete = await place_delete_intent(self.records, snapshot.record)
-                await check_unreferenced(self.records, command.key)
+                readable = command.readable_children
+                names_children = readable is None or all(child.name in readable for child in self.entity.children)
+                await check_unreferenced(self.records, command.key, names_children=names_children)
+                marked = self.intended_delete = await self.place_delete_intent(self.records, snapshot.record)
+                await check_unreferenced(self.records, command.key, names_children=names_children)
                 snapshot = replace(snapshot, items={**snapshot.items, item_key(marked): marked}, record=marked)
-        await self._commit(snapshot, await snapshot.plan_deletion(command.key), old)
+        planned = await snapshot.plan_deletion(command.key)
+        try:
+            await self._commit(snapshot, planned, old)
+        except (ForeignKeyBroken, NotUnique) as problem:
+            problem.rephrase(
+                "Deleting {entry} would make the entry before it current. {problem} Or delete earlier entries first.",
+                entry=self.display_name,
+            )
+            raise
         self.intended_delete = None
         return old
 
@@ -220,6 +245,12 @@ class _Execution:
         if self.command.allow is not None:
             await self.command.allow(old, new)
 
+    async def _check_references(self, old: Entity | None, new: Entity) -> None:
+        """Apply access rules to the records that the new record references, before a counter of a parent is used."""
+        command = self.command
+        if not isinstance(command, Remove) and command.allow_references is not None:
+            await command.allow_references(old, new)
+
     async def _check_allowed_on_history(self, snapshot: Snapshot, new: Entity) -> None:
         """Apply access rules to the latest state of the history, which a new entry replaces."""
         history = None if snapshot.record is not None else snapshot.history
@@ -255,7 +286,7 @@ class _Execution:
             )
         self.has_read = True
         if self.idempotency is not None:
-            writes.append(self.idempotency.response_write(result))
+            writes.append(self.idempotency.response_write([result]))
         if not writes:
             return
         try:

@@ -12,6 +12,9 @@ from graphql_api.model import Entity, EntitySpec
 WriteGuard = Callable[[Entity | None, Entity | None], Awaitable[None]]
 """receives the old and the new record, and raises `Forbidden` before anything is written"""
 
+ReferenceGuard = Callable[[Entity | None, Entity], Awaitable[None]]
+"""receives the old and the new record, and raises `Forbidden` if the caller may not reference what is new in it"""
+
 
 @dataclass(frozen=True, slots=True)
 class Create:
@@ -21,6 +24,7 @@ class Create:
     values: Mapping[str, Any]
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
+    allow_references: ReferenceGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Update:
     expected_version: Any = None
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
+    allow_references: ReferenceGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Replace:
     expected_version: Any = None
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
+    allow_references: ReferenceGuard | None = None
     restoring: bool = False
     """the record was exported from another table, and keeps the values that a server has set there"""
 
@@ -59,6 +65,8 @@ class Remove:
     allow: WriteGuard | None = None
     returns_record: bool = True
     """False: the record is not read if nothing else requires it"""
+    readable_children: frozenset[str] | None = None
+    """entities whose records the caller may read, so that errors may name those that reference this one; None: all"""
 
 
 @dataclass(frozen=True, slots=True)

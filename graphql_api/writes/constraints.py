@@ -112,14 +112,18 @@ def are_of_one_history(entity: EntitySpec, one: Key, other: Key) -> bool:
 async def read_holders(store: Store, entity: EntitySpec, owner: Key, tenant: str | None) -> StoredItems:
     """Read the owner of a constraint item, and after it what holds its values instead, at all possible keys.
 
-    Entries own the items of a history until it gets a current record, which then holds the values of all of them.
+    Entries own the items of a history until it gets a current record, which then holds the values of all of them. While
+    current records are dropped, their entries hold the values again: the owner is left out.
     """
     (item,) = await store.get_many([owner], consistent=True)
     current = entity.written_current
-    if item is None or current is None or CURRENT_OF in item:
+    is_current = item is not None and CURRENT_OF in item
+    if item is None or not entity.sub_ids or is_current == (current is not None):
         return {owner: item}
-    keys = possible_keys(entity, [*(load_key_part(part, item) for part in entity.ids), current], tenant)
-    return {owner: item, **dict(zip(keys, await store.get_many(keys, consistent=True), strict=True))}
+    sub_id = item[CURRENT_OF] if is_current else current
+    keys = possible_keys(entity, [*(load_key_part(part, item) for part in entity.ids), sub_id], tenant)
+    found = dict(zip(keys, await store.get_many(keys, consistent=True), strict=True))
+    return found if is_current else {owner: item, **found}
 
 
 def holder_of(entity: EntitySpec, holders: StoredItems, now: float) -> Item | None:

@@ -16,6 +16,7 @@ from graphql_api.errors import (
     InvalidValue,
     Message,
     PropertyName,
+    QueryTooCostly,
     ShardQLError,
     about,
     for_one_of_several,
@@ -168,6 +169,8 @@ class Counters:
         try:
             last = await self._advance(store, key, lambda last: last + count, subject)
             results = range(last - count + 1, last + 1)
+        except QueryTooCostly:
+            raise  # Only the ceiling of this request refuses the write: the others keep waiting.
         except ShardQLError as problem:
             results = [for_one_of_several(problem) for _ in range(count)]
         for request, result in zip(requests, results, strict=True):

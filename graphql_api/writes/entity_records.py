@@ -13,6 +13,7 @@ from graphql_api.model import (
     Entity,
     EntitySpec,
     PropertySpec,
+    default_attribute,
     unready_error,
     value_of,
 )
@@ -61,18 +62,18 @@ class EntityRecords:
         """Return the item of a record, under a new write id. It keeps what only other catalogs declare of `old`."""
         kept = {**unknown_attributes(self.entity, old), **dict(self._inherited_attributes(old))}
         item = to_item(self.entity, record, self.tenant, new_write_id(), kept)
-        self._check_new_properties(item, NOTHING if old is None else old)
+        self._check_kept(item, NOTHING if old is None else old)
         return item
 
-    def _check_new_properties(self, item: Item, old: Item) -> None:
-        """Refuse values of properties that servers with an older copy of the table's record would erase."""
-        recorded = self.entity.recorded
-        for part in self.entity.properties.values() if recorded is not None and recorded.new_properties else ():
-            status = None if recorded is None else recorded.new_properties.get(part.stored)
+    def _check_kept(self, item: Item, old: Item) -> None:
+        """Refuse values of properties that other servers would erase, because their copy of the record lacks them."""
+        statuses = {} if self.entity.recorded is None else self.entity.recorded.unkept_properties
+        for part in self.entity.properties.values() if statuses else ():
+            status = statuses.get(part.stored)
             if status is not None and part.function is None:
-                unset = None if part.default is None else part.column.codec.store(part.default)
+                unset = default_attribute(self.entity, part)
                 if item.get(part.stored) not in (unset, old.get(part.stored)):
-                    use = "{entity}.{property} is stored by"
+                    use = "A value of {entity}.{property} needs"
                     names = {"entity": self.entity.type_name, "property": PropertyName(part.name)}
                     raise unready_error(status, use, **names, argument=PropertyName(part.name))
 

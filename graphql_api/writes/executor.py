@@ -11,15 +11,18 @@ from graphql_api.clock import Clock
 from graphql_api.errors import SchemaChanged, ShardQLError, for_one_of_several
 from graphql_api.model import Entity
 from graphql_api.storage import Delete, Put, Store, Write
+from graphql_api.writes.combined_write import CombinedWrite, ResultCheck
 from graphql_api.writes.command_transaction import execute_transaction
-from graphql_api.writes.commands import AnyCommand, PutRecord, Remove, Replace, key_values
+from graphql_api.writes.commands import AnyCommand, Command, PutRecord, Remove, Replace, key_values
 from graphql_api.writes.counters import raise_counters
 from graphql_api.writes.entity_records import EntityRecords
 from graphql_api.writes.history_batches import put_history_entries
+from graphql_api.writes.idempotency import IdempotencyGuard, IdempotentRequest
 from graphql_api.writes.item_keys import write_key
 from graphql_api.writes.preconditions import catalog_behind_error
 from graphql_api.writes.record_builder import record_to_put, record_values
 from graphql_api.writes.snapshot import find_creation_changes
+from graphql_api.writes.staged_store import StagedStore
 from graphql_api.writes.write_coalescer import WriteCoalescer
 
 CommandResult = Entity | ShardQLError | None
@@ -55,7 +58,7 @@ class CommandExecutor:
     def _path(self, command: AnyCommand) -> tuple[Callable[[list[Any]], Coroutine[Any, Any, list[CommandResult]]], str]:
         """Return the method that applies a command, and the entity if it needs commands of one entity."""
         entity = command.entity
-        if entity.recorded is not None and entity.recorded.behind is not None:
+        if entity.behind is not None:
             return self._refuse, entity.name
         match command:
             case PutRecord(expected_version=None, idempotency_key=None):
@@ -72,6 +75,26 @@ class CommandExecutor:
 
     async def _refuse(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
         return [catalog_behind_error(command.entity) for command in commands]
+
+    async def execute_together(
+        self,
+        commands: Sequence[Command],
+        idempotency_key: str | None,
+        staged: StagedStore,
+        check_result: ResultCheck,
+    ) -> list[CommandResult]:
+        """Execute commands all or none. Return their results, or the error of all of them."""
+        try:
+            guard = None
+            if idempotency_key is not None:
+                request = IdempotentRequest(idempotency_key, commands, is_combined=True)
+                guard = IdempotencyGuard(
+                    request, self.store, self.tenant, self.subject, self.clock(), self.ttl_attribute
+                )
+            write = CombinedWrite(staged, commands, self.tenant, self.clock, guard, check_result)
+            return [*await write.run()]
+        except ShardQLError as problem:
+            return [problem] * len(commands)
 
     # --- plain writes ------------------------------------------------------------------------------------------
 

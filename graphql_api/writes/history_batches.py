@@ -8,12 +8,12 @@ from typing import Any
 
 from graphql_api.errors import CreationChanged, ShardQLError
 from graphql_api.model import Entity, value_of
-from graphql_api.storage import Item, Put, TransactionWrite, record_size
+from graphql_api.storage import Check, Item, Put, TransactionWrite, record_size
 from graphql_api.writes.commands import PutRecord
 from graphql_api.writes.constraints import build_constraint_writes
 from graphql_api.writes.display_names import record_name
 from graphql_api.writes.entity_records import EntityRecords, StoredItems, single_copy_writes, values_of
-from graphql_api.writes.item_keys import encode_id, item_key
+from graphql_api.writes.item_keys import encode_id, item_key, write_key
 from graphql_api.writes.preconditions import check_not_current
 from graphql_api.writes.record_builder import record_to_put
 from graphql_api.writes.snapshot import (
@@ -21,6 +21,7 @@ from graphql_api.writes.snapshot import (
     check_creation_of_history,
     check_new_generation,
     current_record_after,
+    history_shard_writes,
     read_current_items,
     read_history_head,
 )
@@ -112,7 +113,13 @@ class _HistoryEntries:
         elif newest is None and not (is_current and head.last_entry is not None):
             return rejected  # There is nothing to write.
         conditions = {key: expect_unchanged(item) for key, item in stored.items()}
+        guards: list[TransactionWrite] = []
+        if accepted and head.has_no_current_item and self.records.entity.guards_first_entries:
+            guards = await history_shard_writes(self.records, accepted[0].record)
+            conditions |= {write.key: write.expect for write in guards if isinstance(write, Check)}
         writes: list[TransactionWrite] = [Put(entry.item, conditions.get(item_key(entry.item))) for entry in accepted]
+        keys = {write_key(write) for write in writes}
+        writes += [write for write in guards if write_key(write) not in keys]
         writes += single_copy_writes(head.current_items, current_record)
         constraint_owners = [item for item in head.current_items.values() if item is not None]
         writes += await build_constraint_writes(self.records, constraint_owners, current_record)

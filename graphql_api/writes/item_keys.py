@@ -17,7 +17,16 @@ from graphql_api.model import (
     encode_record,
     value_of,
 )
-from graphql_api.storage import Item, Key, Put, RangeType, TransactionWrite, is_number
+from graphql_api.storage import (
+    MAX_RECORD_BYTES,
+    Item,
+    Key,
+    Put,
+    RangeType,
+    TransactionWrite,
+    check_record_size,
+    is_number,
+)
 from graphql_api.writes.display_names import property_error
 
 WRITE_ID = "_w"
@@ -68,6 +77,8 @@ def to_item(entity: EntitySpec, record: Entity, tenant: str | None, write_id: st
     if entity.recorded is not None:
         for attribute, key_type in entity.recorded.raw_keys.items():
             _make_storable(item, entity, attribute, key_type)
+    if entity.max_record_bytes < MAX_RECORD_BYTES:
+        check_record_size(item, entity.type_name, entity.max_record_bytes)
     return item
 
 

@@ -35,18 +35,17 @@ def check_command(command: Command) -> None:
         for part in entity.counters:
             if command.values.get(part.name) is not None:
                 raise property_error(InvalidValue, "{property} is assigned by a counter: leave it out.", entity, part)
-    elif command.expected_version is not None and entity.version is None:
-        raise UnknownArgument(
-            "{entity} has no version to compare: declare one with Version[Int32], or leave {expected_version} out.",
-            entity=entity.type_name,
-            expected_version=ArgumentName("expected_version"),
-            argument=ArgumentName("expected_version"),
-        )
-    elif command.expected_version is not None and entity.version is not None:
-        status = entity.status_of(entity.version.stored)
+    elif command.expected_version is not None:
+        name, status = ArgumentName("expected_version"), None if entity.recorded is None else entity.recorded.version
         if status is not None:
-            name = ArgumentName("expected_version")
             raise unready_error(status, "{expected_version} needs", expected_version=name, argument=name)
+        if entity.version is None:
+            raise UnknownArgument(
+                "{entity} has no version to compare: declare one with Version[Int32], or leave {expected_version} out.",
+                entity=entity.type_name,
+                expected_version=name,
+                argument=name,
+            )
     check_not_current(entity, key_values(command)[len(entity.ids) :])
 
 
@@ -65,7 +64,7 @@ def _check_properties_settable(entity: EntitySpec, changes: Iterable[str]) -> No
             sources = NameList(tuple(map(PropertyName, part.sources)))
             problem = "{property} is derived from {sources}: change that instead."
             raise property_error(InvalidValue, problem, entity, part, sources=sources)
-        if part in (entity.updated, entity.version):
+        if part in (entity.updated, entity.version) or part.roles & {"updated", "version"}:
             problem = "{property} is set by the server at every write: leave it out."
             raise property_error(InvalidValue, problem, entity, part)
 
@@ -132,28 +131,25 @@ def creation_changed_error(entity: EntitySpec, record: Entity, stored: Any, prov
 
 def creation_too_late_error(
     entity: EntitySpec, record: Entity, created: Any, since: Any, status: ElementStatus
-) -> NotReady:
+) -> NotReady | CatalogBehind:
     """Return the error for a new record in a shard generation that is being built."""
     assert entity.created is not None, "a creation value was compared"
-    return NotReady(
-        "{record} was created at {created}, and the shards for records since {since} are being built. Try again later.",
+    return unready_error(
+        status,
+        "{record} was created at {created}, and the shards for records since {since} need",
         record=record_name(entity, values_of(record, entity.ids)),
         created=format_value(entity.created, created),
         since=format_value(entity.created, since),
-        element=status.element,
-        state=status.state,
-        progress=status.progress,
         argument=PropertyName(entity.created.name),
     )
 
 
 def catalog_behind_error(entity: EntitySpec) -> CatalogBehind:
     """Return the error for an entity whose derived properties this server cannot compute as the table needs them."""
-    behind = None if entity.recorded is None else entity.recorded.behind
-    assert behind is not None, "the caller has checked it"
+    assert entity.behind is not None, "the caller has checked it"
     return CatalogBehind(
-        f"{entity.type_name} cannot be written: the table has the {behind.element}, which the catalog of this server "
-        "cannot maintain. Deploy the newer catalog on this server."
+        f"{entity.type_name} cannot be written: the table has the {entity.behind.element}, which the catalog of this "
+        "server cannot maintain. Deploy the newer catalog on this server."
     )
 
 

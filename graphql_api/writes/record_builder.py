@@ -42,6 +42,9 @@ def build_record(
             values.pop(part.name, None)
             if old is not None and value_of(old, part.name) is not None:
                 values[part.name] = value_of(old, part.name)
+    if old is not None:  # The caller of a put does not know them.
+        hidden = (part.name for part in entity.properties.values() if part.is_hidden and part.function is None)
+        values |= {name: value_of(old, name) for name in hidden if name not in values}
     created, updated, version = entity.created, entity.updated, entity.version
     if created is not None and omits_creation_value(entity, values):
         values[created.name] = current_time_value(created, now) if old is None else value_of(old, created.name)

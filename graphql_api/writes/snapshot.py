@@ -40,6 +40,11 @@ class HistoryHead:
     """sub id of the last entry; None if there is no entry"""
 
     @property
+    def has_no_current_item(self) -> bool:
+        """Return whether no current record is stored, visible or not: then writers of entries share no item."""
+        return all(item is None for item in self.current_items.values())
+
+    @property
     def latest_state(self) -> Item | None:
         """Return the item with the latest state of the history."""
         return self.current_record if self.last_entry is None else self.last_entry
@@ -158,15 +163,17 @@ async def history_shard_writes(records: EntityRecords, record: Entity) -> list[T
     """Return the writes that keep all entries of an id in one shard, also against concurrent first entries.
 
     The entries of an id have no common item. If another entry exists, the transaction requires that it still does. If
-    none exists, all writers of a first entry write one shared item, so only one of them succeeds.
+    none exists, all writers of a first entry write one shared item, so only one of them succeeds. While current records
+    are built or closed, writers that keep them do so too.
     """
     entity = records.entity
+    current = () if entity.written_current is None else {entity.written_current}
     id_values = values_of(record, entity.ids)
     id_segment = key_segment("id", encode_id(entity, id_values))
     first_entry_key = Key(hash_key(f"{entity.name}~home", "", (), records.tenant), id_segment)
     # Read before the entries, so that a first entry that is written in between causes a conflict.
     first_entry_items = await records.read([first_entry_key])
-    other = await read_last_entry(records, id_values)
+    other = await read_last_entry(records, id_values, without=current)
     if other is None:
         return [Put(item_at(first_entry_key, {}), expect_unchanged(first_entry_items[first_entry_key]))]
     check_creation_of_history(entity, other, record)
@@ -213,8 +220,11 @@ class Snapshot:
         check_creation_of_history(entity, self.base if history is None else history.latest_state, record)
         if history is not None:
             current_record = current_record_after(self.records, history, record, item)
-            entry = Put(item, expect_unchanged(self.items[item_key(item)]))
-            return [entry, *single_copy_writes(history.current_items, current_record)], current_record
+            writes: list[TransactionWrite] = [Put(item, expect_unchanged(self.items[item_key(item)]))]
+            writes += single_copy_writes(history.current_items, current_record)
+            if self.record is None and history.has_no_current_item and entity.guards_first_entries:
+                writes += await history_shard_writes(self.records, record)
+            return writes, current_record
         writes = single_copy_writes(self.items, item)
         if self.record is None and entity.sub_ids:
             if self.base is not None:
@@ -252,5 +262,6 @@ async def read_snapshot(records: EntityRecords, key: Sequence[Any], *, continues
     if record is None and history is not None:
         base = history.latest_state
     elif record is None and entity.sub_ids and continues_history:
-        base = await read_last_entry(records, id_values)
+        # Current records that are being dropped, or built for other catalogs, are no entries.
+        base = await read_last_entry(records, id_values, without=() if entity.current is None else {entity.current})
     return Snapshot(records, items, record, history, base)

@@ -14,6 +14,8 @@ from graphql_api.errors import (
     Conflict,
     Message,
     OutcomeUnknown,
+    QueryTooCostly,
+    ShardQLError,
     StoreError,
     StoreUnavailable,
     Throttled,
@@ -84,6 +86,11 @@ async def _send_until_known(send: Callable[[], Awaitable[None]], *, is_idempoten
             return await send()
         except ConditionFailed:
             raise
+        except QueryTooCostly as problem:
+            # Another attempt does not fit under the capacity ceiling of the request.
+            if not in_doubt:
+                raise
+            raise _unknown_outcome(problem, is_idempotent=is_idempotent) from problem
         except StoreError as problem:
             # A send that conflicts wrote nothing, but an earlier one may still arrive.
             if not in_doubt and (isinstance(problem, Conflict) or not problem.retryable):
@@ -93,10 +100,14 @@ async def _send_until_known(send: Callable[[], Awaitable[None]], *, is_idempoten
                 continue
             if not in_doubt:
                 raise
-            error = StoreUnavailable if is_idempotent else OutcomeUnknown
-            remedy = "It is safe to retry." if is_idempotent else READ_FIRST_REMEDY
-            message = f"It is unknown whether the write was applied: {{problem}} {remedy}"
-            raise error(message, problem=problem, shard=problem.shard) from problem
+            raise _unknown_outcome(problem, is_idempotent=is_idempotent) from problem
+
+
+def _unknown_outcome(problem: ShardQLError, *, is_idempotent: bool) -> StoreUnavailable | OutcomeUnknown:
+    error = StoreUnavailable if is_idempotent else OutcomeUnknown
+    remedy = "It is safe to retry." if is_idempotent else READ_FIRST_REMEDY
+    message = f"It is unknown whether the write was applied: {{problem}} {remedy}"
+    return error(message, problem=problem, shard=problem.shard)
 
 
 def is_known_unapplied(problem: StoreError) -> bool:
@@ -165,17 +176,17 @@ def merge_by_key(writes: Iterable[TransactionWrite]) -> list[TransactionWrite]:
         if earlier is None:
             merged[key] = write
         elif isinstance(write, Check):
-            merged[key] = replace(earlier, expect=_merge_conditions(earlier.expect, write.expect))
+            merged[key] = replace(earlier, expect=merge_conditions(earlier.expect, write.expect))
         elif isinstance(earlier, Check):
-            merged[key] = replace(write, expect=_merge_conditions(write.expect, earlier.expect))
+            merged[key] = replace(write, expect=merge_conditions(write.expect, earlier.expect))
         else:
             if write.expect is not None:
-                _merge_conditions(earlier.expect, write.expect)
+                merge_conditions(earlier.expect, write.expect)
             repeated.append(write)  # Two changes of one item have no order: the store refuses them.
     return [*merged.values(), *repeated]
 
 
-def _merge_conditions(one: Expect | None, other: Expect) -> Expect:
+def merge_conditions(one: Expect | None, other: Expect) -> Expect:
     """Return the condition that holds if both hold. Raise `Conflict` if they contradict each other."""
     if one is None:
         return other

@@ -175,7 +175,7 @@ def _print(console: Console, result: EntityCapacity) -> None:
                 _number(item.write_units),
                 "request with a key" if item.share is None else f"{item.share:.3g}",
             )
-            for item in result.beside
+            for item in result.constraint_items
         ],
     )
     title = f"{result.entity}: {_plural(result.sampled, 'record')}, {result.source}"

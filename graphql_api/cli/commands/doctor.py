@@ -40,7 +40,7 @@ def doctor(
     report = asyncio.run(run_checks(address, store))
     if as_json:
         checks = [
-            {"about": check.topic, "standing": check.status, "told": check.message, "remedy": check.remedy}
+            {"topic": check.topic, "status": check.status, "message": check.message, "remedy": check.remedy}
             for check in report.checks
         ]
         print_json({"exitCode": report.code, "checks": checks, "settings": report.settings})

@@ -13,13 +13,11 @@ import typer
 from graphql_api.cli.common_options import ENTITY_ARGUMENT, STORE_URLS, AdoptTable, CatalogAddress, option
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.sample_data import sample_records, write_samples
-from graphql_api.cli.terminal_output import file_bar, opened_with_status, sample_bar
-from graphql_api.connection import open_catalog
+from graphql_api.cli.terminal_output import counted, file_bar, opened_with_status, sample_bar
 from graphql_api.database import Database
-from graphql_api.evolution import TABLE_RECORD_KEY
+from graphql_api.errors import InvalidSettings
 from graphql_api.model import EntitySpec, load_catalog
 from graphql_api.ops import DEFAULT_BATCH_SIZE, LoadProgress, conflict_free_writer, create_only_writer, load_lines
-from graphql_api.writes import WRITE_ID
 
 OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 
@@ -34,14 +32,16 @@ def load(
         ),
     ] = None,
     *,
-    store: Annotated[str, option("URL", f"Target store: {STORE_URLS}.")],
+    store: Annotated[
+        str | None, option("URL", f"Target store: {STORE_URLS}. By default that of shardql serve.")
+    ] = None,
     sample: Annotated[int | None, option("N", "Load N sample records instead of a file.", min=0)] = None,
     create_only: Annotated[
         bool, typer.Option("--checked", help="Write as clients would: refuse ids that exist already.")
     ] = False,
     batch: Annotated[int, option("N", "Number of records per batch.", min=1)] = DEFAULT_BATCH_SIZE,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Start over instead of resuming an interrupted load of the file.")
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start over instead of resuming an interrupted load of the file.")
     ] = False,
     adopt_table: AdoptTable = None,
 ) -> None:
@@ -63,6 +63,8 @@ def load(
     shardql load graphql_api.examples.users:catalog User users.jsonl --store sqlite:///users.db
     ```
     """
+    from graphql_api.server import open_server_database, read_settings  # noqa: PLC0415 - slow import
+
     from_file = sample is None
     if (entity is not None) != from_file or (file is not None) != from_file:
         raise typer.BadParameter("Provide ENTITY and FILE, or --sample N.")
@@ -70,9 +72,10 @@ def load(
         raise typer.BadParameter(
             f"{str(file)!r} is not a regular file. Write the lines to one first: an interrupted load resumes within it."
         )
+    store = _served_store() if store is None else store
     catalog = load_catalog(address)
-    open_table = partial(open_catalog, catalog, store, adopt_table=bool(adopt_table))
-    open_store = partial(opened_with_status, lambda show: open_table(on_progress=show))
+    settings = read_settings(store=store, adopt_table=adopt_table, read_only=False)
+    open_store = partial(opened_with_status, partial(open_server_database, catalog, settings, None))
     started = time.monotonic()
     if sample is not None:
         written = asyncio.run(_load_sample(open_store, address, sample, batch, create_only=create_only))
@@ -81,15 +84,26 @@ def load(
     elif entity is not None and file is not None:
         spec = catalog.entity(entity)
         try:
-            progress = asyncio.run(_load_file(open_store, spec, file, store, batch, resume=not anew, new=create_only))
+            loading = _load_file(open_store, spec, file, store, batch, resume=not restart, new=create_only)
+            progress = asyncio.run(loading)
         except KeyboardInterrupt:
             raise error_exit(f"stopped in {file}. Run the same command again to resume.", INTERRUPTED) from None
         summary = f"{file}: {progress.written:,} records of {spec.type_name} written, {_elapsed(started)}"
         if progress.rejected:
-            lines = "line" if progress.rejected == 1 else "lines"
-            typer.echo(f"{summary}; {progress.rejected:,} {lines} rejected, see {file}.rejected")
+            typer.echo(f"{summary}; {counted(progress.rejected, 'line')} rejected, see {file}.rejected")
             raise typer.Exit(FINDINGS)
         typer.echo(f"{summary}.")
+
+
+def _served_store() -> str:
+    """Return the store that `shardql serve` uses by default, and print it."""
+    from graphql_api.server import read_settings, variable_name  # noqa: PLC0415 - slow import
+
+    settings = read_settings()
+    if settings.production and settings.store is None:
+        raise InvalidSettings([f"Production needs a store: pass --store or set {variable_name('store')}."])
+    typer.echo(f"Store: {settings.store_url}", err=True)
+    return settings.store_url
 
 
 async def _load_file(
@@ -97,9 +111,9 @@ async def _load_file(
 ) -> LoadProgress:
     async with open_store() as db:
         put_many = create_only_writer(db.apply_each, entity) if new else conflict_free_writer(db.restore_many, entity)
-        # The target includes the directory, for relative URLs, and the write id of a table that was recreated.
-        (table,) = await db.store.get_many([TABLE_RECORD_KEY], consistent=True)
-        target = f"{store} {Path.cwd()} {table and table[WRITE_ID]}{' checked' if new else ''}"
+        # The target includes the directory, for relative URLs, and the id of the table, which may be recreated.
+        table_id = "" if db.schema is None else db.schema.latest.record.table_id
+        target = f"{store} {Path.cwd()} {table_id}{' checked' if new else ''}"
         with file_bar(file) as show:
             return await load_lines(put_many, entity, file, show=show, batch=batch, into=target, resume=resume, new=new)
 

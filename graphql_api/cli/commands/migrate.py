@@ -11,11 +11,9 @@ import typer
 from rich.console import Console
 
 from graphql_api.cli.common_options import CatalogAddress, JsonOutput, StoreUrl, option, with_names
-from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
-from graphql_api.cli.terminal_output import fact_grid, migration_status, print_json
-from graphql_api.errors import WrongTable
+from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit, require_file
+from graphql_api.cli.terminal_output import counted, fact_grid, migration_status, print_json
 from graphql_api.evolution import (
-    CREATE_TABLE_REMEDY,
     MigrationPlan,
     MigrationResult,
     MigrationSettings,
@@ -23,13 +21,12 @@ from graphql_api.evolution import (
     TableRecord,
     Violation,
     effective_catalog,
+    element_of_id,
     is_compared,
     pending_elements,
     plan_migration,
     prepare_table,
     proposed,
-    read_served_record,
-    refuse_foreign_table,
     reported_state,
     run_migration,
     wait_times,
@@ -55,7 +52,7 @@ def migrate(
             "--drop", help="Also remove what this catalog no longer declares of its entities. Asks before it begins."
         ),
     ] = False,
-    rate: Annotated[float | None, option("N", "Process at most N records per second.", min=0.001)] = None,
+    rate: Annotated[float | None, option("N", "Process at most N items per second.", min=0.001)] = None,
     report: Annotated[
         Path | None, option("FILE", "File for the records that violate a constraint, as JSON lines.", dir_okay=False)
     ] = None,
@@ -85,10 +82,14 @@ def migrate(
         raise typer.BadParameter("Choose --apply or --drop: --drop includes --apply.")
     if (report or yes) and not (apply or drop):
         raise typer.BadParameter("--report and --yes need --apply or --drop.")
+    require_file(store)
     settings = read_settings(store=store)
-    migration = MigrationSettings(drop=drop, rate=rate, margin_seconds=settings.lease_margin_seconds)
-    if settings.request_life_seconds is not None:
-        migration = replace(migration, life_seconds=settings.request_life_seconds)
+    migration = MigrationSettings(
+        drop=drop,
+        rate=rate,
+        margin_seconds=settings.lease_margin_seconds,
+        life_seconds=settings.request_life_seconds,
+    )
     run = _Run(address, store, load_catalog(address), migration, settings.read_unit_price, settings.write_unit_price)
     if not (apply or drop):
         outlook = asyncio.run(run.plan())
@@ -97,10 +98,10 @@ def migrate(
     if drop and not yes:
         run.confirm(asyncio.run(run.undeclared()))
     try:
-        result, names = asyncio.run(run.apply())
+        result = asyncio.run(run.apply())
     except KeyboardInterrupt:
         raise error_exit("stopped. Run the same command again to resume.", INTERRUPTED) from None
-    run.print_result(result, names, report, as_json=as_json)
+    run.print_result(result, report, as_json=as_json)
     raise typer.Exit(0 if result.is_complete else FINDINGS)
 
 
@@ -136,26 +137,24 @@ class _Run:
             plan = await plan_migration(store, self.catalog, record, waits=waits, rate=self.settings.rate, sample=parts)
             if parts > 1 and plan.records < parts * _MIN_SAMPLED_RECORDS:
                 plan = await plan_migration(store, self.catalog, record, waits=waits, rate=self.settings.rate)
-            refused = self._refused_queries(record) if plan.pending else []
+            refused = self._refused_queries(record, plan) if plan.pending else []
             return _Outlook(plan, self._undeclared(record), refused, not is_compared(store))
 
     async def _read_record(self, store: Store) -> TableRecord:
         """Return the table's record, as an opening of the table would leave it."""
-        if await store.describe() is None:
-            raise WrongTable(f"There is no table. {with_names(CREATE_TABLE_REMEDY, self.address, self.url)}")
-        await refuse_foreign_table(store, self.catalog)
-        record, _ = await read_served_record(store, self.catalog)
-        return record
+        served = await prepare_table(store, self.catalog, create_table=False, read_only=True)
+        return served.record
 
     def _undeclared(self, record: TableRecord) -> Sequence[RecordedElement]:
         return pending_elements(record, self.catalog, drop=True).undeclared
 
-    def _refused_queries(self, record: TableRecord) -> list[str]:
+    def _refused_queries(self, record: TableRecord, plan: MigrationPlan) -> list[str]:
         from graphql_api.cli.refused_queries import refused_queries  # noqa: PLC0415 - slow import
         from graphql_api.server import load_graph  # noqa: PLC0415 - slow import
 
-        merged = effective_catalog(self.catalog, proposed(record, self.catalog))
-        return refused_queries(merged, load_graph(self.address).names)
+        known = proposed(record, self.catalog)
+        building = known.changed(*(replace(one, state="building") for one in plan.pending.announced))
+        return refused_queries(effective_catalog(self.catalog, building), load_graph(self.address).names)
 
     def print_plan(self, outlook: _Outlook, *, as_json: bool) -> None:
         plan = outlook.plan
@@ -183,9 +182,9 @@ class _Run:
         else:
             about = "" if plan.is_exact else "about "
             facts = {action: ", ".join(names) for action, names in _by_action(plan).items()}
-            facts |= {"records": f"{about}{plan.records:,} are read, {about}{plan.rewritten:,} items are written"}
+            facts |= {"items": f"{about}{plan.records:,} to read, {about}{plan.rewritten:,} to write"}
             if plan.undecodable:
-                facts["unfit"] = f"{about}{plan.undecodable:,} records do not fit the catalog, and would be reported"
+                facts["unfit"] = f"{about}{counted(plan.undecodable, 'record')} not fit for the catalog, to be reported"
             if outlook.is_billed:
                 units = f"{about}{plan.read_units:,.0f} read units and {plan.write_units:,.0f} write units"
                 facts["cost"] = f"{units}, {cost:,.2f} in your currency, and the write units of new indexes"
@@ -218,28 +217,22 @@ class _Run:
             if not typer.confirm("Remove them?", err=True):
                 raise error_exit("nothing was changed.", FINDINGS)
 
-    async def apply(self) -> tuple[MigrationResult, Mapping[str, str]]:
-        """Run the migration. Return what it did, and the names of all elements by id."""
+    async def apply(self) -> MigrationResult:
         async with opened_store(self.url) as store:
-            await prepare_table(store, self.catalog, create_table=False)
-            record, _ = await read_served_record(store, self.catalog)
             with migration_status() as show:
-                result = await run_migration(store, self.catalog, self.settings, show)
-        return result, {key: f"{recorded.element}" for key, recorded in record.elements.items()}
+                return await run_migration(store, self.catalog, self.settings, show)
 
-    def print_result(
-        self, result: MigrationResult, names: Mapping[str, str], report: Path | None, *, as_json: bool
-    ) -> None:
+    def print_result(self, result: MigrationResult, report: Path | None, *, as_json: bool) -> None:
         if report is not None:
-            lines = (orjson.dumps(_violation_as_json(one, names)) for one in result.violations)
+            lines = (orjson.dumps(_violation_as_json(one)) for one in result.violations)
             report.write_bytes(b"".join(line + b"\n" for line in lines))
         if as_json:
             print_json(
                 {
-                    "ready": [names.get(key, key) for key in result.ready],
-                    "dropped": [names.get(key, key) for key in result.dropped],
-                    "withdrawn": {names.get(key, key): reason for key, reason in result.withdrawn.items()},
-                    "violations": [_violation_as_json(one, names) for one in result.violations],
+                    "ready": [*map(_name, result.ready)],
+                    "dropped": [*map(_name, result.dropped)],
+                    "withdrawn": {_name(key): reason for key, reason in result.withdrawn.items()},
+                    "violations": [*map(_violation_as_json, result.violations)],
                     "notes": result.notes,
                     "records": result.records,
                     "written": result.written,
@@ -248,20 +241,20 @@ class _Run:
             return
         for title, keys in (("Ready", result.ready), ("Removed", result.dropped)):
             if keys:
-                typer.echo(f"{title}: {', '.join(names.get(key, key) for key in keys)}.")
+                typer.echo(f"{title}: {', '.join(map(_name, keys))}.")
         if not (result.ready or result.dropped or result.violations or result.withdrawn):
             typer.echo("Nothing to do: nothing is pending.")
         else:
-            typer.echo(f"{result.records:,} records read, {result.written:,} items written.")
+            typer.echo(f"{counted(result.records, 'item')} read, {result.written:,} written.")
         for message in (*result.withdrawn.values(), *result.notes):
             typer.echo(f"! {message}")
         for violation in result.violations[:_SHOWN_VIOLATIONS]:
-            typer.echo(f"! {', '.join(names.get(key, key) for key in violation.elements)}: {violation}")
+            typer.echo(f"! {', '.join(map(_name, violation.elements))}: {violation}")
         if result.violations:
             listed = f"see {report}" if report is not None else "--report FILE lists all of them"
             typer.echo(
-                f"{len(result.violations):,} records keep elements from becoming ready; {listed}. Correct the records, "
-                "and run the command again."
+                f"{counted(len(result.violations), 'violation')}: {listed}. Correct the records, and run the command "
+                "again."
             )
 
 
@@ -283,9 +276,13 @@ def _element_as_json(recorded: RecordedElement) -> dict[str, str]:
     return {"element": f"{recorded.element}", "state": reported_state(recorded)}
 
 
-def _violation_as_json(violation: Violation, names: Mapping[str, str]) -> dict[str, Any]:
+def _name(id: str) -> str:
+    return f"{element_of_id(id)}"
+
+
+def _violation_as_json(violation: Violation) -> dict[str, Any]:
     other = {} if violation.other is None else {"other": [*violation.other]}
-    elements = [names.get(key, key) for key in violation.elements]
+    elements = [*map(_name, violation.elements)]
     return {"record": [*violation.record], "elements": elements, "reason": violation.reason, **other}
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 schema = typer.Typer(
     help="Print the GraphQL schema of catalogs, and check it for changes that affect clients.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="markdown",
 )
 

@@ -13,19 +13,17 @@ from rich.console import Console
 from graphql_api.cli.common_options import AdoptTable, CatalogAddress, JsonOutput, StoreUrl, option, with_names
 from graphql_api.cli.exit_codes import FINDINGS
 from graphql_api.cli.terminal_output import new_table, print_json
+from graphql_api.connection import retry_opening
 from graphql_api.evolution import (
-    RecordedElement,
     TableRecord,
     declared_elements,
-    describe_element,
     describe_generations,
     describe_projection,
-    element_remedy,
     prepare_table,
     reported_state,
     unfinished_elements,
 )
-from graphql_api.model import Catalog, load_catalog
+from graphql_api.model import Catalog, describe_element, element_remedy, load_catalog, status_data
 from graphql_api.ops import (
     Difference,
     TableState,
@@ -36,11 +34,12 @@ from graphql_api.ops import (
     to_yaml,
 )
 from graphql_api.storage import Store, TableDefinition
-from graphql_api.storage.engines import creates_tables, opened_store
+from graphql_api.storage.engines import creates_tables, opened_store, store_file
 
 table = typer.Typer(
     help="Create the table of a catalog, describe it, and write its CloudFormation template.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="markdown",
 )
 
@@ -79,7 +78,7 @@ def create(
                 "madeTable": before.definition is None,
                 "addedIndexes": added,
                 "recorded": recorded,
-                "pending": [{"element": one.element, "state": one.state} for one in unfinished],
+                "pending": [*map(status_data, unfinished)],
             }
         )
         return
@@ -87,8 +86,8 @@ def create(
         typer.echo(f"Created the table with {_list_indexes(added)}.")
     elif added:
         typer.echo(f"Added {_list_indexes(added)}.")
-    if recorded:
-        spaces = "; ".join(f"{name}: {describe_generations(one['generations'])}" for name, one in recorded.items())
+    if recorded and after.record is not None:
+        spaces = "; ".join(f"{name}: {describe_generations(after.record, name)}" for name in recorded)
         typer.echo(f"Recorded format {after.format} and the shard generations {spaces}.")
     for status in unfinished:
         typer.echo(f"! {describe_element(status)}")
@@ -99,10 +98,11 @@ def create(
 
 
 async def _create(
-    catalog: Catalog, url: str, prepare: Callable[[Store, Catalog], Awaitable[None]]
+    catalog: Catalog, url: str, prepare: Callable[[Store, Catalog], Awaitable[object]]
 ) -> tuple[TableState, TableState]:
     async with opened_store(url) as store:
-        before = await read_state(store)
+        with Console(stderr=True).status("waiting for the store"):
+            before = await retry_opening(lambda: read_state(store))
         with Console(stderr=True).status("creating the table"):
             await prepare(store, catalog)
             after = await read_state(store)
@@ -113,21 +113,14 @@ async def _create(
 
 
 def _complete_definition(state: TableState, catalog: Catalog, *, expires: bool) -> TableDefinition | None:
-    """Return the definition with what ready elements need, if the table lacks any of it.
-
-    Records have the attributes of ready indexes, so the engine can fill a physical index that was deleted.
-    """
+    """Return the definition with the expiry, if that is ready and the table lacks it."""
     if state.definition is None or state.record is None:
         return None
-    ready = {(one.element.kind, one.element.name) for one in state.record.elements.values() if one.state == "ready"}
-    needed, present = catalog.table_definition(), state.definition
-    missing = tuple(
-        index for index in needed.indexes if index.name not in state.index_names and ("index", index.name) in ready
-    )
-    lacks_expiry = expires and needed.ttl_attribute not in {None, present.ttl_attribute}
-    if lacks_expiry and ("server-set", f"{needed.ttl_attribute}.expiry") in ready:
-        return replace(present, indexes=(*present.indexes, *missing), ttl_attribute=needed.ttl_attribute)
-    return replace(present, indexes=(*present.indexes, *missing)) if missing else None
+    elements = (one for one in state.record.elements.values() if one.state == "ready")
+    ready = {one.element.name for one in elements if one.element.kind == "server-set"}
+    needed, present = catalog.table_definition().ttl_attribute, state.definition
+    lacks_expiry = expires and needed not in {None, present.ttl_attribute} and f"{needed}.expiry" in ready
+    return replace(present, ttl_attribute=needed) if lacks_expiry else None
 
 
 def _list_indexes(names: Sequence[str]) -> str:
@@ -168,7 +161,10 @@ def describe(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = 
 
 
 async def _read_state(url: str) -> TableState:
-    async with opened_store(url) as store:
+    file = store_file(url)
+    if file is not None and not file.exists():
+        return TableState()
+    async with opened_store(url, read_only=True) as store:
         return await read_state(store)
 
 
@@ -187,27 +183,30 @@ def _as_json(state: TableState, catalog: Catalog, problems: Sequence[Difference]
                 "rangeKey": index.range_attribute,
                 "rangeType": index.range_type,
                 "projection": index.projection,
-                "standing": status,
+                "status": status,
             }
             for index, status in index_states(definition, catalog.table_definition())
         ],
         "spaces": state.spaces,
-        "elements": [] if record is None else [_element_as_json(one, catalog) for one in record.elements.values()],
+        "elements": [] if record is None else _elements_as_json(record, catalog),
         "differences": [one.message for one in problems],
     }
 
 
-def _element_as_json(recorded: RecordedElement, catalog: Catalog) -> dict[str, Any]:
-    element = recorded.element
-    return {
-        "kind": element.kind,
-        "entity": element.entity,
-        "name": element.name,
-        "state": recorded.state,
-        "checked": recorded.is_checked,
-        "epoch": recorded.epoch,
-        "declared": element.id in declared_elements(catalog),
-    }
+def _elements_as_json(record: TableRecord, catalog: Catalog) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": one.element.kind,
+            "entity": one.element.entity,
+            "name": one.element.name,
+            "state": one.state,
+            "checked": one.is_checked,
+            "progress": record.progress_of(one) or None,
+            "epoch": one.epoch,
+            "declared": key in declared_elements(catalog),
+        }
+        for key, one in record.elements.items()
+    ]
 
 
 def _print(state: TableState, catalog: Catalog, problems: Sequence[Difference]) -> None:
@@ -225,9 +224,9 @@ def _print(state: TableState, catalog: Catalog, problems: Sequence[Difference]) 
         ]
         console.print(new_table(["index", "hash key", "range key", "projection", ""], rows))
         console.print(f"format {state.format if state.format is not None else 'not recorded yet'}")
-        for name, space in state.spaces.items():
-            console.print(f"shards of {name}: {describe_generations(space['generations'])}")
         if state.record is not None:
+            for name in state.spaces:
+                console.print(f"shards of {name}: {describe_generations(state.record, name)}")
             console.print(_count_elements(state.record, catalog), soft_wrap=True)
         if state.definition.ttl_attribute is not None:
             console.print(f"removes records by {state.definition.ttl_attribute}")

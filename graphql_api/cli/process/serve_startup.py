@@ -17,7 +17,7 @@ from graphql_api.server import (
     read_settings,
     resolve_secrets,
     settings_problems,
-    warn_about_unrestricted_access,
+    warn_about_production,
 )
 from graphql_api.server.auth import describe_credentials
 from graphql_api.server.observability import log_unfinished_elements
@@ -33,7 +33,7 @@ def start_server(address: str, sample: int | None, **arguments: Any) -> int:
     if problems:
         raise InvalidSettings(problems)
     configure_logging(settings.log_level, settings.log_format)
-    warn_about_unrestricted_access(catalog, settings)
+    warn_about_production(catalog, settings)
     with bind_socket(settings.host, settings.port) as listener:
         secrets, token_key_source = resolve_secrets(settings)
         config = ServerConfig(address, settings, secrets)

@@ -1,29 +1,36 @@
 """One process that serves requests, from its start to its end."""
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from types import FrameType
-from typing import ClassVar
 
 import uvicorn
 from prometheus_client import disable_created_metrics
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from graphql_api.cli.process.connection_guard import ConnectionGuard, raise_file_limit
+from graphql_api.cli.process.early_refusal import EarlyRefusal
+from graphql_api.cli.process.http_protocol import LimitedHttpProtocol
+from graphql_api.cli.process.listen_backlog import BacklogAcceptor, refuse_new_connections, wait_until_accepted
 from graphql_api.cli.sample_data import stored_samples
 from graphql_api.cli.terminal_output import opened_with_status
 from graphql_api.connection import Secrets
 from graphql_api.database import Database
 from graphql_api.model import load_catalog
-from graphql_api.server import Settings, create_application, load_graph, open_server_database
+from graphql_api.server import Settings, create_application, load_graph, open_server_database, warm_connections
 from graphql_api.server.observability import Instrumentation, log_unfinished_elements
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than the idle timeout of load balancers, so that none of them sends into a connection that is closing."""
+_COLLECTION_THRESHOLDS = (20_000, 20, 20)
+"""new objects until the youngest are collected, and such collections until older ones are, too"""
 _POLL_SECONDS = 0.05
+_ROUND_TRIP_SECONDS = 0.25
+"""between a server and its clients, at most"""
 Callback = Callable[[], object]
 
 
@@ -42,14 +49,25 @@ class ServerConfig:
         return opened_with_status(lambda show: open_server_database(catalog, self.settings, self.secrets, show))
 
 
-def run_server(config: ServerConfig, listener: socket.socket, on_listening: Callback) -> None:
-    """Serve until a stop signal, in an event loop of its own."""
+def run_server(
+    config: ServerConfig,
+    listener: socket.socket,
+    on_listening: Callback,
+    closes_port: Callable[[], bool] = lambda: True,
+) -> None:
+    """Serve until a stop signal, in an event loop of its own.
+
+    `closes_port` is asked when the process stops: whether no other process listens on the port any longer.
+    """
+    raise_file_limit(config.settings.max_connections)
     disable_created_metrics()  # type: ignore[no-untyped-call]
     with asyncio.Runner(loop_factory=uvicorn.Config(app="", log_config=None).get_loop_factory()) as runner:
-        runner.run(_serve(config, listener, on_listening))
+        runner.run(_serve(config, listener, on_listening, closes_port))
 
 
-async def _serve(config: ServerConfig, listener: socket.socket, on_listening: Callback) -> None:
+async def _serve(
+    config: ServerConfig, listener: socket.socket, on_listening: Callback, closes_port: Callable[[], bool]
+) -> None:
     """Open the database first, so that its errors end the command."""
     settings = config.settings
     async with config.open_database() as database:
@@ -57,14 +75,18 @@ async def _serve(config: ServerConfig, listener: socket.socket, on_listening: Ca
         instrumentation = Instrumentation(settings)
         if settings.workers == 1:  # Otherwise the supervisor has logged them.
             log_unfinished_elements(database)
-        graph, secrets = load_graph(config.address), config.secrets
+        await warm_connections(database)
+        graph = load_graph(config.address)
         app = create_application(
-            graph, lambda: nullcontext(database), settings, instrumentation, samples, secrets=secrets
+            graph, lambda: nullcontext(database), settings, instrumentation, samples, secrets=lambda: config.secrets
         )
+        path = settings.root_path + settings.path
+        refusal = EarlyRefusal(app.state.admission, path, instrumentation.count_refused)
+        guard = ConnectionGuard(settings.max_connections, refusal)
         uvicorn_config = uvicorn.Config(
             app,
             lifespan="on",
-            http=LimitedHttpProtocol,
+            http=LimitedHttpProtocol.guarded(guard),
             ws="none",
             log_config=None,
             access_log=False,
@@ -73,20 +95,44 @@ async def _serve(config: ServerConfig, listener: socket.socket, on_listening: Ca
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=settings.stop_seconds,
         )
+        _reduce_garbage_collection()
         begin_shutdown = instrumentation.readiness.begin_shutdown
-        await _DrainingServer(uvicorn_config, settings.drain_seconds, on_listening, begin_shutdown).serve([listener])
+        server = _DrainingServer(
+            uvicorn_config, guard, settings.drain_seconds, on_listening, begin_shutdown, closes_port
+        )
+        await server.serve([listener])
+
+
+def _reduce_garbage_collection() -> None:
+    """Exempt the objects of the start from garbage collection, and collect after more new objects.
+
+    Reference counts free nearly all objects of a request. With the defaults of Python, collections would visit the
+    schema and the requests in the queue again and again, for a tenth of the CPU time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
 
 class _DrainingServer(uvicorn.Server):
     """A uvicorn server that reports when it listens, and accepts requests for a while after a stop signal."""
 
     def __init__(
-        self, config: uvicorn.Config, drain_seconds: float, on_listening: Callback, on_stopping: Callback
+        self,
+        config: uvicorn.Config,
+        guard: ConnectionGuard,
+        drain_seconds: float,
+        on_listening: Callback,
+        on_stopping: Callback,
+        closes_port: Callable[[], bool],
     ) -> None:
         super().__init__(config)
+        self._guard = guard
         self._drain_seconds = drain_seconds
         self._on_listening = on_listening
         self._on_stopping = on_stopping
+        self._closes_port = closes_port
+        self._acceptors: list[BacklogAcceptor] = []
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of uvicorn
         """Stop on a signal, and at once on a second Ctrl-C. A signal is not raised again: it is no failure."""
@@ -98,85 +144,31 @@ class _DrainingServer(uvicorn.Server):
         """Start, and report that requests are accepted."""
         await super().startup(sockets)
         if self.started:
+            if not isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):  # Those accept all connections.
+                self._acceptors = [BacklogAcceptor(listener, self._create_protocol) for listener in sockets or ()]
             self._on_listening()
 
+    def _create_protocol(self) -> asyncio.Protocol:
+        arguments = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        protocol: asyncio.Protocol = self.config.http_protocol_class(**arguments)
+        return protocol
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept requests until load balancers have noticed the shutdown, then finish the accepted ones."""
+        """Accept requests until load balancers have noticed the shutdown, then finish the accepted ones.
+
+        From the beginning, each response closes its connection. The connections that clients have established before
+        the end are accepted, and their requests answered. If other processes share the port, they accept them.
+        """
         self._on_stopping()
+        self._guard.begin_drain()
         for _ in range(round(self._drain_seconds / _POLL_SECONDS)):
             if self.force_exit:
                 break
             await asyncio.sleep(_POLL_SECONDS)
+        if not self.force_exit and self._closes_port():
+            for listener in sockets or ():
+                refuse_new_connections(listener)
+                await wait_until_accepted(listener, min(self._drain_seconds, _ROUND_TRIP_SECONDS))
+        for acceptor in self._acceptors:
+            acceptor.stop()
         await super().shutdown(sockets)
-
-
-class LimitedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, which also closes a connection whose request header is too large or too slow.
-
-    uvicorn itself has neither limit. Bytes are counted per read. The read that starts a header is not counted, since
-    it may contain a whole header.
-    """
-
-    max_head_bytes: ClassVar[int] = 64 << 10
-    head_timeout: ClassVar[float] = 10.0
-
-    _heads_started = 0
-    _head_is_open = False
-    _head_bytes = 0
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timer of an idle connection, for the first request as for later ones."""
-        super().connection_made(transport)
-        self._set_timer(self.timeout_keep_alive)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer."""
-        self._set_timer(None)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Count the bytes of an unfinished header."""
-        heads_started = self._heads_started
-        super().data_received(data)
-        if not self._head_is_open or self.transport.is_closing():
-            return
-        if self._heads_started != heads_started:
-            self._set_timer(self.head_timeout)
-            return
-        self._head_bytes += len(data)
-        if self._head_bytes > self.max_head_bytes:
-            self._refuse("431 Request Header Fields Too Large", "is larger than the server accepts")
-
-    def on_message_begin(self) -> None:
-        """Note the start of a header."""
-        self._heads_started += 1
-        self._head_is_open, self._head_bytes = True, 0
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        """Note the end of a header."""
-        self._head_is_open = False
-        self._set_timer(None)
-        super().on_headers_complete()
-
-    def _set_timer(self, seconds: float | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if seconds is None else self.loop.call_later(seconds, self._on_timeout)
-
-    def _on_timeout(self) -> None:
-        if not self._head_is_open:
-            self.transport.close()
-        elif self._heads_started > 1 and not self.cycle.response_complete:
-            self._set_timer(self.head_timeout)  # The response to the previous request comes first.
-        else:
-            self._refuse("408 Request Timeout", f"did not arrive within {self.head_timeout:g} s")
-
-    def _refuse(self, status: str, reason: str) -> None:
-        """Send a plain-text response, since the request is incomplete, and close the connection."""
-        self._set_timer(None)
-        body = f"The header of the request {reason}.".encode()
-        head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
-        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
-        self.transport.close()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from logging import getLogger
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
+from multiprocessing.synchronize import Event
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
@@ -38,9 +39,9 @@ SPAWN = get_context("spawn")
 class WorkerProcess:
     """A worker process, and the pipe on which it reports that it listens."""
 
-    def __init__(self, config: ServerConfig, listener: socket.socket) -> None:
+    def __init__(self, config: ServerConfig, listener: socket.socket, stopping: Event) -> None:
         self._reports, self._worker_end = SPAWN.Pipe(duplex=False)
-        self.process = SPAWN.Process(target=_run_worker, args=(config, listener, self._worker_end))
+        self.process = SPAWN.Process(target=_run_worker, args=(config, listener, self._worker_end, stopping))
         self.process.start()
 
     @property
@@ -60,6 +61,8 @@ class Supervisor:
     def __init__(self, config: ServerConfig, listener: socket.socket) -> None:
         self._config = config
         self._listener = listener
+        self._stopping = SPAWN.Event()
+        """whether all workers stop, and not only one of them"""
         self._workers: list[WorkerProcess] = []
         self._signals: list[int] = []
 
@@ -69,7 +72,7 @@ class Supervisor:
             signal.signal(number, lambda number, _: self._signals.append(number))
         with TemporaryDirectory(prefix="shardql-metrics-") as directory:
             os.environ[MULTIPROCESS_DIRECTORY] = directory
-            self._workers = [WorkerProcess(self._config, self._listener) for _ in range(self._config.settings.workers)]
+            self._workers = [self._start_worker() for _ in range(self._config.settings.workers)]
             try:
                 return self._supervise(on_listening, directory)
             finally:
@@ -77,6 +80,9 @@ class Supervisor:
                     worker.process.kill()
                     worker.process.join()
                 del os.environ[MULTIPROCESS_DIRECTORY]
+
+    def _start_worker(self) -> WorkerProcess:
+        return WorkerProcess(self._config, self._listener, self._stopping)
 
     def _supervise(self, on_listening: Callable[[], None], metrics_directory: str) -> int:
         reported = False
@@ -91,7 +97,7 @@ class Supervisor:
                     log.warning("Worker process %s ended with %s: starting a new one.", worker.process.pid, code)
                     mark_process_dead(worker.process.pid, metrics_directory)  # type: ignore[no-untyped-call]
                     time.sleep(RESTART_DELAY)
-                    self._workers[index] = WorkerProcess(self._config, self._listener)
+                    self._workers[index] = self._start_worker()
             if not reported and all(worker.is_listening for worker in self._workers):
                 reported = True
                 on_listening()
@@ -102,6 +108,7 @@ class Supervisor:
         settings = self._config.settings
         deadline = time.monotonic() + settings.drain_seconds + settings.stop_seconds + KILL_GRACE_SECONDS
         self._listener.close()
+        self._stopping.set()
         for worker in self._workers:
             worker.signal(signal.SIGTERM)
         self._signals.clear()
@@ -116,15 +123,19 @@ class Supervisor:
         return 0 if all(code == 0 for code in codes) else 1
 
 
-def _run_worker(config: ServerConfig, listener: socket.socket, reports: Connection) -> None:
+def _run_worker(config: ServerConfig, listener: socket.socket, reports: Connection, stopping: Event) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Replaced by the handlers of the server.
     settings = config.settings
     configure_logging(settings.log_level, settings.log_format)
     orphaned = threading.Event()
     threading.Thread(target=_stop_with_supervisor, args=(orphaned,), daemon=True).start()
+
+    def closes_port() -> bool:
+        return stopping.is_set() or orphaned.is_set()
+
     try:
         with report_errors():
-            run_server(config, listener, lambda: reports.send(True))
+            run_server(config, listener, lambda: reports.send(True), closes_port)
     except typer.Exit as exit_request:
         raise SystemExit(exit_request.exit_code) from None
     finally:

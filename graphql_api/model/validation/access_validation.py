@@ -1,26 +1,28 @@
 """Validate access rules: the names in them, and that no search or property bypasses them. Find missing rules."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from graphql_api.errors import nearest
 from graphql_api.model.access_declarations import Anyone, Group, Owner, OwnerThrough, Rules, SignedIn, allows_anyone
+from graphql_api.model.relation_declarations import ForeignKey
 from graphql_api.model.specs import EntitySpec, IndexSpec, UnionSpec
 from graphql_api.model.violations import Problems, Violations
 
 
 def access_violations(spec: EntitySpec, specs: Sequence[EntitySpec]) -> Violations:
     """Yield the violations of the access rules of one entity, its indexes, unions and properties."""
-    declared: list[tuple[str | None, Rules | None]] = [
-        (None, spec.allow),
-        (None, spec.write),
-        *((search.attribute, search.allow) for search in spec.searches),
-        *((part.name, part.allow) for part in spec.properties.values()),
+    declared: list[tuple[str | None, EntitySpec, Rules | None]] = [
+        (None, spec, spec.allow),
+        (None, spec, spec.write),
+        *((search.attribute, spec, search.allow) for search in spec.searches),
+        *((part.name, spec, part.allow) for part in spec.properties.values()),
+        *_foreign_key_rules(spec, specs),
     ]
-    for attribute, rules in declared:
+    for attribute, owned, rules in declared:
         for rule in rules or ():
-            yield from ((attribute, *problem) for problem in _rule_problems(spec, specs, rule))
+            yield from ((attribute, *problem) for problem in _rule_problems(owned, specs, rule))
     for part in spec.properties.values():
         if part.allow is not None and part in spec.primary_key:
             problem = "has access rules and is part of the primary key, which every record's id contains."
@@ -32,6 +34,13 @@ def access_violations(spec: EntitySpec, specs: Sequence[EntitySpec]) -> Violatio
     for search in spec.searches if spec.allow is None else ():
         if search.allow is None:
             yield from _bypassed_search_violations(spec, search)
+
+
+def _foreign_key_rules(spec: EntitySpec, specs: Sequence[EntitySpec]) -> Iterator[tuple[str, EntitySpec, Rules | None]]:
+    """Yield the rules of foreign keys, whose properties are those of the referenced entity."""
+    for name, declared in spec.model.__declaration__.constraints.items():
+        if isinstance(declared, ForeignKey):
+            yield from ((name, parent, declared.allow) for parent in specs if parent.type_name == declared.entity)
 
 
 # --- names in rules --------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from graphql_api.model.validation.constraint_validation import constraint_violat
 from graphql_api.model.validation.index_validation import index_violations
 from graphql_api.model.validation.table_validation import table_violations
 from graphql_api.model.violations import LETTERS_AND_DIGITS, Problems, Violations, duplicates
+from graphql_api.storage import MAX_RECORD_BYTES
 
 RESERVED_ENTITY = "shardql"
 """prefix of the hash keys of the table's own items"""
@@ -32,7 +33,7 @@ SINGLE_ROLES: tuple[RoleName, ...] = ("created", "ttl", "updated", "version")
 """roles of at most one property"""
 
 
-def catalog_violations(specs: Sequence[EntitySpec], namespace: str | None) -> Iterator[Violation]:
+def catalog_violations(specs: Sequence[EntitySpec], namespace: str | None, max_indexes: int) -> Iterator[Violation]:
     """Yield all violations of these entities, of each alone and of all together."""
     specs_by_type = {spec.type_name: spec for spec in specs}
     for spec in specs:
@@ -46,10 +47,27 @@ def catalog_violations(specs: Sequence[EntitySpec], namespace: str | None) -> It
             *_derived_violations(spec),
             *index_violations(spec),
             *_history_violations(spec),
+            *_hidden_violations(spec),
+            *_size_violations(spec),
             *access_violations(spec, specs),
         ):
             yield Violation(spec.type_name, attribute, problem, remedy)
-    yield from table_violations(specs, namespace)
+    yield from table_violations(specs, namespace, max_indexes)
+
+
+def _size_violations(spec: EntitySpec) -> Violations:
+    """Check the declared sizes of records."""
+    sizes: dict[str, Any] = {"record_bytes": spec.record_bytes, "max_record_bytes": spec.max_record_bytes}
+    remedy = f"Set a whole number from 1 to {MAX_RECORD_BYTES:,}."
+    invalid = [name for name, size in sizes.items() if size is not None and not _is_size(size)]
+    for name in invalid:
+        yield None, f"declares {name}={sizes[name]!r}, which is no size of a record.", remedy
+    if not invalid and spec.record_bytes is not None and spec.record_bytes > spec.max_record_bytes:
+        yield None, "declares a record_bytes above its max_record_bytes.", "Set the usual size below the greatest."
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_RECORD_BYTES
 
 
 # --- annotations -----------------------------------------------------------------------------------------------
@@ -184,6 +202,21 @@ def _version_problems(spec: EntitySpec, part: PropertySpec) -> Problems:
         yield "has a previous function and the version 1.", "Set version=2, or remove previous=."
     if previous is not None and not callable(previous):
         yield f"has the previous function {previous!r}, which cannot be called.", "Pass a function."
+
+
+def _hidden_violations(spec: EntitySpec) -> Violations:
+    """Yield hidden properties without which GraphQL cannot name, search or create records."""
+    hashes = {part.name: index.attribute for index in spec.indexes.values() for part in index.hash}
+    for name, part in spec.properties.items():
+        if not part.is_hidden:
+            continue
+        if part in spec.primary_key:
+            yield name, "is Hidden, and part of the primary key, which identifies records.", "Remove Hidden."
+        if name in hashes:
+            yield name, f"is Hidden, and searches of {hashes[name]} need it as an argument.", "Remove Hidden."
+        set_by_server = part.function is not None or part in (spec.created, spec.updated, spec.version)
+        if spec.model.model_fields[name].is_required() and not (part.nullable or set_by_server):
+            yield name, "is Hidden and required, so that GraphQL cannot create records.", "Give it a default."
 
 
 # --- histories with a current record ---------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from graphql_api.model.specs import EntitySpec, IndexSpec, SortProperty, UnionSp
 from graphql_api.model.violations import Problems, Violations, duplicates
 from graphql_api.storage import MAX_HASH_BYTES
 
+ORDER_PATTERN = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 PHYSICAL_NAME_PATTERN = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 
 
@@ -55,6 +56,9 @@ def _name_problems(index: IndexSpec, declared: Index) -> Problems:
         if not is_attribute_name(attribute):
             remedy = f"A name has at most {MAX_NAME_LENGTH} ASCII letters, digits and underscores, a letter first."
             yield f"stores a key in the attribute {attribute!r}.", remedy
+    if declared.order is not None and not ORDER_PATTERN.fullmatch(str(declared.order)):
+        remedy = 'Use capital letters, digits and underscores, a letter first: order="NAME".'
+        yield f"has the order {declared.order!r}.", remedy
     if index.projection == ():
         yield "has an empty projection.", 'Set projection="KEYS_ONLY".'
 

@@ -9,7 +9,8 @@ from graphql_api.model.specs import EntitySpec, IndexSpec, PropertySpec
 from graphql_api.model.violations import Problems, Violations, duplicates, nearest_or_all
 from graphql_api.storage import MAX_INCLUDED
 
-MAX_INDEXES = 20
+DEFAULT_MAX_INDEXES = 20
+"""the default quota of AWS"""
 CATALOG = "Catalog"
 """entity of violations that belong to no single entity"""
 
@@ -17,13 +18,13 @@ DeclaredIndex = tuple[EntitySpec, IndexSpec]
 DeclaredProperty = tuple[EntitySpec, PropertySpec]
 
 
-def table_violations(specs: Sequence[EntitySpec], namespace: str | None) -> Iterator[Violation]:
+def table_violations(specs: Sequence[EntitySpec], namespace: str | None, max_indexes: int) -> Iterator[Violation]:
     """Yield the violations between entities of one table, and those of the catalog itself."""
     indexes = [(spec, index) for spec in specs for index in spec.indexes.values() if index.physical is not None]
     by_physical: dict[str, list[DeclaredIndex]] = defaultdict(list)
     for spec, index in indexes:
         by_physical[index.physical or ""].append((spec, index))
-    for problem, remedy in _catalog_problems(specs, namespace, by_physical):
+    for problem, remedy in _catalog_problems(specs, namespace, by_physical, max_indexes):
         yield Violation(CATALOG, None, problem, remedy)
     yield from _name_violations(specs)
     for physical, declared in by_physical.items():
@@ -38,15 +39,23 @@ def table_violations(specs: Sequence[EntitySpec], namespace: str | None) -> Iter
 
 
 def _catalog_problems(
-    specs: Sequence[EntitySpec], namespace: str | None, by_physical: Mapping[str, Sequence[DeclaredIndex]]
+    specs: Sequence[EntitySpec],
+    namespace: str | None,
+    by_physical: Mapping[str, Sequence[DeclaredIndex]],
+    max_indexes: int,
 ) -> Problems:
     if not specs:
         yield "declares no entity.", "Pass the entity classes: Catalog(User, Email)."
     if namespace is not None and not NAME_PATTERN.fullmatch(namespace):
         yield f"has the namespace {namespace!r}.", "Use ASCII letters, digits and underscores, a letter first."
-    if len(by_physical) > MAX_INDEXES:
-        remedy = 'Let indexes of different entities share one by slot="gsi01".'
-        yield f"needs {len(by_physical)} indexes, and a table has at most {MAX_INDEXES}.", remedy
+    if max_indexes < 0:
+        yield f"has max_indexes={max_indexes!r}.", "Pass the quota of global secondary indexes of one table."
+    elif len(by_physical) > max_indexes:
+        remedy = (
+            'Let indexes of different entities share one by slot="gsi01". If AWS has raised your quota of global '
+            f"secondary indexes, declare it: Catalog(…, max_indexes={len(by_physical)})."
+        )
+        yield f"needs {len(by_physical)} indexes, and a table has at most {max_indexes}.", remedy
     projections = [declared[0][1].projection for declared in by_physical.values()]
     included = sum(len(projection) for projection in projections if isinstance(projection, tuple))
     if included > MAX_INCLUDED:

@@ -1,11 +1,13 @@
 """Executing a plan: rounds of reads, the merge over shards, point lookups, the result page."""
 
 from graphql_api.query.execution.index_scanner import ReadCost as ReadCost
-from graphql_api.query.execution.page_reader import Count as Count
-from graphql_api.query.execution.page_reader import count_records as count_records
 from graphql_api.query.execution.page_reader import read_page as read_page
 from graphql_api.query.execution.point_lookups import FetchedRecords as FetchedRecords
 from graphql_api.query.execution.point_lookups import PointLookup as PointLookup
 from graphql_api.query.execution.point_lookups import fetch_records as fetch_records
+from graphql_api.query.execution.record_count import Count as Count
+from graphql_api.query.execution.record_count import count_records as count_records
 from graphql_api.query.execution.result_page import Page as Page
 from graphql_api.query.execution.result_page import Shards as Shards
+from graphql_api.query.execution.search_estimate import estimate_search as estimate_search
+from graphql_api.query.execution.search_estimate import explain_search as explain_search

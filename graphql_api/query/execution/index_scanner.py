@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
-from graphql_api.errors import StoreError
-from graphql_api.query import IndexScan, SearchPlan, next_limit
+from graphql_api.errors import MissingIndex, ShardQLError, StoreError
+from graphql_api.query import IndexScan, SearchPlan, lost_index_error, next_limit, within_units
 from graphql_api.query.execution.shard_merge import ShardStream, count_up_to, is_past, low_watermark, merge_rows
-from graphql_api.runtime import CapacityMeter
-from graphql_api.storage import Position, RangeRead, Row, RowPage, Store
+from graphql_api.runtime import CapacityCeiling, CapacityMeter, current_statistics, measure_call
+from graphql_api.storage import Position, RangeRead, Row, RowPage, Store, read_units
 
 
 @dataclass(slots=True)
@@ -40,6 +40,8 @@ class ReadCost:
         }
         if self.meter is not None and self.meter.units is not None:
             read |= {"capacityUnits": self.meter.units, "estimated": self.meter.estimated}
+            if self.meter.in_doubt:
+                read["unitsInDoubt"] = self.meter.in_doubt
         return {**plan, "read": {**read, "returned": returned}}
 
 
@@ -56,6 +58,9 @@ class IndexScanner:
     cost: ReadCost
     excluded: Collection[int]
     """shards that failed in an earlier scan"""
+    ceiling: CapacityCeiling | None = None
+    reached_ceiling: bool = False
+    """another round does not fit under the ceiling"""
     streams: dict[int, ShardStream] = field(default_factory=dict)
     """the shards that are read, by ordinal"""
     watermark: Position | None = None
@@ -77,14 +82,23 @@ class IndexScanner:
         """Return the failed shards, by ordinal."""
         return {ordinal: stream.failure for ordinal, stream in self.streams.items() if stream.failure is not None}
 
+    @property
+    def is_started(self) -> bool:
+        """Whether a round was read. Otherwise no position of the index is known."""
+        return self._started
+
+    def put_back(self, count: int) -> None:
+        """Let the next step return the last rows again."""
+        self._returned -= count
+
     async def next_rows(self, wanted: int, minimum: int | None = None) -> Sequence[Row]:
-        """Return the next `wanted` rows in reading order, or fewer at the end of the index or of the read budget.
+        """Return the next `wanted` rows in reading order, or fewer at the end of the index, of the budget or ceiling.
 
         With `minimum`, fewer rows are enough if more take another round. The budget is checked only after a complete
         round, in which every shard advances, so every page makes progress.
         """
         begin, goal = self._returned, self._returned + wanted
-        rounds = 0
+        rounds, self.reached_ceiling = 0, False
         while not self._is_enough(begin + (minimum or wanted)):
             await self._read_round(goal, rounds)
             rounds += 1
@@ -93,23 +107,39 @@ class IndexScanner:
 
     def _is_enough(self, rows: int) -> bool:
         ended = self.watermark is None or self.cost.records_read >= self.plan.request.read_budget
-        return self._started and (ended or self._settled >= rows)
+        return self.reached_ceiling or (self._started and (ended or self._settled >= rows))
 
     async def _read_round(self, goal: int, rounds: int) -> None:
         plan, cost, needed = self.plan, self.cost, goal - self._settled
         budget = max(1, plan.request.read_budget - cost.records_read)
-        if self._started:
-            reads = self._refills(goal, rounds)
-        else:
-            reads = plan.reads_of(self.scan, plan.traversal.start, goal - 1, self.excluded)
+        is_first = not self._started
+        reads = (
+            plan.reads_of(self.scan, plan.traversal.start, goal - 1, self.excluded)
+            if is_first
+            else self._refills(goal, rounds)
+        )
+        affordable = self._affordable(_within_budget(reads, budget), needed)
+        if reads and not affordable:
+            self.reached_ceiling = True
+            return
+        if is_first:
             self._started, self.streams = True, {read.ordinal: ShardStream(read, plan, self.scan) for read in reads}
         if not reads:
             return
-        reads = _within_budget(reads, budget)
+        reads = affordable
         # An engine that stops at `want` must advance as fast as one that reads shard by shard.
         requested = sum(read.limit for read in reads)
         want = requested if rounds else needed << (0 if self.scan.filters_records else plan.token.selectivity_hint)
-        results = await self.store.read_ranges(reads, min(budget, max(want, needed)))
+        if self.ceiling is not None:  # The reserved units suffice for the requested rows.
+            want = needed = min(requested, max(want, needed))
+        statistics, entity = current_statistics(), plan.entity.name
+        call = self.store.read_ranges(reads, min(budget, max(want, needed)))
+        try:
+            results = await measure_call(call, [statistics.of_index(entity, self.scan.index.name)])
+        except MissingIndex as problem:
+            raise self._lost_index_error() from problem
+        records_read = sum(result.records_read for result in results if isinstance(result, RowPage))
+        statistics.of_index(entity, plan.search_name).records_read += records_read
         cost.rounds += 1
         cost.reads += len(reads)
         for read, result in zip(reads, results, strict=True):
@@ -117,6 +147,8 @@ class IndexScanner:
                 self.streams[read.ordinal].add_page(result)
                 cost.records_read += result.records_read
                 self._scanned += result.records_read
+            elif isinstance(result, MissingIndex):
+                raise self._lost_index_error() from result
             elif plan.request.on_shard_failure == "PARTIAL":
                 self.streams[read.ordinal].fail(result)
             else:
@@ -125,6 +157,20 @@ class IndexScanner:
         self._rows = merge_rows(streams, descending=descending)
         self.watermark = low_watermark(streams, descending=descending)
         self._settled = count_up_to(self._rows, self.watermark, descending=descending)
+
+    def _affordable(self, reads: Sequence[RangeRead], needed: int) -> Sequence[RangeRead]:
+        """Lower the limits of reads to what fits under the ceiling, besides fetching the records of known rows.
+
+        Return no reads if not even one record of each shard fits.
+        """
+        if self.ceiling is None:
+            return reads
+        fetch_units = read_units(self.plan.entity.max_record_bytes) if self.scan.fetches_records else 0.0
+        left = self.ceiling.left - fetch_units * (self._settled - self._returned)
+        return within_units(reads, left, fetch_units=fetch_units, needed=needed)
+
+    def _lost_index_error(self) -> ShardQLError:
+        return lost_index_error(self.plan.entity, self.plan.request, self.scan.index)
 
     def _refills(self, goal: int, rounds: int) -> Sequence[RangeRead]:
         """Return the next read of every shard that may still hold one of the missing rows."""
@@ -143,7 +189,7 @@ class IndexScanner:
                 likely[ordinal] / min(goal, len(rows)) if rows else 0,
             )
             limit = next_limit(goal - settled, share, stream.read.limit, rounds, scanned_per_row)
-            stream.read = replace(stream.read, limit=limit)
+            stream.read = stream.read._replace(limit=limit)
             refills.append(stream.read)
         return refills
 
@@ -154,4 +200,4 @@ def _within_budget(reads: Sequence[RangeRead], budget: int) -> Sequence[RangeRea
     if requested <= budget:
         return reads
     ends = [total * budget // requested for total in accumulate((read.limit for read in reads), initial=0)]
-    return [replace(read, limit=max(1, end - begin)) for read, (begin, end) in zip(reads, pairwise(ends), strict=True)]
+    return [read._replace(limit=max(1, end - begin)) for read, (begin, end) in zip(reads, pairwise(ends), strict=True)]

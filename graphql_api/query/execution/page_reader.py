@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, Literal
+from typing import Literal
 
-from graphql_api.errors import StoreError, TooManyToSort
+from graphql_api.errors import ShardQLError, StoreError, TooManyToSort
 from graphql_api.model import SortProperty
 from graphql_api.query import (
     MAX_FETCH_BATCH,
@@ -15,9 +15,12 @@ from graphql_api.query import (
     SearchPlan,
     ShardProgress,
     property_reader,
+    smallest_units,
 )
 from graphql_api.query.execution.index_scanner import IndexScanner, ReadCost
-from graphql_api.storage import Row, Store
+from graphql_api.query.execution.point_lookups import statistics_by_key
+from graphql_api.runtime import CapacityCeiling, IndexStatistics, Reservation, current_statistics, measure_call
+from graphql_api.storage import Row, Store, ceiling_error, read_units
 
 StoppedBy = Literal["BUDGET", "SHARDS"] | None
 
@@ -49,51 +52,36 @@ class PageResult:
     scanned_per_match: float
     """records that the filter was evaluated on for each match"""
     stopped_by: StoppedBy
-    """reason why the page is shorter than its limit, unless it is the last page"""
+    """reason why the page may be shorter than its limit, or the next one empty"""
 
 
-async def read_page(store: Store, plan: SearchPlan) -> PageResult:
-    """Read the next page of records.
+async def read_page(store: Store, plan: SearchPlan, ceiling: CapacityCeiling | None = None) -> PageResult:
+    """Read the next page of records. Under a `ceiling`, a page that would pass it ends early, with an exact position.
 
     An index entry may be older than its record. Records that expired, were deleted or have moved are skipped, and later
     ones fill the page. The page is read up to one record past its limit, which proves that a next page exists.
     """
-    reader = _PageReader(store, plan)
+    reader = PageReader(store, plan, ceiling)
     await reader.read(plan.limit + 1)
     if plan.order_by is not None:
         reader.sort(plan.order_by)
-    return reader.page()
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """The number of records of a search; a lower bound if it is not exact."""
-
-    value: int
-    exact: bool
-    plan: SearchPlan = field(repr=False, compare=False)
-    cost: ReadCost = field(repr=False, compare=False)
-
-    @property
-    def explain(self) -> Mapping[str, Any]:
-        """Return the plan and the actual cost of counting."""
-        return self.cost.explain(self.plan.describe(), 0)
-
-
-async def count_records(store: Store, plan: SearchPlan) -> Count:
-    """Count the records of a search, up to the limit of the plan."""
-    reader = _PageReader(store, plan)
-    await reader.read(plan.limit + 1)
-    complete = len(reader.matches) <= plan.limit and not reader.budget_spent and not reader.failures
-    return Count(min(len(reader.matches), plan.limit), complete, plan, reader.cost)
+    page = reader.page()
+    is_empty = not page.matches and page.stopped_by is None
+    reader.statistics.shards_asked += page.shards_read
+    if plan.resumed:  # An empty page at the end of a search that found records is no empty read.
+        reader.statistics.add_read("next_page", is_empty=False, returned=len(page.matches))
+    else:
+        reader.statistics.add_read("first_page", is_empty=is_empty, returned=len(page.matches))
+    return page
 
 
 @dataclass(slots=True)
-class _PageReader:
+class PageReader:
     """Scan the indexes of a search until there are enough matches, or the read budget is spent."""
 
     store: Store
     plan: SearchPlan
+    ceiling: CapacityCeiling | None = None
     cost: ReadCost = field(default_factory=ReadCost)
     matches: list[MatchedRow] = field(default_factory=list)
     skipped_to: Cursor | None = None
@@ -105,11 +93,25 @@ class _PageReader:
     """greatest number of shards that one scan read"""
     any_shard_answered: bool = False
     budget_spent: bool = False
+    reached_ceiling: bool = False
     scanned: int = 0
     """records that the filter was evaluated on until there were enough matches"""
+    next_fetch: Reservation | None = None
+    """the units of one record to fetch, so that rows that were read can always be used"""
+
+    @property
+    def statistics(self) -> IndexStatistics:
+        """Return the counts of this index or union in the current request."""
+        return current_statistics().of_index(self.plan.entity.name, self.plan.search_name)
 
     async def read(self, wanted: int) -> None:
         """Scan the indexes in reading order until there are `wanted` matches."""
+        try:
+            await self._read(wanted)
+        finally:
+            self._release_fetch()
+
+    async def _read(self, wanted: int) -> None:
         for number in self.plan.traversal.index_numbers():
             await self._scan(self.plan.scans[number], wanted)
             if len(self.matches) >= wanted or self.budget_spent:
@@ -125,7 +127,7 @@ class _PageReader:
 
     async def _scan(self, scan: IndexScan, wanted: int) -> None:
         plan, start = self.plan, self.plan.traversal.cursor_before(scan.number)
-        scanner = IndexScanner(self.store, plan, scan, self.cost, self.failures)
+        scanner = IndexScanner(self.store, plan, scan, self.cost, self.failures, self.ceiling)
         sizing = FetchSizing(plan.token.selectivity_hint if scan.filters_records else 0)
         while True:
             needed = wanted - len(self.matches)
@@ -133,9 +135,17 @@ class _PageReader:
             if scan.fetches_records:
                 count = min(count, MAX_FETCH_BATCH)
             records_read = self.cost.records_read
+            if scan.fetches_records and not self._reserve_fetch():
+                self._end_at_ceiling(scan)
+                return
             # The needed number of rows is only an estimate: a quarter of it is fetched before another round is read.
             rows = await scanner.next_rows(count, minimum=ceil(count / 4) if scan.filters_records else None)
+            if not scanner.is_started:
+                self._end_at_ceiling(scan)
+                return
             self._note_failures(scanner)
+            unaffordable = self._put_back_unaffordable(scanner, rows) if scan.fetches_records else 0
+            rows = rows[: len(rows) - unaffordable]
             matching = await self._fetch(scan, rows) if scan.fetches_records else rows
             self._add_matches(scanner, rows, matching, start, wanted)
             sizing.add_batch(len(rows), len(matching))
@@ -143,15 +153,55 @@ class _PageReader:
                 self.scanned += _rows_up_to_last(rows, matching[:needed])
             else:
                 self.scanned += self.cost.records_read - records_read
-            is_full = len(rows) >= count
+            is_full = len(rows) >= count or unaffordable > 0
             last = rows[-1].position if is_full else scanner.watermark
             self.reached = plan.traversal.cursor_after(scan.number) if last is None else scan.cursor_at(last)
             if len(self.matches) >= wanted or (last is None and not is_full):
                 return
-            if self._has_spent_budget and not scanner.has_rows:
+            # Rows that are fetched may charge less than was reserved, so that another round fits.
+            self.reached_ceiling = scanner.reached_ceiling and not rows
+            if (self._has_spent_budget or self.reached_ceiling) and not scanner.has_rows:
                 self.budget_spent = True
                 return
             start = self.reached
+
+    # --- the ceiling -------------------------------------------------------------------------------------------
+
+    def _reserve_fetch(self) -> bool:
+        """Reserve the units of one record to fetch. Return False if they do not fit under the ceiling."""
+        if self.ceiling is not None and self.next_fetch is None:
+            self.next_fetch = self.ceiling.reserve(self._fetch_units)
+            return self.next_fetch is not None
+        return True
+
+    def _release_fetch(self) -> None:
+        if self.next_fetch is not None:
+            self.next_fetch.settle(0.0)
+            self.next_fetch = None
+
+    @property
+    def _fetch_units(self) -> float:
+        return read_units(self.plan.entity.max_record_bytes)
+
+    def _put_back_unaffordable(self, scanner: IndexScanner, rows: Sequence[Row]) -> int:
+        """Put rows back whose records do not fit under the ceiling. Return their number; one record always fits."""
+        if self.ceiling is None:
+            return 0
+        self._release_fetch()
+        count = max(0, len(rows) - int(self.ceiling.left // self._fetch_units))
+        scanner.put_back(count)
+        return count
+
+    def _end_at_ceiling(self, scan: IndexScan) -> None:
+        """End the page before a read that does not fit. Raise QueryTooCostly if nothing was read."""
+        if not self.cost.rounds:
+            raise self._ceiling_error(scan)
+        self.budget_spent = self.reached_ceiling = True
+
+    def _ceiling_error(self, scan: IndexScan) -> ShardQLError:
+        assert self.ceiling is not None, "only a ceiling ends a page before a read"
+        reads = self.plan.reads_of(scan, self.plan.traversal.start, self.plan.limit, self.failures)
+        return ceiling_error(self.ceiling, smallest_units(reads) + self._fetch_units * scan.fetches_records)
 
     def _note_failures(self, scanner: IndexScanner) -> None:
         """Record failed shards; raise the first failure if no shard has answered."""
@@ -182,8 +232,12 @@ class _PageReader:
 
     async def _fetch(self, scan: IndexScan, rows: Sequence[Row]) -> list[Row]:
         """Fetch the records of rows; skip records that are gone, have moved or do not match."""
-        items = await self.store.get_many([row.key for row in rows], consistent=False) if rows else ()
+        if not rows:
+            return []
+        call = self.store.get_many([row.key for row in rows], consistent=False)
+        items = await measure_call(call, [statistics_by_key(self.plan.entity)])
         self.cost.fetched += len(rows)
+        self.statistics.records_read += sum(item is not None for item in items)
         hash_keys = {read.ordinal: read.hash_key for read in scan.shard_reads}
         index, plan = scan.index, self.plan
         return [
@@ -201,6 +255,8 @@ class _PageReader:
     def sort(self, order: SortProperty) -> None:
         """Sort the whole result by a property; records without a value sort as the lowest."""
         plan = self.plan
+        if self.reached_ceiling and self.budget_spent:
+            raise self._ceiling_error(plan.scans[-1])
         if len(self.matches) > plan.limit or self.budget_spent:
             raise TooManyToSort(
                 f"More than {plan.limit:,} records match, or more than {plan.request.read_budget:,} must be read: "
@@ -220,13 +276,17 @@ class _PageReader:
         plan, scanned_per_match = self.plan, self.scanned / max(1, len(self.matches))
         if len(self.matches) > plan.limit:
             self.matches = self.matches[: plan.limit]
-            last = self.matches[-1].cursor
-            self.reached = last if self.skipped_to is None else plan.traversal.later(last, self.skipped_to)
+            self.reached = self.matches[-1].cursor
+            # The token of a restricted search would reveal where records are that the caller may not read.
+            if self.skipped_to is not None and not plan.is_restricted:
+                self.reached = plan.traversal.later(self.reached, self.skipped_to)
             self.budget_spent = False
         assert self.reached is not None, "a search has at least one index"
         returned = last_cursors(self.matches)
         progress = plan.traversal.progress_after(returned, self.reached, plan.ordinals, self.failures)
-        is_complete = len(self.matches) >= plan.limit or progress == ShardProgress(plan.traversal.last_cursor)
+        # A full page that spent the budget does not know whether more records follow.
+        is_full = len(self.matches) >= plan.limit and not self.budget_spent
+        is_complete = is_full or progress == ShardProgress(plan.traversal.last_cursor)
         stopped_by: StoppedBy = None if is_complete else "BUDGET" if self.budget_spent else "SHARDS"
         return PageResult(
             self.matches, progress, self.failures, self.cost, self.shards_read, scanned_per_match, stopped_by

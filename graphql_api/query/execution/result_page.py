@@ -10,6 +10,7 @@ from graphql_api.errors import StoreUnavailable
 from graphql_api.model import Entity, decode_record, partial_record
 from graphql_api.query import Cursor, SearchPlan, ShardProgress, TokenSeal, pack
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult, last_cursors
+from graphql_api.query.execution.search_estimate import explain_search
 
 E = TypeVar("E", bound=Entity)
 
@@ -53,7 +54,8 @@ class Page(Generic[E]):
         self.stopped_by = result.stopped_by
         """reason why the page is shorter than its limit, unless it is the last page: BUDGET or SHARDS"""
         is_last = result.progress == ShardProgress(plan.traversal.last_cursor)
-        hint = 0 if plan.filter is None else min(MAX_SELECTIVITY_HINT, round(log2(max(1, result.scanned_per_match))))
+        has_hint = plan.filter is not None and not plan.is_restricted
+        hint = min(MAX_SELECTIVITY_HINT, round(log2(max(1, result.scanned_per_match)))) if has_hint else 0
         self._continuation = None if is_last else self._sealed_token(result.progress, hint)
 
     @property
@@ -61,7 +63,11 @@ class Page(Generic[E]):
         """Return which shards answered and which failed."""
         index, expected = self._plan.scans[0].index, self._result.shards_read
         failed = tuple(
-            FailedShard(f"{index.hash_entity}!{index.space.shard_text(ordinal)}", failure.code, failure.retryable)
+            FailedShard(
+                f"{index.hash_entity}!{index.space.shard_text(ordinal % index.space.capacity)}",
+                failure.code,
+                failure.retryable,
+            )
             for ordinal, failure in self._result.failures.items()
         )
         return Shards(expected, expected - len(failed), failed)
@@ -120,7 +126,7 @@ class Page(Generic[E]):
     @property
     def explain(self) -> Mapping[str, Any]:
         """Return the plan and its actual cost."""
-        return self._result.cost.explain(self._plan.describe(), len(self._matches))
+        return self._result.cost.explain(explain_search(self._plan), len(self._matches))
 
     def _cursor(self, at: int) -> str:
         count = len(self._matches) - at if self._backward else at + 1

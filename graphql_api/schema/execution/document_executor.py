@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import graphql
 import strawberry
-from graphql.execution.values import get_variable_values
 from strawberry.execution import optimized_is_awaitable
 
 from graphql_api.database import Database
@@ -22,6 +21,7 @@ from graphql_api.errors import (
     MethodNotAllowed,
     OperationNotFound,
     OutcomeUnknown,
+    Overloaded,
     ParseFailed,
     QueryTooCostly,
     QueryTooDeep,
@@ -32,15 +32,16 @@ from graphql_api.errors import (
     error_code,
     suggest,
 )
-from graphql_api.runtime import meter_capacity
-from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection
+from graphql_api.runtime import current_memory, meter_capacity
+from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection, original_error
 from graphql_api.schema.execution.document_limits import (
     BoundedFieldMergeRule,
     Limits,
     check_document_limits,
     check_limit,
-    operation_cost,
 )
+from graphql_api.schema.execution.input_complexity import InputComplexity, too_large
+from graphql_api.schema.execution.operation_cost import CostModel
 from graphql_api.schema.request_context import Caller, Context
 from graphql_api.schema.types.generated_fields import Mark, field_marks
 
@@ -49,6 +50,9 @@ MAX_CACHED_CHARACTERS = 500_000
 
 MAX_TEXT_LENGTH = 100_000
 """Characters of a document."""
+
+MAX_VALIDATION_ERRORS = 20
+"""Reported errors in a document. Each compares names with those of the schema, to suggest one."""
 
 MAX_VARIABLE_ERRORS = 10
 """Reported errors in variables. GraphQL repeats the value that was sent in each of them."""
@@ -75,6 +79,8 @@ class ExecutionResponse:
     status: int = 200
     explain_entries: tuple[Mapping[str, Any], ...] = ()
     """Explain output, if the response or the log needs it."""
+    row_errors: Sequence[Mapping[str, Any]] = ()
+    """The errors in rows of batches."""
 
     @property
     def executed(self) -> bool:
@@ -82,8 +88,14 @@ class ExecutionResponse:
         return "data" in self.body
 
     @property
+    def errors(self) -> Sequence[Mapping[str, Any]]:
+        """Return the errors in the body."""
+        errors: Sequence[Mapping[str, Any]] = self.body.get("errors", ())
+        return errors
+
+    @property
     def codes(self) -> tuple[str, ...]:
-        return tuple(map(error_code, self.body.get("errors", ())))
+        return tuple(map(error_code, self.errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +128,14 @@ class DocumentExecutor:
     documents: Mapping[str, str] | None = None
     only_documents: bool = False
     read_unit_price: float | None = None
+    write_unit_price: float | None = None
 
     def __post_init__(self) -> None:
         self._graphql_schema = self.schema._schema  # noqa: SLF001 - no public API
         rules = [rule for rule in graphql.specified_rules if rule is not graphql.OverlappingFieldsCanBeMergedRule]
         no_introspection = () if self.introspection else (graphql.NoSchemaIntrospectionCustomRule,)
         self._rules = [*rules, BoundedFieldMergeRule, *no_introspection]
+        self._cost_model = CostModel(self._graphql_schema, self.limits.cost)
         self._cache: OrderedDict[str, _Document] = OrderedDict()
         self._cached_characters = 0
 
@@ -133,15 +147,19 @@ class DocumentExecutor:
             definition = _select_operation(document, operation.name)
             if caller.read_only and definition.operation is not graphql.OperationType.QUERY:
                 raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
-            variables = self._coerce_variables(definition, operation.variables)
-            cost = operation_cost(self._graphql_schema, definition, document.fragments, variables)
-            text = "The response could hold {:,} fields and objects; the limit is {:,}. "
-            check_limit(QueryTooCostly, cost, self.limits.cost, f"{text}Request fewer records or fewer fields.")
+            self._check_cost(document, definition, operation.variables)
             is_mutation = definition.operation is graphql.OperationType.MUTATION
+            memory = current_memory()
+            if is_mutation and memory is not None:
+                memory.may_wait = False
             scoped = _scoped(database, caller)
-            context = Context(scoped, caller, errors, self.read_unit_price, is_mutation=is_mutation)
+            if caller.max_units is not None:
+                scoped = scoped.limited(caller.max_units)
+            prices = self.read_unit_price, self.write_unit_price
+            context = Context(scoped, caller, errors, *prices, is_mutation=is_mutation)
+            execution = self._prepare(document, operation, context)
             with meter_capacity() if context.collects_explain else nullcontext():
-                return await self._execute(document, definition, operation, context)
+                return await self._execute(execution, document, context)
         except _RequestRejected as rejected:
             return ExecutionResponse({"errors": rejected.errors}, 400)
         except ShardQLError as problem:
@@ -209,7 +227,13 @@ class DocumentExecutor:
         raise QueryTooDeep(message, limit=limits.depth)
 
     def _validate(self, parsed: graphql.DocumentNode) -> _Document:
-        problems = graphql.validate(self._graphql_schema, parsed, self._rules, hide_suggestions=not self.suggestions)
+        problems = graphql.validate(
+            self._graphql_schema,
+            parsed,
+            self._rules,
+            max_errors=MAX_VALIDATION_ERRORS,
+            hide_suggestions=not self.suggestions,
+        )
         if problems:
             raise self._rejected(problems, ValidationFailed)
         operations = [part for part in parsed.definitions if isinstance(part, graphql.OperationDefinitionNode)]
@@ -220,19 +244,34 @@ class DocumentExecutor:
             {part.name.value: part for part in fragments},
         )
 
-    def _coerce_variables(
-        self, definition: graphql.OperationDefinitionNode, provided: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        result = get_variable_values(
+    def _check_cost(
+        self, document: _Document, definition: graphql.OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> None:
+        """Refuse an operation with too large inputs, or with a too large response, before its inputs are converted."""
+        limits = self.limits
+        inputs = InputComplexity(self._graphql_schema, definition, variables, limits.elements)
+        cost = self._cost_model.cost(definition, document.fragments, variables, inputs)
+        if cost.elements > limits.elements:
+            raise too_large(limits.elements, cost.elements)
+        text = "The response could hold {:,} fields and objects; the limit is {:,}. "
+        check_limit(QueryTooCostly, cost.objects, limits.cost, f"{text}Request fewer records or fewer fields.")
+
+    def _prepare(self, document: _Document, operation: Operation, context: Context) -> graphql.Executor[Any]:
+        """Convert the variables, which graphql-core does as it creates an execution."""
+        execution_class = self.schema.execution_context_class
+        execution = execution_class.build(
             self._graphql_schema,
-            definition.variable_definitions or (),
-            dict(provided),
-            max_errors=MAX_VARIABLE_ERRORS,
+            document.node,
+            context_value=context,
+            raw_variable_values=dict(operation.variables),
+            operation_name=operation.name or None,
+            max_coercion_errors=MAX_VARIABLE_ERRORS,
+            is_awaitable=cast(Any, optimized_is_awaitable),
             hide_suggestions=not self.suggestions,
         )
-        if isinstance(result, list):
-            raise self._rejected(result, BadUserInput)
-        return result.coerced
+        if isinstance(execution, list):
+            raise self._rejected(execution, BadUserInput)
+        return execution
 
     def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> _RequestRejected:
         """Return the rejection for errors that graphql-core reported, under the code of `kind`."""
@@ -242,21 +281,12 @@ class DocumentExecutor:
     # --- execution ---------------------------------------------------------------------------------------------
 
     async def _execute(
-        self, document: _Document, definition: graphql.OperationDefinitionNode, operation: Operation, context: Context
+        self, execution: graphql.Executor[Any], document: _Document, context: Context
     ) -> ExecutionResponse:
-        custom = _custom_mutations(definition, document.fragments, self._graphql_schema.mutation_type)
+        custom = _custom_mutations(execution.operation, document.fragments, self._graphql_schema.mutation_type)
         try:
-            async with asyncio.timeout(self.limits.deadline):
-                result = graphql.execute(
-                    self._graphql_schema,
-                    document.node,
-                    context_value=context,
-                    variable_values=dict(operation.variables),
-                    operation_name=operation.name or None,
-                    executor_class=self.schema.execution_context_class,
-                    is_awaitable=cast(Any, optimized_is_awaitable),
-                    hide_suggestions=not self.suggestions,
-                )
+            async with asyncio.timeout(self.limits.deadline - context.caller.waited_seconds):
+                result: Any = execution.execute_operation()
                 if optimized_is_awaitable(result):
                     result = await cast(Awaitable[graphql.ExecutionResult], result)
         except TimeoutError:
@@ -264,6 +294,9 @@ class DocumentExecutor:
             raise _deadline_error([*in_doubt], self.limits.deadline) from None
         result = cast(graphql.ExecutionResult, result)
         problems = result.errors or ()
+        for problem in problems:
+            if isinstance(cause := original_error(problem), Overloaded):
+                raise cause  # The operation has written nothing, and a part of its result would be of no use.
         failed_roots = {problem.path[0] for problem in problems if problem.path and len(problem.path) == 1}
         # A custom mutation that failed reports itself whether it is safe to retry.
         retry_safe = not context.non_idempotent_completed and all(
@@ -274,7 +307,11 @@ class DocumentExecutor:
         entries = tuple(sorted(context.explain_entries, key=lambda entry: [str(part) for part in entry["path"]]))
         if context.caller.explain:
             body["extensions"] = {"explain": [*entries]}
-        return ExecutionResponse({**body, "data": result.data}, explain_entries=entries)
+        return ExecutionResponse(
+            {**body, "data": result.data},
+            explain_entries=entries,
+            row_errors=[error_body(error) for error in context.row_errors],
+        )
 
 
 def _scoped(database: Database, caller: Caller) -> Database:

@@ -2,6 +2,7 @@
 
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +94,7 @@ class JoinFields:
             request = SearchRequest(
                 target.name,
                 index.attribute,
-                {argument: Eq(value) for argument, value in self._conditions(join, values).items()},
+                {argument: Eq(value) for argument, value in self._conditions(target, join, values).items()},
                 limit=1,
                 why=f"{name} is the first record of the index {index.name}.",
                 select=None if reads_whole else selected_properties(target, info, RECORD),
@@ -120,7 +121,7 @@ class JoinFields:
         why = f"{name} is joined by the {'union' if is_union else 'index'} {search.name}."
 
         async def read(info: Info, values: Sequence[Any], arguments: ArgumentValues) -> Connection:
-            all_arguments = {**arguments, **self._conditions(join, values)}
+            all_arguments = {**arguments, **self._conditions(target, join, values)}
             return await self.searches.search(info, name, target, search, all_arguments, why)
 
         return _join_field(
@@ -134,9 +135,17 @@ class JoinFields:
             marks=[Mark.SORTABLE] if is_union else (),
         )
 
-    def _conditions(self, join: JoinSpec, values: Sequence[Any]) -> dict[str, Any]:
+    def _conditions(self, target: EntitySpec, join: JoinSpec, values: Sequence[Any]) -> dict[str, Any]:
         """Return the values by which a record is joined, by the arguments of the search."""
-        return dict(zip(map(self.names.naming.property_argument, join.target_properties), values, strict=True))
+        naming, by_name = self.names.naming, dict(zip(join.target_properties, values, strict=True))
+        return {
+            **{
+                naming.list_argument(target, name): [item for item in value if _is_present(item)]
+                for name, value in by_name.items()
+                if _is_list(value)
+            },
+            **{naming.property_argument(name): value for name, value in by_name.items() if not _is_list(value)},
+        }
 
 
 def _join_field(
@@ -163,6 +172,10 @@ def _join_field(
 
 def _key(join: JoinSpec) -> str:
     return " and ".join(part.stored for part in join.by) or "key"
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple | AbstractSet)
 
 
 def _is_present(value: Any) -> bool:

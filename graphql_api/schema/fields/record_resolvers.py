@@ -8,18 +8,18 @@ from typing import Any
 import strawberry
 from strawberry.types.field import StrawberryField
 
-from graphql_api.errors import InvalidLimit
 from graphql_api.model import Entity, EntitySpec, IndexSpec, JoinSpec, UnionSpec
 from graphql_api.query import SearchRequest
 from graphql_api.query.execution import Page
 from graphql_api.schema.authorization import field_location
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.selection import PAGE, Paths, shown_properties
-from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, argument, generated_field
+from graphql_api.schema.types.generated_fields import ArgumentValues, Info, ListLimit, Mark, argument, generated_field
 from graphql_api.schema.types.graphql_scalars import make_nullable
 
 MAX_NODES = 100
 """Ids of one field: the number of keys that an engine reads in one call."""
+_IDS_LIMIT = ListLimit(MAX_NODES, "ids")
 
 
 async def read_page(
@@ -80,11 +80,7 @@ def node_fields(names: GraphQLNames, node: type) -> Iterator[StrawberryField]:
 
     async def resolve_nodes(_: Any, info: Info, values: ArgumentValues) -> list[Entity | BaseException | None]:
         ids = values["ids"]
-        if len(ids) > MAX_NODES:
-            raise InvalidLimit(
-                f"ids has {len(ids):,} elements, and the limit is {MAX_NODES}: split them into several requests.",
-                argument="ids",
-            )
+        _IDS_LIMIT.check(len(ids), "ids")
         reads = [read(info, id, "ids") for id in ids]
         return await gather(*reads, return_exceptions=True)  # An exception is the error of its own list element.
 
@@ -92,7 +88,7 @@ def node_fields(names: GraphQLNames, node: type) -> Iterator[StrawberryField]:
     text = "The record with this id, or null if it does not exist."
     yield generated_field("node", make_nullable(node), text, [id_argument], resolve_node)
     ids: Any = list[strawberry.ID]
-    ids_argument = argument("ids", ids, "Global ids of records of any types.", required=True)
+    ids_argument = argument("ids", ids, "Global ids of records of any types.", required=True, limit=_IDS_LIMIT)
     nodes: Any = list[make_nullable(node)]  # type: ignore[misc]
     text = (
         f"The records with these ids, at most {MAX_NODES}, in the order of the ids. Null for each that does not exist."

@@ -14,51 +14,49 @@ from graphql_api.model import (
     Descending,
     EntitySpec,
     IndexSpec,
+    PageStyle,
     PropertySpec,
     SortProperty,
     UnionSpec,
     capitalized,
     desc,
 )
-from graphql_api.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_SORTED, PAGING_ARGUMENTS, SearchRequest, parse_primary_key
+from graphql_api.query import MAX_SORTED, PAGING_ARGUMENTS, SearchRequest, parse_primary_key
 from graphql_api.schema.fields.record_resolvers import read_page, read_record
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.selection import PAGE, selected_properties
 from graphql_api.schema.types.connection_types import Connection
 from graphql_api.schema.types.filter_inputs import FilterTypes, to_condition, to_filter
 from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, argument, enum_type, generated_field
-from graphql_api.schema.types.object_types import RecordTypes, id_format, property_description
+from graphql_api.schema.types.object_types import RecordTypes, id_format
 
 _HISTORY = enum_type(
     "History",
     {name: name for name in ("ALL", "PAST", "CURRENT")},
-    "Which records of a history to return. ALL: all records; PAST: only the entries; CURRENT: only the latest state of "
-    "each id.",
+    "Which records of a history to return. ALL, the default: all records; PAST: only the entries; CURRENT: only the "
+    "latest state of each id.",
 )
 _ON_SHARD_FAILURE = enum_type(
     "OnShardFailure",
     {name: name for name in ("FAIL", "PARTIAL")},
-    "What happens if a shard does not answer. FAIL returns an error; PARTIAL returns the records of the other shards, "
-    "and the missing ones on later pages.",
+    "What happens if a shard does not answer. FAIL, the default, returns an error; PARTIAL returns the records of the "
+    "other shards, and the missing ones on later pages.",
 )
-_FAILURE_TEXT = "Whether a shard that does not answer fails the request. FAIL by default."
-PAGE_ARGUMENTS = (
-    argument("limit", int, f"Page size, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} by default. Combine it with `nextToken`."),
-    argument("nextToken", str, "The `nextToken` of the previous page."),
-    argument("first", int, "Page size when reading forward. Combine it with `after`."),
-    argument("after", str, "Return records after this position: a `cursor` or a `nextToken`."),
-    argument("last", int, "Page size when reading backward from the end. Combine it with `before`."),
-    argument("before", str, "Return records before this position: a `cursor` or a `nextToken`."),
-    argument("onShardFailure", _ON_SHARD_FAILURE, _FAILURE_TEXT),
-)
+_PAGE_ARGUMENTS: Mapping[PageStyle, Sequence[StrawberryArgument]] = {
+    "appsync": (argument("limit", int), argument("nextToken", str)),
+    "relay": (argument("first", int), argument("after", str), argument("last", int), argument("before", str)),
+}
 
 
 class SearchFields:
     """Factory of the query fields of entities."""
 
-    def __init__(self, names: GraphQLNames, records: RecordTypes) -> None:
+    def __init__(self, names: GraphQLNames, records: RecordTypes, pages: PageStyle) -> None:
         self._names = names
         self._records = records
+        styles = [style for style in _PAGE_ARGUMENTS if pages in (style, "both")]
+        paging = [each for style in styles for each in _PAGE_ARGUMENTS[style]]
+        self._page_arguments = (*paging, argument("onShardFailure", _ON_SHARD_FAILURE))
         self._filters = FilterTypes(names, records)
         self.hooked_entities = set[str]()
         """Entities with hooks on fields of their type, which can read properties that the document does not select."""
@@ -83,7 +81,7 @@ class SearchFields:
         key_argument = self._names.naming.key_argument
         for part in entity.sub_ids:
             scalar = self._records.scalar_annotation(entity, part)
-            arguments.append(argument(key_argument(part.name), scalar, property_description(part)))
+            arguments.append(argument(key_argument(part.name), scalar))
 
         async def resolve(_: Any, info: Info, values: ArgumentValues) -> Any:
             parts, database = dict(values), info.context.database
@@ -108,6 +106,8 @@ class SearchFields:
         description += ", or null if it does not exist."
         if sub_ids:
             description += f" Without {sub_ids}, the {'current' if entity.current is not None else 'last'} entry."
+        if len(entity.ids) > 1:
+            description += f" `id` is {id_format(entity)}."
         return generated_field(name, record | None, description, arguments, resolve)
 
     # --- one index, or several ---------------------------------------------------------------------------------
@@ -141,61 +141,52 @@ class SearchFields:
     def optional_arguments(self, entity: EntitySpec, search: IndexSpec | UnionSpec) -> list[StrawberryArgument]:
         filters = self._filter_arguments(entity)
         if isinstance(search, UnionSpec):
-            text = f"Sort the whole result, up to {MAX_SORTED:,} records, and return it as one page."
-            order = argument("orderBy", self._union_order_enum(entity, search), f"{text} Excludes paging arguments.")
-            reverse = argument("reverse", bool, "Return the records of each index in reverse order.")
-            return [*self._flat_conditions(entity, search.members[0]), *filters, order, reverse, *PAGE_ARGUMENTS]
-        conditions = [*self._flat_conditions(entity, search), *self._property_conditions(entity, search)]
-        reverse = argument("reverse", bool, "Return the records in reverse order.")
-        return [*conditions, *filters, reverse, *PAGE_ARGUMENTS]
+            order = argument("orderBy", self._union_order_enum(entity, search))
+            conditions = [*self._flat_conditions(entity, search.members[0]), *filters, order]
+        else:
+            conditions = [*self._flat_conditions(entity, search), *self._property_conditions(entity, search), *filters]
+        return [*conditions, argument("reverse", bool), *self._page_arguments]
 
     def _id_argument(self, entity: EntitySpec, *, required: bool = True) -> Iterator[StrawberryArgument]:
         if entity.ids:
-            exclusion = "" if required else " Cannot be combined with other conditions."
-            yield argument("id", strawberry.ID, f"The {id_format(entity)}.{exclusion}", required=required)
+            yield argument("id", strawberry.ID, required=required)
 
     def _hash_arguments(
         self, entity: EntitySpec, hash_properties: Sequence[PropertySpec]
     ) -> Iterator[StrawberryArgument]:
+        """Yield two arguments for each hash property, of which exactly one is provided: a value, or several values."""
+        naming = self._names.naming
         for part in hash_properties:
-            scalar = self._records.scalar_annotation(entity, part)
-            name = self._names.naming.property_argument(part.name)
-            yield argument(name, scalar, property_description(part), required=True)
+            scalar: Any = self._records.scalar_annotation(entity, part)
+            yield argument(naming.property_argument(part.name), scalar)
+            yield argument(naming.list_argument(entity, part.name), list[scalar])
 
     def _flat_conditions(self, entity: EntitySpec, index: IndexSpec) -> Iterator[StrawberryArgument]:
         """Yield conditions on the first sort property, or on all parts of a composite sub id as one text."""
         if not index.sort:
             return
-        naming, part = self._names.naming, index.sort[0].property
+        part = index.sort[0].property
         composite = index.physical is None and len(index.sort) > 1
-        names = " and ".join(
-            naming.property_name(sort.property.name) for sort in (index.sort if composite else index.sort[:1])
-        )
         scalar: Any = str if composite else self._records.scalar_annotation(entity, part)
-        yield argument("eq", scalar, f"Exact value of {names}.")
+        yield argument("eq", scalar)
         if composite or part.column.codec.kind == "text":
-            yield argument("prefix", str, f"Prefix of {names}.")
+            yield argument("prefix", str)
         if composite or part.column.codec.is_ordered:
-            yield argument("from", scalar, f"Lower bound of {names}, inclusive.")
-            yield argument("to", scalar, f"Upper bound of {names}, inclusive.")
+            yield argument("from", scalar)
+            yield argument("to", scalar)
 
     def _property_conditions(self, entity: EntitySpec, index: IndexSpec) -> Iterator[StrawberryArgument]:
         """Yield one condition argument for each sort property; it requires exact values of those before it."""
-        naming, parts = self._names.naming, [sort.property for sort in index.sort]
-        for position, part in enumerate(parts):
-            required = " and ".join(naming.property_argument(earlier.name) for earlier in parts[:position])
-            description = f"A condition on {naming.property_name(part.name)}."
-            if required:
-                description += f" Requires exact values of {required}."
-            condition = self._filters.condition_type(entity, part)
-            yield argument(naming.property_argument(part.name), condition, description)
+        for part in index.sort:
+            if not part.property.is_hidden:
+                name = self._names.naming.property_argument(part.property.name)
+                yield argument(name, self._filters.condition_type(entity, part.property))
 
     def _filter_arguments(self, entity: EntitySpec) -> Iterator[StrawberryArgument]:
-        text = "A filter on the records, in addition to the other conditions."
-        yield argument("filter", self._filters.filter_type(entity), text)
+        yield argument("filter", self._filters.filter_type(entity))
         if entity.current is not None:
             self._names.claim("type", "History", "the enum of the argument history", entity)
-            yield argument("history", _HISTORY, "Which records of a history to return. ALL by default.")
+            yield argument("history", _HISTORY)
 
     def reads_whole_records(self, entity: EntitySpec, field_name: str) -> bool:
         """Whether hooks of the developer can read any property of the records that a field returns."""
@@ -242,7 +233,10 @@ class SearchFields:
             owner = f"the orders of {entity.type_name}.{union.attribute}"
             self._names.claim("type", name, owner, entity, union.attribute)
             orders = {order: order for order in _union_orders(entity)}
-            description = f"Orders in which the whole result of {union.name} can be sorted."
+            description = (
+                f"Orders that sort the whole result of {union.name}, up to {MAX_SORTED:,} records, into one page. They "
+                "exclude `reverse` and paging."
+            )
             self._union_orders[name] = enum_type(name, orders, description)
         return self._union_orders[name]
 
@@ -256,17 +250,15 @@ class SearchFields:
         self._check_orders(entity, group, orders)
         enum_name = self._names.order_enum(entity, hash_properties, first=first)
         self._names.claim("type", enum_name, f"the orders of {entity.type_name}", entity)
-        values = {
-            name: strawberry.enum_value(name, description=_describe_order(index, reverse))
-            for name, (index, reverse) in orders.items()
-        }
-        order = enum_type(enum_name, values, f"Orders in which {entity.type_name} records can be listed.")
+        name = self._names.list_field(entity, hash_properties, first=first)
+        text = f"Orders of `{name}`.{_describe_sparse_orders(orders)}"
+        order = enum_type(enum_name, {name: name for name in orders}, text)
         default = next(iter(order))
         arguments = [
             *self._hash_arguments(entity, hash_properties),
             *self._filter_arguments(entity),
-            argument("orderBy", order, "The order of the records.", default=default),
-            *PAGE_ARGUMENTS,
+            argument("orderBy", order, default=default),
+            *self._page_arguments,
         ]
 
         async def resolve(_: Any, info: Info, values: ArgumentValues) -> Connection:
@@ -276,7 +268,6 @@ class SearchFields:
             why = f"{order_name} is {'the reversed order' if reverse else 'the order'} of the index {index.name}."
             return await self.search(info, name, entity, index, {**remaining, "reverse": reverse}, why)
 
-        name = self._names.list_field(entity, hash_properties, first=first)
         self._names.claim("field", name, f"the list of {entity.type_name}", entity, group[0].attribute)
         description = f"{entity.type_name} records{_with_key(hash_properties)}, in any order that an index supports."
         return generated_field(name, connection | None, description, arguments, resolve)
@@ -313,10 +304,9 @@ def available_orders(group: Sequence[IndexSpec]) -> dict[str, tuple[IndexSpec, b
     orders: dict[str, tuple[IndexSpec, bool]] = {}
     for index in group:
         for reverse in (False, True):
-            name = "_".join(
-                f"{part.name.strip('_').upper()}_{'DESC' if descending else 'ASC'}"
-                for part, descending in _sort_order(index, reverse)
-            )
+            parts = [(part.name.strip("_").upper(), descending) for part, descending in _sort_order(index, reverse)]
+            named = parts if index.order is None else [(index.order, reverse)]
+            name = "_".join(f"{part}_{'DESC' if descending else 'ASC'}" for part, descending in named)
             if name:
                 orders.setdefault(name, (index, reverse))
     return orders
@@ -326,13 +316,13 @@ def _with_key(parts: Sequence[PropertySpec]) -> str:
     return f" with this {' and '.join(part.stored for part in parts)}" if parts else ""
 
 
-def _describe_order(index: IndexSpec, reverse: bool) -> str:
-    order = ", ".join(
-        f"{part.stored} {'descending' if descending else 'ascending'}"
-        for part, descending in _sort_order(index, reverse)
-    )
-    sparse = index.sort[0].property if index.sort and index.sort[0].property.nullable else None
-    return f"By {order}.{f' Excludes records without {sparse.stored}.' if sparse else ''}"
+def _describe_sparse_orders(orders: Mapping[str, tuple[IndexSpec, bool]]) -> str:
+    """Name the orders that exclude records, because their first property may be null."""
+    excluding: dict[str, list[str]] = {}
+    for name, (index, _) in orders.items():
+        if index.sort and index.sort[0].property.nullable:
+            excluding.setdefault(index.sort[0].property.stored, []).append(name)
+    return "".join(f" {' and '.join(names)} exclude records without {part}." for part, names in excluding.items())
 
 
 def _sort_order(index: IndexSpec, reverse: bool) -> list[tuple[PropertySpec, bool]]:
@@ -345,7 +335,7 @@ def _union_orders(entity: EntitySpec) -> dict[str, str | Descending]:
     """Return the orders in which the result of a union can be sorted, by name."""
     return {
         f"{name.strip('_').upper()}_{direction}": desc(name) if direction == "DESC" else name
-        for name, part in entity.properties.items()
+        for name, part in entity.shown_properties.items()
         if part.codec is not None
         for direction in ("ASC", "DESC")
     }

@@ -1,14 +1,15 @@
 """Connection types: a page as `items` with a `nextToken`, and as Relay's `edges` with a `pageInfo`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import strawberry
+from strawberry.types.field import StrawberryField
 
-from graphql_api.model import EntitySpec
-from graphql_api.query import MAX_COUNTED
+from graphql_api.model import EntitySpec, PageStyle, camel_case
+from graphql_api.query import DEFAULT_LIMIT, MAX_COUNTED, MAX_LIMIT, ValueKind, operators_of
 from graphql_api.query.execution import Count, Page, Shards
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.types.generated_fields import (
@@ -19,8 +20,12 @@ from graphql_api.schema.types.generated_fields import (
     generated_field,
     object_type,
     plain_field,
+    python_class,
 )
 from graphql_api.schema.types.graphql_scalars import make_nullable
+
+NESTED_COUNTED = 1_000
+"""Default number of records that are counted for each list of a record."""
 
 
 @strawberry.enum(
@@ -28,13 +33,16 @@ from graphql_api.schema.types.graphql_scalars import make_nullable
     "BUDGET: the read budget was used up; SHARDS: shards did not answer."
 )
 class StoppedBy(Enum):
-    """Why a page is shorter than requested."""
+    """Why a page ended early."""
 
     BUDGET = "BUDGET"
     SHARDS = "SHARDS"
 
 
-SHARED_TYPES = ("PageInfo", "TotalCount", "SearchShards", "FailedShard", "StoppedBy", "OnShardFailure")
+SHARED_TYPES = (
+    *("Connection", "Edge", "PageInfo"),
+    *("TotalCount", "SearchShards", "FailedShard", "StoppedBy", "OnShardFailure"),
+)
 """Names of types that all schemas share."""
 
 
@@ -174,36 +182,107 @@ _PAGE_INFO = object_type(
 )
 
 
-def connection_type(names: GraphQLNames, entity: EntitySpec, record: type) -> type:
-    """Create the connection type of an entity."""
-    name, edge_name = (
-        names.claim("type", names.type_name(f"{entity.type_name}{kind}"), f"the pages of {entity.type_name}", entity)
-        for kind in ("Connection", "Edge")
+_CONDITIONS = (
+    "properties that a search needs: one value, or several values in the argument that ends in `In`.",
+    "`eq`, `prefix`, `from`, `to`: conditions on the first property of the order. Bounds are inclusive.",
+    "the name of a property: a condition on it. It requires exact values of the properties before it.",
+    "`filter`: tests of properties. A record must pass all of them.",
+    "`reverse`: descending instead of ascending order, or the reverse for a descending index.",
+    "`onShardFailure`: whether the page fails with a shard.",
+)
+_PAGE_SIZE = f"1 to {MAX_LIMIT}, {DEFAULT_LIMIT} by default"
+_PAGING: Mapping[PageStyle, Sequence[str]] = {
+    "appsync": (f"`limit`: the page size, {_PAGE_SIZE}.", "`nextToken`: that of the previous page."),
+    "relay": (
+        f"`first`, `after`: page size, {_PAGE_SIZE}, and cursor when reading forward.",
+        "`last`, `before`: page size and cursor when reading backward from the end.",
+    ),
+}
+
+
+def _page_description(pages: PageStyle) -> str:
+    """Describe the arguments that all fields of pages share, and the operators of filters."""
+    paging = [line for style, lines in _PAGING.items() if pages in (style, "both") for line in lines]
+    operators = [operator for kind in ValueKind for operator in operators_of(kind).values()]
+    meanings = dict.fromkeys(f"`{camel_case(each.name)}`: {each.description}" for each in operators)
+    return "\n".join(
+        [
+            "A page of records, in order. All fields that return one have some of these arguments:",
+            *(f"- {line}" for line in (*_CONDITIONS, *paging)),
+            "",
+            "Operators of filters:",
+            *(f"- {line}" for line in meanings),
+        ]
     )
-    edge_fields = [
-        plain_field("node", record, "The record."),
-        plain_field("cursor", str, "Position of the record. Pass it as `after`, `before` or `nextToken`."),
-    ]
-    edge = object_type(edge_name, edge_fields, f"One {entity.type_name} record of a page, with its cursor.")
-    records: Any = list[record]  # type: ignore[valid-type]
-    edges: Any = list[edge]  # type: ignore[valid-type]
-    count_limit = argument("atMost", int, f"Count up to this number, 1 to {MAX_COUNTED:,}.", default=MAX_COUNTED)
-    count_text = "The number of records in the whole result."
-    stopped_text = "Why the page is shorter than requested although more records follow."
-    fields = [
-        plain_field("items", records, "The records of this page, in order.", marks=[Mark.PER_RECORD]),
-        plain_field("next_token", str | None, "Token of the next page, or null if no records follow."),
-        plain_field("edges", edges, "The records of this page, with their cursors.", marks=[Mark.PER_RECORD]),
-        generated_field("totalCount", TotalCount, count_text, [count_limit], _count, [Mark.COUNTING], has_parent=True),
-        plain_field("page_info", _PAGE_INFO, "The position of this page in the whole result."),
-        plain_field("complete", bool, "Whether every shard answered."),
-        plain_field("stopped_by", make_nullable(StoppedBy), stopped_text),
-        plain_field("shards", _SEARCH_SHARDS, "The shards that were read, and which of them answered."),
-    ]
-    return object_type(name, fields, f"A page of {entity.type_name} records.")
+
+
+class ConnectionTypes:
+    """Factory of the connection types. Two interfaces describe the fields that all of them have."""
+
+    def __init__(self, names: GraphQLNames, node: type, pages: PageStyle) -> None:
+        self._names = names
+        self._pages = pages
+        text = "A record of a page, with its cursor."
+        self._edge = strawberry.interface(python_class("Edge", _edge_fields(node)), name="Edge", description=text)
+        page = python_class("Connection", self._page_fields(node, self._edge))
+        self._page = strawberry.interface(page, name="Connection", description=_page_description(pages))
+
+    def connection_type(self, entity: EntitySpec, record: type) -> type:
+        """Create the connection type of an entity."""
+        edge = self._edge
+        if self._pages != "appsync":
+            text = f"One {entity.type_name} of a page."
+            edge = self._type(entity, "Edge", _undescribed(_edge_fields(record)), self._edge, text)
+        fields = _undescribed(self._page_fields(record, edge))
+        return self._type(entity, "Connection", fields, self._page, f"A page of {entity.type_name} records.")
+
+    def _type(
+        self, entity: EntitySpec, suffix: str, fields: Iterator[StrawberryField], interface: type, description: str
+    ) -> type:
+        name = self._names.type_name(f"{entity.type_name}{suffix}")
+        self._names.claim("type", name, f"the pages of {entity.type_name}", entity)
+        page_class = python_class(name, fields, (interface,), is_type_of=staticmethod(lambda *_: True))
+        return strawberry.type(page_class, name=name, description=description)
+
+    def _page_fields(self, record: type, edge: type) -> Iterator[StrawberryField]:
+        records: Any = list[record]  # type: ignore[valid-type]
+        edges: Any = list[edge]  # type: ignore[valid-type]
+        if self._pages != "relay":
+            yield plain_field("items", records, "The records of this page.", marks=[Mark.PER_RECORD])
+            yield plain_field("next_token", str | None, "Token of the next page, or null if no records follow.")
+        if self._pages != "appsync":
+            yield plain_field("edges", edges, "The records of this page, with their cursors.", marks=[Mark.PER_RECORD])
+            yield plain_field("page_info", _PAGE_INFO, "The position of this page in the whole result.")
+        text = (
+            f"Count up to this number, 1 to {MAX_COUNTED:,}; by default {MAX_COUNTED:,}, and {NESTED_COUNTED:,} in the "
+            "lists of a record."
+        )
+        count_limit = argument("atMost", int, text)
+        text = "The number of records on all pages."
+        yield generated_field("totalCount", TotalCount, text, [count_limit], _count, [Mark.COUNTING], has_parent=True)
+        yield plain_field("complete", bool, "Whether every shard answered.")
+        text = "Why the page may be shorter than requested, or the next page empty."
+        yield plain_field("stopped_by", make_nullable(StoppedBy), text)
+        yield plain_field("shards", _SEARCH_SHARDS, "The shards that were read, and which of them answered.")
+
+
+def _edge_fields(record: type) -> Iterator[StrawberryField]:
+    yield plain_field("node", record, "The record.")
+    yield plain_field("cursor", str, "Position of the record: a value for `after` and `before`.")
+
+
+def _undescribed(fields: Iterator[StrawberryField]) -> Iterator[StrawberryField]:
+    """Remove the descriptions that the interface already has."""
+    for field in fields:
+        field.description = None
+        for each in field.arguments:
+            each.description = None
+        yield field
 
 
 async def _count(root: Connection, info: Info, arguments: ArgumentValues) -> Count | TotalCount:
     if isinstance(root.page, EmptyPage):
         return TotalCount(value=0, exact=True)
-    return await info.context.dataloaders.load_count(root.page.request, arguments["atMost"], info.path.as_list())
+    path = info.path.as_list()
+    default = NESTED_COUNTED if len(path) > len(["connection", "totalCount"]) else MAX_COUNTED
+    return await info.context.dataloaders.load_count(root.page.request, arguments.get("atMost", default), path)

@@ -9,18 +9,30 @@ from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 from strawberry.types.maybe import Some
 
+from graphql_api.errors import FilterTooLarge
 from graphql_api.model import EntitySpec, PropertySpec
-from graphql_api.query import Operand, ValueKind, element_codec, filter_property_name, kind_of, operators_of
+from graphql_api.query import (
+    MAX_COMPARISONS,
+    MAX_VALUES,
+    Operand,
+    ValueKind,
+    element_codec,
+    filter_property_name,
+    kind_of,
+    operators_of,
+)
 from graphql_api.schema.graphql_names import GraphQLNames
-from graphql_api.schema.types.generated_fields import input_field, input_type, plain_field
+from graphql_api.schema.types.generated_fields import ListLimit, input_field, input_type, plain_field
 from graphql_api.schema.types.graphql_scalars import graphql_scalar_name, make_nullable, strawberry_annotation
-from graphql_api.schema.types.object_types import RecordTypes, property_description
+from graphql_api.schema.types.object_types import RecordTypes
 
-_COMBINATORS = {
-    "and": "All of these filters must match.",
-    "or": "At least one of these filters must match.",
-    "not": "This filter must not match.",
-}
+_COMBINATORS = ("and", "or", "not")
+
+_VALUES_LIMIT = ListLimit(MAX_VALUES, "values", FilterTooLarge, "use fewer")
+_FILTERS_LIMIT = ListLimit(MAX_COMPARISONS, "filters", FilterTooLarge, "use fewer")
+
+_Entry = tuple[str, Any, ListLimit | None]
+"""Name and annotation of an input field, and the limit on its items."""
 
 _list_of: Any = list
 
@@ -43,16 +55,16 @@ class FilterTypes:
             self._names.claim("type", name, f"the condition type of {scalar_name}", entity, part.name)
             kind = kind_of(part.codec)
             operators = operators_of(kind)
-            fields = [_choice("eq", scalar, operators["eq"].description)]
+            fields = [_choice("eq", scalar)]
             if "prefix" in operators:
-                fields.append(_choice("prefix", str, operators["prefix"].description))
+                fields.append(_choice("prefix", str))
             if operators["between"].in_schema_for(kind):
                 fields += [
-                    _choice("from_", scalar, "Lower bound, inclusive.", name="from"),
-                    _choice("to", scalar, "Upper bound, inclusive."),
-                    _choice("between", self._range_type(entity, part), operators["between"].description),
+                    _choice("from_", scalar, name="from"),
+                    _choice("to", scalar),
+                    _choice("between", self._range_type(entity, part)),
                 ]
-            text = "A condition on one property. Set exactly one field."
+            text = f"A condition on {scalar_name}: exactly one field."
             self._types[name] = input_type(name, fields, text, one_of=True)
         return self._types[name]
 
@@ -62,11 +74,8 @@ class FilterTypes:
         name = f"{scalar_name}Range"
         if name not in self._types:
             self._names.claim("type", name, f"the range type of {scalar_name}", entity, part.name)
-            bounds = [
-                plain_field("from_", scalar, name="from", description="Lower bound, inclusive."),
-                plain_field("to", scalar, name="to", description="Upper bound, inclusive."),
-            ]
-            self._types[name] = input_type(name, bounds, "A range of values, both bounds inclusive.")
+            bounds = [plain_field("from_", scalar, name="from"), plain_field("to", scalar)]
+            self._types[name] = input_type(name, bounds, f"A range of {scalar_name}, both bounds inclusive.")
         return self._types[name]
 
     # --- filters -----------------------------------------------------------------------------------------------
@@ -76,12 +85,12 @@ class FilterTypes:
         name = self._names.type_name(f"{entity.type_name}Filter")
         if name not in self._types:
             self._names.claim("type", name, f"the filter of {entity.type_name}", entity)
-            entries: list[tuple[str, Any, str]] = []
-            for part in entity.properties.values():
+            entries: list[_Entry] = []
+            for part in entity.shown_properties.values():
                 property_name = filter_property_name(self._names.naming, part.name)
-                entries.append((property_name, self._comparison_type(entity, part), property_description(part)))
-            entries += [(combinator, str, description) for combinator, description in _COMBINATORS.items()]
-            text = f"A filter on {entity.type_name} records. All fields that are set must match."
+                entries.append((property_name, self._comparison_type(entity, part), None))
+            entries += [(combinator, str, _FILTERS_LIMIT) for combinator in _COMBINATORS]
+            text = f"A filter on {entity.type_name} records."
             filter_type = self._types[name] = _input_of_optional_fields(name, entries, text)
             for field in get_object_definition(filter_type, strict=True).fields:
                 if field.graphql_name in _COMBINATORS:  # Combinators refer to the type itself, which exists only now.
@@ -102,11 +111,15 @@ class FilterTypes:
             self._names.claim("type", name, f"the comparisons of {values}", entity, part.name)
             common, operators = self._names.naming.common_argument, operators_of(kind).values()
             entries = [
-                (common(each.name), self._operand_annotation(each.operand, entity, part), each.description)
+                (
+                    common(each.name),
+                    self._operand_annotation(each.operand, entity, part),
+                    _VALUES_LIMIT if each.operand is Operand.VALUES else None,
+                )
                 for each in operators
                 if each.in_schema_for(kind)
             ]
-            text = "Comparisons with the value of a property. All that are set must match."
+            text = f"Comparisons with {values}."
             self._types[name] = _input_of_optional_fields(name, entries, text)
         return self._types[name]
 
@@ -123,15 +136,18 @@ class FilterTypes:
         return _list_of[value] if operand is Operand.VALUES else value
 
 
-def _choice(python_name: str, annotation: Any, description: str, *, name: str | None = None) -> StrawberryField:
+def _choice(python_name: str, annotation: Any, *, name: str | None = None) -> StrawberryField:
     """Create a field of a `@oneOf` type."""
     maybe: Any = strawberry.Maybe
-    return plain_field(python_name, maybe[annotation], name=name, description=description)
+    return plain_field(python_name, maybe[annotation], name=name)
 
 
-def _input_of_optional_fields(name: str, entries: Iterable[tuple[str, Any, str]], description: str) -> type:
+def _input_of_optional_fields(name: str, entries: Iterable[_Entry], description: str) -> type:
     """Create an input type; an explicit null in a field reaches the search, which rejects it with a message."""
-    fields = [input_field(f"{field}_", field, annotation, text, required=False) for field, annotation, text in entries]
+    fields = [
+        input_field(f"{field}_", field, annotation, None, required=False, limit=limit)
+        for field, annotation, limit in entries
+    ]
     return input_type(name, fields, description)
 
 

@@ -4,15 +4,17 @@ import inspect
 import keyword
 import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
 import strawberry
-from graphql import GraphQLField
+from graphql import GraphQLArgument, GraphQLField, GraphQLInputField
 from strawberry.types.arguments import StrawberryArgument
 from strawberry.types.field import StrawberryField
 from strawberry.types.fields.resolver import StrawberryResolver
 
+from graphql_api.errors import InvalidLimit, ShardQLError
 from graphql_api.model import camel_case
 from graphql_api.schema.request_context import Context
 from graphql_api.schema.types.graphql_scalars import cached_annotation, make_nullable
@@ -28,6 +30,10 @@ _PARENT: Any = strawberry.Parent
 _PARAMETERS = {"root": _PARENT[Any], "info": strawberry.Info}
 
 
+INPUT_LISTS = ("inputs", "ids", "operations")
+"""Names of the arguments with one element for each record."""
+
+
 class Mark(Enum):
     """A mark in the metadata of a field, which decides how its cost is counted."""
 
@@ -38,11 +44,37 @@ class Mark(Enum):
     COUNTING = auto()
     """Counts records, each at a tenth of the cost of a record."""
     PER_INPUT = auto()
-    """A list with one entry for each element of `ids` or `inputs`."""
+    """A list with one entry for each element of an argument in `INPUT_LISTS`."""
     WRITES = auto()
-    """Writes one record, or one for each element of `inputs`."""
+    """Writes one record, or one for each element of an argument in `INPUT_LISTS`."""
     STORED_LIST = auto()
     """A list that is part of a record, and costs as much as any other property."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListLimit:
+    """A limit on the items of a list, which is checked before the items are converted."""
+
+    max_items: int
+    items: str
+    error: type[ShardQLError] = InvalidLimit
+    remedy: str = "split them into several requests"
+
+    def check(self, found: int, name: str, argument: str | None = None) -> None:
+        """Refuse too many items of the list `name`, which is an argument, or a part of this `argument`."""
+        if found > self.max_items:
+            where = name if argument in (None, name) else f"{argument}: {name}"
+            raise self.error(
+                f"{where} has {found:,} {self.items}, and at most {self.max_items} are allowed: {self.remedy}.",
+                argument=argument or name,
+            )
+
+
+def list_limit(definition: GraphQLArgument | GraphQLInputField) -> ListLimit | None:
+    """Return the limit on the items of an argument or input field, if it has one."""
+    metadata = getattr(definition.extensions.get("strawberry-definition"), "metadata", {})
+    limit: ListLimit | None = metadata.get(ListLimit)
+    return limit
 
 
 # --- types -----------------------------------------------------------------------------------------------------
@@ -86,6 +118,7 @@ def plain_field(
     deprecated: str | None = None,
     marks: Iterable[Mark] = (),
     default: Any = None,
+    limit: ListLimit | None = None,
     resolver: Callable[[Any, strawberry.Info[Any, Any]], Any] | None = None,
 ) -> StrawberryField:
     """Create a field that is read from the attribute of the same Python name, or by a resolver."""
@@ -93,11 +126,12 @@ def plain_field(
     if resolver is not None:
         resolver.__annotations__ = {**_PARAMETERS}
         options["resolver"] = resolver
+    metadata = dict.fromkeys(marks, True) if limit is None else {ListLimit: limit}
     field: StrawberryField = strawberry.field(
         name=name or camel_case(python_name),
         description=description,
         deprecation_reason=deprecated,
-        metadata=dict.fromkeys(marks, True),
+        metadata=metadata,
         **options,
     )
     field.python_name = python_name
@@ -106,24 +140,39 @@ def plain_field(
 
 
 def input_field(
-    python_name: str, name: str, annotation: Any, description: str, required: bool, deprecated: str | None = None
+    python_name: str,
+    name: str,
+    annotation: Any,
+    description: str | None,
+    required: bool,
+    deprecated: str | None = None,
+    limit: ListLimit | None = None,
 ) -> StrawberryField:
-    """Create a field of an input type. One that is not required may be null or omitted."""
+    """Create a field of an input type. One that is not required may be null or omitted. `limit`: that of its items."""
     if required:
         return plain_field(python_name, annotation, description, name=name)
-    nullable = make_nullable(annotation)
-    return plain_field(python_name, nullable, description, name=name, deprecated=deprecated, default=strawberry.UNSET)
+    nullable, default = make_nullable(annotation), strawberry.UNSET
+    return plain_field(
+        python_name, nullable, description, name=name, deprecated=deprecated, default=default, limit=limit
+    )
 
 
 def argument(
-    name: str, annotation: Any, description: str, *, required: bool = False, default: Any = strawberry.UNSET
+    name: str,
+    annotation: Any,
+    description: str | None = None,
+    *,
+    required: bool = False,
+    default: Any = strawberry.UNSET,
+    limit: ListLimit | None = None,
 ) -> StrawberryArgument:
-    """Create an argument of a generated field."""
+    """Create an argument of a generated field. `limit`: the number of its items."""
     base = name.rstrip("_")  # No keyword, and no name that Strawberry reserves, may be a resolver parameter.
     python_name = f"{name}_" if keyword.iskeyword(base) or base in ("info", "self", "root", "source") else name
     is_non_null = required or default is not strawberry.UNSET
     annotated = cached_annotation(annotation if is_non_null else make_nullable(annotation))
-    return StrawberryArgument(python_name, name, annotated, description=description, default=default)
+    metadata = None if limit is None else {ListLimit: limit}
+    return StrawberryArgument(python_name, name, annotated, description=description, default=default, metadata=metadata)
 
 
 class _Resolver(StrawberryResolver[Any]):

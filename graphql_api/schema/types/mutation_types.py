@@ -1,7 +1,8 @@
 """Types of mutations: inputs, and payloads with the record or, for a batch, a result for each row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import starmap
 from typing import Any, cast
 
@@ -10,14 +11,14 @@ from strawberry.types.arguments import StrawberryArgument
 from strawberry.types.field import StrawberryField
 
 from graphql_api.errors import InvalidValue, ShardQLError
-from graphql_api.model import Entity, EntitySpec, PropertySpec, entity_name, value_of
+from graphql_api.model import Entity, EntitySpec, PropertySpec, Verb, entity_name, value_of
 from graphql_api.schema.authorization import field_location
 from graphql_api.schema.error_formatting import REJECTED_FIELDS
 from graphql_api.schema.graphql_names import GraphQLNames, property_name
 from graphql_api.schema.selection import shown_properties
 from graphql_api.schema.types.generated_fields import Mark, argument, input_field, input_type, object_type, plain_field
 from graphql_api.schema.types.graphql_scalars import BigInt, make_nullable
-from graphql_api.schema.types.object_types import RecordTypes, deprecation_reason, id_format, property_description
+from graphql_api.schema.types.object_types import RecordTypes, deprecation_reason
 
 ID = "id"
 EXPECTED_VERSION = "expectedVersion"
@@ -28,17 +29,18 @@ EXPECTED_VERSION_ATTRIBUTE = "expected_version"
 _RESERVED_NAMES = frozenset({EXPECTED_VERSION, IDEMPOTENCY_KEY})
 """Fields and arguments that are not properties: a property of this name gets a trailing underscore."""
 
-_OMITTED = "Omitted fields keep their values, null clears a field."
-_DESCRIPTIONS = {
-    "create": "A new {}. Fields that the server sets are not included.",
-    "update": f"The {{}} to update, and the fields to change. {_OMITTED}",
-    "put": "A complete {} to create or replace.",
-    "delete": "The {} to delete.",
-}
-
-
-_Control = tuple[str, str, Any, str, bool]
+_Control = tuple[str, str, Any, str | None, bool]
 """A field or argument that identifies the record to write, or its version: the parameters of `input_field`."""
+
+DELETE_INPUT = input_type(
+    "DeleteInput",
+    [
+        input_field(ID, ID, strawberry.ID, "The global id of the record, or the id of a record without sub ids.", True),
+        input_field(EXPECTED_VERSION_ATTRIBUTE, EXPECTED_VERSION, BigInt, None, required=False),
+    ],
+    "A record to delete.",
+)
+"""One row of a batch of deletes, of any entity."""
 
 
 class InputTypes:
@@ -48,73 +50,74 @@ class InputTypes:
         self._names = names
         self._records = records
 
-    def input_type(self, entity: EntitySpec, verb: str) -> type | None:
-        """Create the input type of a verb; None if there is nothing that a client can set."""
-        fields = [*self._fields(entity, verb)]
+    def record_input(self, entity: EntitySpec) -> type | None:
+        """Create the input type of a complete record; None if there is nothing that a client can set."""
+        fields = [*self._property_fields(entity, writable_properties(entity), whole=True)]
         if not fields:
             return None
-        name = self._names.type_name(f"{self._names.unprefixed_mutation(verb.capitalize(), entity)}Input")
-        self._names.claim("type", name, f"the input of {self._names.unprefixed_mutation(verb, entity)}", entity)
-        created = input_type(name, fields, _DESCRIPTIONS[verb].format(entity.type_name))
-        setattr(created, REJECTED_FIELDS, _rejected_fields(entity, verb))
-        return created
+        fields += starmap(input_field, self._version(entity))
+        text = f"A complete {entity.type_name}."
+        return self._create(entity, "Input", fields, text, rejected_fields(entity, exists=False))
 
-    def arguments(self, entity: EntitySpec, verb: str) -> Iterator[StrawberryArgument]:
+    def patch(self, entity: EntitySpec) -> type | None:
+        """Create the input type of changes; None if nothing of a record can change."""
+        properties = [*self._property_fields(entity, updatable_properties(entity), whole=False)]
+        # Without properties that can change, an update can still add an entry to a history.
+        if not properties and not entity.sub_ids:
+            return None
+        fields = [*starmap(input_field, self._keys(entity)), *properties, *starmap(input_field, self._version(entity))]
+        text = f"Changes of a {entity.type_name}: omitted fields keep their values, null clears a field."
+        return self._create(entity, "Patch", fields, text, rejected_fields(entity, exists=True))
+
+    def arguments(self, entity: EntitySpec, verb: Verb) -> Iterator[StrawberryArgument]:
         """Yield the arguments of a single mutation in addition to `input`."""
-        controls = [*(self._keys(entity) if verb == "delete" else ()), *self._version(entity, verb)]
-        for _, name, annotation, description, required in controls:
-            yield argument(name, annotation, description, required=required)
-        yield argument(
-            IDEMPOTENCY_KEY,
-            str,
-            "A unique key for this request, such as a UUID. A repeated request with the same key within 24 hours "
-            "returns the first result without writing again.",
-        )
+        keys = self._keys(entity) if verb == "delete" else ()
+        for _, name, annotation, _, required in (*keys, *(self._version(entity) if verb != "create" else ())):
+            yield argument(name, annotation, required=required)
+        yield argument(IDEMPOTENCY_KEY, str)
+
+    def _create(
+        self,
+        entity: EntitySpec,
+        suffix: str,
+        fields: Sequence[StrawberryField],
+        description: str,
+        rejected: Mapping[str, str],
+    ) -> type:
+        name = self._names.type_name(f"{entity.type_name}{suffix}")
+        self._names.claim("type", name, f"the {suffix.lower()} of {entity.type_name}", entity)
+        created = input_type(name, fields, description)
+        setattr(created, REJECTED_FIELDS, rejected)
+        return created
 
     # --- fields ------------------------------------------------------------------------------------------------
 
-    def _fields(self, entity: EntitySpec, verb: str) -> Iterator[StrawberryField]:
-        properties = [*self._property_fields(entity, verb)]
-        if verb in ("update", "delete"):
-            # Without properties that can change, an update can still add an entry to a history.
-            if not (properties or (entity.sub_ids if verb == "update" else entity.primary_key)):
-                return
-            yield from starmap(input_field, self._keys(entity))
-        yield from properties
-        yield from starmap(input_field, self._version(entity, verb))
-
-    def _property_fields(self, entity: EntitySpec, verb: str) -> Iterator[StrawberryField]:
+    def _property_fields(
+        self, entity: EntitySpec, properties: Iterable[PropertySpec], *, whole: bool
+    ) -> Iterator[StrawberryField]:
         """Yield the fields of properties. In a whole record, one that has another source of its value is optional."""
-        if verb == "delete":
-            return
-        for part in updatable_properties(entity) if verb == "update" else writable_properties(entity):
-            is_key = verb == "put" and part in entity.primary_key
-            optional = verb == "update" or (not is_key and is_optional_input(entity, part))
-            default = _default(entity, part) if optional and verb != "update" else ""
+        for part in properties:
+            optional = not whole or is_optional_input(entity, part)
             yield input_field(
                 input_attribute_name(part.name),
                 input_field_name(part.name),
                 self._records.property_annotation(entity, part, as_input=True),
-                " ".join(filter(None, [property_description(part), default])),
+                _default(entity, part) if whole and optional else None,
                 not optional and not part.nullable,
                 deprecation_reason(entity.model.model_fields[part.name]),
             )
 
     def _keys(self, entity: EntitySpec) -> Iterator[_Control]:
         if entity.ids:
-            text = f"The {id_format(entity)}, or the global id of the record."
-            yield ID, ID, strawberry.ID, text, True
+            yield ID, ID, strawberry.ID, None, True
         for part in entity.sub_ids:
-            scalar, text = self._records.scalar_annotation(entity, part), property_description(part)
-            if entity.ids:
-                text += " Not required if `id` is the global id of an entry."
-            yield input_attribute_name(part.name), input_field_name(part.name), scalar, text, not entity.ids
+            scalar = self._records.scalar_annotation(entity, part)
+            yield input_attribute_name(part.name), input_field_name(part.name), scalar, None, not entity.ids
 
-    def _version(self, entity: EntitySpec, verb: str) -> Iterator[_Control]:
-        if entity.version is not None and verb != "create":
+    def _version(self, entity: EntitySpec) -> Iterator[_Control]:
+        if entity.version is not None:
             scalar = self._records.scalar_annotation(entity, entity.version)
-            text = f"Fails with `VERSION_CONFLICT` unless the {entity.version.stored} of the record has this value."
-            yield EXPECTED_VERSION_ATTRIBUTE, EXPECTED_VERSION, scalar, text, False
+            yield EXPECTED_VERSION_ATTRIBUTE, EXPECTED_VERSION, scalar, None, False
 
 
 # --- properties of inputs --------------------------------------------------------------------------------------
@@ -125,7 +128,7 @@ def writable_properties(entity: EntitySpec) -> list[PropertySpec]:
     set_by_server = {part.name for part in (entity.updated, entity.version) if part is not None}
     return [
         part
-        for part in entity.properties.values()
+        for part in entity.shown_properties.values()
         if part.function is None and part.counter_group is None and part.name not in set_by_server
     ]
 
@@ -141,36 +144,37 @@ def is_optional_input(entity: EntitySpec, part: PropertySpec) -> bool:
     return part.nullable or part is entity.created or not entity.model.model_fields[part.name].is_required()
 
 
-def _default(entity: EntitySpec, part: PropertySpec) -> str:
-    """Describe the value of a property that a whole record omits; empty if it is null."""
+def _default(entity: EntitySpec, part: PropertySpec) -> str | None:
+    """Describe the value of a property that a whole record omits; None if it is null."""
     field = entity.model.model_fields[part.name]
     if part is entity.created:
         return "Defaults to the time of creation."
     if field.default_factory is not None:
-        return "Generated by the server if omitted." if part in entity.primary_key else ""
+        return "Generated by the server if omitted." if part in entity.primary_key else None
     if field.is_required() or field.default is None or part.codec is None:
-        return ""
+        return None
     try:
         return f"Defaults to `{part.codec.literal(field.default)}`."
     except InvalidValue:  # pydantic does not check the type of a default, and neither does the record.
-        return ""
+        return None
 
 
-def _rejected_fields(entity: EntitySpec, verb: str) -> dict[str, str]:
-    """Return why the input of a verb rejects fields, and what to do instead: controls, and fields of the record."""
+def rejected_fields(entity: EntitySpec, *, exists: bool) -> dict[str, str]:
+    """Return why an input rejects fields, and what to do instead: controls, and fields of the record.
+
+    `exists`: it changes a record that exists.
+    """
     reasons = {IDEMPOTENCY_KEY: "pass it as an argument of the mutation, not in the input"}
-    if verb == "create":
-        reasons[EXPECTED_VERSION] = "a new record has no version yet; omit it"
-    elif entity.version is None:
+    if entity.version is None:
         reasons[EXPECTED_VERSION] = f"{entity.type_name} has no version property; omit it"
     for name in {property_name(part.name) for part in writable_properties(entity)} & reasons.keys():
         reasons[name] = f"the input field of the property {name} is {name}_; use that"
     reasons |= {
         property_name(part.name): reason
-        for part in entity.properties.values()
-        for reason in _reasons(entity, part, exists=verb in ("update", "delete"))
+        for part in entity.shown_properties.values()
+        for reason in _reasons(entity, part, exists=exists)
     }
-    if verb in ("create", "put") and len(entity.ids) == 1 and ID not in reasons:
+    if not exists and len(entity.ids) == 1 and ID not in reasons:
         reasons[ID] = f"the server derives it from {property_name(entity.ids[0].name)}; set that instead"
     return reasons
 
@@ -204,7 +208,10 @@ def input_attribute_name(python_name: str) -> str:
 
 # --- payloads ---------------------------------------------------------------------------------------------------
 
-SHARED_TYPES = ("WriteError", "FieldProblem", "DeleteResult")
+SHARED_TYPES = (
+    *("WriteError", "FieldProblem"),
+    *("DeleteInput", "DeletePayload", "DeleteBatchPayload", "DeleteResult", "WritePayload", "WriteResult"),
+)
 """Names of types that the mutations of all schemas share."""
 
 RESULTS = "results"
@@ -215,7 +222,7 @@ class FieldProblem:
     """An invalid property of a record."""
 
     field: str = strawberry.field(description="Path of the property, with dots between nested names.")
-    message: str = strawberry.field(description="What is wrong, and how to fix it.")
+    message: str = strawberry.field(description="The reason why it is invalid.")
 
 
 @strawberry.type(description="Why a row of a batch was not written.")
@@ -264,26 +271,32 @@ class BatchResult:
     results: Sequence[WriteResult]
 
 
-def payload_type(names: GraphQLNames, entity: EntitySpec, verb: str, result: type, *, several: bool) -> type:
-    """Create the payload type of a mutation; `result`: the type of the record, or with `several` of a row's result."""
-    results: Any = list[result]  # type: ignore[valid-type]
-    if several:
-        description = "The result of each row, in the order of the inputs."
-        field = plain_field(RESULTS, results, description, marks=[Mark.PER_RECORD])
-    else:
-        field = _deleted_id() if verb == "delete" else _record(entity, result)
-    type_name = names.type_name(f"{names.unprefixed_mutation(verb.capitalize(), entity, several=several)}Payload")
-    names.claim("type", type_name, f"the payload of {names.unprefixed_mutation(verb, entity, several=several)}", entity)
-    mutation = names.mutation_field(verb, entity, several=several)
-    return object_type(type_name, [field], f"The result of {mutation}.")
+class PayloadTypes:
+    """The types that the mutations of one entity return."""
 
+    def __init__(self, names: GraphQLNames, entity: EntitySpec, record: type) -> None:
+        self._names = names
+        self._entity = entity
+        self._record = record
 
-def row_result_type(names: GraphQLNames, entity: EntitySpec, record: type) -> type:
-    """Create the type of the result of one row: the record, or an error."""
-    name = names.type_name(f"{entity.type_name}Result")
-    names.claim("type", name, f"the result of one row of {entity.type_name}", entity)
-    description = f"The result of one row: the {entity.type_name}, or an error."
-    return object_type(name, [_record(entity, record), _error()], description)
+    @cached_property
+    def single(self) -> type:
+        """The payload with one record."""
+        text = f"The {self._entity.type_name} that was written."
+        return self._create("Payload", [_record(self._entity, self._record)], text)
+
+    @cached_property
+    def batch(self) -> type:
+        """The payload with a result for each row, in the order of the inputs."""
+        kind = self._entity.type_name
+        text = f"A {kind} of a batch, or the error of its row."
+        row = self._create("Result", [_record(self._entity, self._record), _error()], text)
+        return self._create("BatchPayload", [_results(row)], f"The results of a batch of {kind} records, row by row.")
+
+    def _create(self, suffix: str, fields: Sequence[StrawberryField], description: str) -> type:
+        name = self._names.type_name(f"{self._entity.type_name}{suffix}")
+        self._names.claim("type", name, f"the result of mutations of {self._entity.type_name}", self._entity)
+        return object_type(name, fields, description)
 
 
 def record_field_name(entity: EntitySpec) -> str:
@@ -292,37 +305,50 @@ def record_field_name(entity: EntitySpec) -> str:
     return f"{name}_" if name == "error" else name
 
 
+async def visible_record(
+    written: Entity, entity: EntitySpec, info: strawberry.Info[Any, Any], shown: Collection[str]
+) -> Entity | None:
+    """Return a record that was written, or raise `Forbidden` if the caller may not read it or what it shows."""
+
+    async def read() -> Entity | None:
+        return written
+
+    values = {name: value_of(written, name) for name in entity.properties}
+    policy, location = info.context.authorization, field_location(info)
+    return cast(Entity | None, await policy.read_if_allowed(entity, values, read, shown, location))
+
+
 def _record(entity: EntitySpec, record: type) -> StrawberryField:
     async def resolve_record(root: Any, info: strawberry.Info[Any, Any]) -> Entity | None:
         written: Entity | None = root.record
-        if written is None:
-            return None
+        return None if written is None else await visible_record(written, entity, info, shown_properties(entity, info))
 
-        async def read() -> Entity | None:
-            return written
-
-        values = {name: value_of(written, name) for name in entity.properties}
-        shown, policy = shown_properties(entity, info), info.context.authorization
-        return cast(Entity | None, await policy.read_if_allowed(entity, values, read, shown, field_location(info)))
-
-    name, description = record_field_name(entity), f"The {entity.type_name} after the write."
-    return plain_field("record", make_nullable(record), description, name=name, resolver=resolve_record)
+    return plain_field("record", make_nullable(record), name=record_field_name(entity), resolver=resolve_record)
 
 
-def _deleted_id() -> StrawberryField:
+def _results(row: type) -> StrawberryField:
+    rows: Any = list[row]  # type: ignore[valid-type]
+    return plain_field(RESULTS, rows, marks=[Mark.PER_RECORD])
+
+
+def deleted_id() -> StrawberryField:
+    """Create the field with the global id of a deleted record: that of the attribute `record` of its parent."""
     return plain_field(
         "deleted_id",
         make_nullable(strawberry.ID),
-        "The `id` of the deleted record. Null if it did not exist.",
         resolver=lambda root, info: None if root.record is None else info.context.database.seal_key(root.record),
     )
 
 
 def _error() -> StrawberryField:
-    return plain_field("error", make_nullable(WriteError), "Why the row failed, or null if it succeeded.")
+    return plain_field("error", make_nullable(WriteError))
 
 
-DELETE_RESULT = object_type(
-    "DeleteResult", [_deleted_id(), _error()], "The result of one row: the id of the deleted record, or an error."
+DELETE_PAYLOAD = object_type(
+    "DeletePayload", [deleted_id()], "The `id` of the deleted record, or null if it did not exist."
 )
-"""The result of one row of a delete, which is the same type for all entities."""
+_DELETE_RESULT = object_type("DeleteResult", [deleted_id(), _error()], "One row of a batch of deletes, or its error.")
+DELETE_BATCH_PAYLOAD = object_type(
+    "DeleteBatchPayload", [_results(_DELETE_RESULT)], "The results of a batch of deletes, row by row."
+)
+"""The payloads of deletes, which are the same types for all entities."""

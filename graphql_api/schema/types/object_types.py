@@ -1,7 +1,7 @@
 """Object types of a catalog: one for each entity, and one for each model nested in a record."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, get_args, get_origin
@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
-from graphql_api.codecs import Codec
+from graphql_api.codecs import Codec, RecordKey
 from graphql_api.model import (
     Entity,
     EntitySpec,
@@ -57,6 +57,21 @@ def resolve_attribute(record: Any, name: str) -> Any:
         return sorted(value, key=repr)
 
 
+def _sealed_keys(value: Any, seal: Callable[[RecordKey], str]) -> Any:
+    """Return a value with global ids in place of record keys."""
+    if isinstance(value, RecordKey):
+        return seal(value)
+    return [_sealed_keys(item, seal) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _holds_keys(annotation: Any) -> bool:
+    """Return whether a value of this type is a record key, or contains some, except in nested models."""
+    return any(
+        kind is RecordKey or any(_holds_keys(part) for part in get_args(kind))
+        for kind in parse_annotation(annotation).types
+    )
+
+
 class RecordTypes:
     """Factory of the types of records and nested models."""
 
@@ -69,7 +84,7 @@ class RecordTypes:
 
     def entity_type(self, entity: EntitySpec) -> type:
         name = self._names.claim("type", self._names.type_name(entity.type_name), entity.model, entity)
-        parts: list[PropertySpec | JoinSpec] = [*entity.properties.values(), *entity.joins.values()]
+        parts: list[PropertySpec | JoinSpec] = [*entity.shown_properties.values(), *entity.joins.values()]
         owners: dict[str, PropertySpec | JoinSpec] = {}
         for part in parts:
             field_name = camel_case(part.name) if isinstance(part, JoinSpec) else property_name(part.name)
@@ -77,13 +92,13 @@ class RecordTypes:
             if first is not part:
                 problem = f"becomes the field {field_name!r}, which is taken by {first.name!r}."
                 self._names.report(entity, part.name, problem)
-        fields = _without_duplicates(self._property_field(entity, part) for part in entity.properties.values())
+        fields = _without_duplicates(self._property_field(entity, part) for part in entity.shown_properties.values())
 
         def is_type_of(record: Any, _: GraphQLResolveInfo[Any]) -> bool:
             # A field of the developer may return an object that is not an entity.
             return isinstance(record, entity.model) or not isinstance(record, Entity)
 
-        record_class = python_class(name, [_id_field(), *fields], (self.node,), is_type_of=staticmethod(is_type_of))
+        record_class = python_class(name, [_id_field(None), *fields], (self.node,), is_type_of=staticmethod(is_type_of))
         return strawberry.type(record_class, name=name, description=entity.description)
 
     def enum_name(self, enum_class: type) -> str:
@@ -106,10 +121,14 @@ class RecordTypes:
     # --- properties --------------------------------------------------------------------------------------------
 
     def _property_field(self, entity: EntitySpec, part: PropertySpec) -> StrawberryField:
+        def resolve(root: Any, info: strawberry.Info[Any, Any]) -> Any:
+            return _sealed_keys(resolve_attribute(root, part.name), info.context.database.seal_key)
+
         async def authorized(root: Any, info: strawberry.Info[Any, Any]) -> Any:
             await info.context.authorization.check_readable(entity, [part], root, field_location(info))
-            return resolve_attribute(root, part.name)
+            return resolve(root, info)
 
+        resolver = resolve if _holds_keys(entity.model.model_fields[part.name].annotation) else None
         annotation = self.property_annotation(entity, part)
         return plain_field(
             part.name,
@@ -118,7 +137,7 @@ class RecordTypes:
             name=property_name(part.name),
             deprecated=deprecation_reason(entity.model.model_fields[part.name]),
             marks=() if part.codec is not None else [Mark.STORED_LIST],
-            resolver=authorized if part.allow is not None else None,
+            resolver=authorized if part.allow is not None else resolver,
         )
 
     def property_annotation(self, entity: EntitySpec, part: PropertySpec, *, as_input: bool = False) -> Any:
@@ -135,8 +154,10 @@ class RecordTypes:
         if parsed.codec is not None:
             return self._codec_annotation(entity, attribute, parsed.codec)
         if len(parsed.types) != 1:
-            return Json
+            return self._json(entity, attribute, annotation)
         kind = parsed.types[0]
+        if kind is RecordKey:
+            return strawberry.ID
         if kind is bytes:
             return Bytes
         origin = get_origin(kind) or kind
@@ -144,11 +165,18 @@ class RecordTypes:
             return self._model_annotation(entity, attribute, kind, as_input=as_input)
         item_types = {part for part in get_args(kind) if part is not Ellipsis}
         if not (isinstance(origin, type) and issubclass(origin, list | tuple | AbstractSet)) or len(item_types) != 1:
-            return Json
+            return self._json(entity, attribute, annotation)
         (item,) = item_types
         value = self._value_annotation(entity, attribute, item, as_input=as_input)
         several: Any = list
         return Json if value is Json else several[make_nullable(value) if parse_annotation(item).nullable else value]
+
+    def _json(self, entity: EntitySpec, attribute: str, annotation: Any) -> Any:
+        """Return JSON, in which record keys could not be signed."""
+        if _holds_keys(annotation):
+            problem = "holds record keys in a value that is JSON in GraphQL."
+            self._names.report(entity, attribute, problem, "Declare RecordKey, or list[RecordKey].")
+        return Json
 
     def _model_annotation(self, entity: EntitySpec, attribute: str, model: type[BaseModel], *, as_input: bool) -> Any:
         """Return the type of a nested model; one that contains itself or accepts extra fields is JSON."""
@@ -168,7 +196,7 @@ class RecordTypes:
             for python_name, field in model.model_fields.items()
         ]
         if as_input:
-            self._models[key] = input_type(name, fields, description or f"A {model.__name__}.")
+            self._models[key] = input_type(name, fields, f"{model.__name__} as input.")
         else:
             self._models[key] = object_type(name, _without_duplicates(fields), description)
         return self._models[key]
@@ -180,10 +208,21 @@ class RecordTypes:
         nullable = parse_annotation(field.annotation, field.metadata).nullable
         name, deprecated = camel_case(python_name), deprecation_reason(field)
         if as_input:
-            description, required = field.description or f"The {name}.", field.is_required() and not nullable
-            return input_field(python_name, name, annotation, description, required=required, deprecated=deprecated)
+            required = field.is_required() and not nullable
+            return input_field(python_name, name, annotation, None, required=required, deprecated=deprecated)
         annotation = make_nullable(annotation) if nullable else annotation
-        return plain_field(python_name, annotation, field.description, deprecated=deprecated, marks=[Mark.STORED_LIST])
+
+        def resolve(root: Any, info: strawberry.Info[Any, Any]) -> Any:
+            return _sealed_keys(resolve_attribute(root, python_name), info.context.database.seal_key)
+
+        return plain_field(
+            python_name,
+            annotation,
+            field.description,
+            deprecated=deprecated,
+            marks=[Mark.STORED_LIST],
+            resolver=resolve if _holds_keys(field.annotation) else None,
+        )
 
     def _check_names(self, entity: EntitySpec, attribute: str, model: type[BaseModel]) -> None:
         """Report names of a model that are invalid in GraphQL, and fields that would share a name."""
@@ -214,11 +253,6 @@ class RecordTypes:
             self._names.report(entity, attribute, problem, "Use ASCII letters, digits and underscores.")
 
 
-def property_description(part: PropertySpec) -> str:
-    """Return the description that the catalog declares for a property, or its name."""
-    return part.description or f"The {part.stored}."
-
-
 def id_format(entity: EntitySpec) -> str:
     """Describe the content of an `id` argument: the properties that it contains."""
     names = [part.stored for part in entity.ids]
@@ -240,17 +274,18 @@ def _node_interface(names: GraphQLNames) -> type:
         possible = {kind.name for kind in info.schema.get_possible_types(node)}
         return next((name for name in candidates if name in possible), None)
 
-    interface = python_class(_NODE, [_id_field()], resolve_type=staticmethod(resolve_type))
+    text = "Globally unique id of the record, which never changes. `node` returns the record with this id."
+    interface = python_class(_NODE, [_id_field(text)], resolve_type=staticmethod(resolve_type))
     description = "A record of any type, identified by its global `id`."
     return strawberry.interface(interface, name=_NODE, description=description)
 
 
-def _id_field() -> StrawberryField:
+def _id_field(description: str | None) -> StrawberryField:
     """Create the field of the sealed record key. Its Python name is one that no property can have."""
     return plain_field(
         "_record_key",
         strawberry.ID,
-        "Globally unique id of the record, which never changes. `node` returns the record with this id.",
+        description,
         name="id",
         resolver=lambda root, info: info.context.database.seal_key(root),
     )

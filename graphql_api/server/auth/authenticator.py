@@ -1,7 +1,7 @@
 """Authentication: determines the principal of a request from its headers, by the rules of the settings."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -108,18 +108,21 @@ def accepted_algorithms(settings: Settings) -> Collection[str]:
     return frozenset(settings.jwt_algorithms or PUBLIC_KEY_ALGORITHMS)
 
 
-def build_authenticator(settings: Settings, secrets: Secrets | None = None) -> Authenticator:
+def build_authenticator(settings: Settings, secrets: Callable[[], Secrets] | None = None) -> Authenticator:
     """Build the authenticator. Files are read now, so that an invalid file prevents the start."""
     has_tenants = settings.tenant_claim is not None
     verifiers: list[DevelopmentTokenVerifier | IssuerTokenVerifier] = []
     if secrets is not None and not settings.production:
-        verifiers.append(DevelopmentTokenVerifier(secrets.tokens, has_tenants))
+        verifiers.append(DevelopmentTokenVerifier(lambda: secrets().tokens, has_tenants))
     issuer = configured_issuer(settings)
     if issuer is not None:
         is_file = read_jwks_file(settings) is not None
         algorithms = accepted_algorithms(settings)
         cache = JwksCache(
-            partial(load_key_set, issuer.jwks, algorithms), issuer.jwks, max_age=settings.jwks_fresh_seconds
+            partial(load_key_set, issuer.jwks, algorithms),
+            issuer.jwks,
+            max_age=settings.jwks_fresh_seconds,
+            expiry_age=settings.jwks_expiry_seconds,
         )
         if is_file:
             cache.max_age = FILE_MAX_AGE
@@ -191,6 +194,11 @@ def credential_problems(settings: Settings) -> Iterator[str]:
         problem = url_problem(settings.jwks, plain_http=settings.jwks_plain_http)
         if problem is not None:
             yield f"{jwks} is {settings.jwks}: {problem}."
+    if settings.jwks_expiry_seconds < settings.jwks_fresh_seconds:
+        yield (
+            f"{variable_name('jwks_expiry_seconds')} is less than {variable_name('jwks_fresh_seconds')}: "
+            "keys would expire before they are fetched again."
+        )
     for name in settings.jwt_algorithms:
         if name not in KNOWN_ALGORITHMS:
             yield f"{algorithms} names {name!r}, which is not a supported algorithm.{nearest(name, KNOWN_ALGORITHMS)}"

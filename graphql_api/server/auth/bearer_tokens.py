@@ -5,7 +5,7 @@ Minting one requires read access to that key.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -183,7 +183,7 @@ class IssuerTokenVerifier:
 class DevelopmentTokenVerifier:
     """Verifies tokens that were minted with one of these secrets."""
 
-    secrets: Sequence[bytes] = field(repr=False)
+    secrets: Callable[[], Sequence[bytes]] = field(repr=False)
     has_tenants: bool = False
     """If true, each token must name a tenant. Otherwise none may."""
 
@@ -191,7 +191,7 @@ class DevelopmentTokenVerifier:
         """Return the principal, or None if the key id is not that of a development token."""
         if token.kid is None or not token.kid.startswith(f"{DEVELOPMENT_ISSUER}-"):
             return None
-        key = next((key for key in map(_derive_key, self.secrets) if key.kid == token.kid), None)
+        key = next((key for key in map(_derive_key, self.secrets()) if key.kid == token.kid), None)
         if key is None or token.algorithm != _DEVELOPMENT_ALGORITHM:
             raise Unauthenticated(
                 "The token was minted with another key: mint it with the store and the token keys of this server."

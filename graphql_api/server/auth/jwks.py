@@ -1,6 +1,6 @@
 """A JWKS: the keys that verify tokens. The type of a key decides which algorithms it verifies, never the token.
 
-The cache renews the keys. Old keys stay in use during a renewal, and for as long as the issuer does not answer. An
+The cache renews the keys. Old keys stay in use during a renewal, and while the issuer does not answer, up to an age. An
 attacker can send any number of tokens with unknown key ids, so these trigger a renewal only at intervals.
 """
 
@@ -206,6 +206,8 @@ class JwksCache:
     """The source of the keys, for log messages."""
     max_age: float = 600.0
     """Age at which keys are renewed in the background. At twice this age, requests wait for the renewal."""
+    expiry_age: float = math.inf
+    """Age at which keys are not used any more, although the issuer does not answer: they may have been revoked."""
     unknown_key_interval: float = 30.0
     """Minimum time between two renewals that are caused by an unknown key id."""
     retry_interval: float = 5.0
@@ -222,7 +224,7 @@ class JwksCache:
         keys = await self._current_keys()
         if keys is not None and not keys.has_key_id(kid) and self._may_renew(self.unknown_key_interval):
             await self._shared_renewal()
-            keys = self._keys
+            keys = self._keys  # If this attempt failed, the keys are those from before, which have not expired.
         if keys is None:
             raise Unauthenticated("The keys that verify tokens are unavailable at the moment: try again.", passing=True)
         key = keys.key_for(algorithm, kid)
@@ -242,9 +244,9 @@ class JwksCache:
         elif age >= self.max_age and self._may_renew(self.max_age):
             renewal = self._shared_renewal()
             # Long without requests: keys may have been revoked in the meantime.
-            if age >= 2 * self.max_age and not self._last_attempt_failed:
+            if (age >= 2 * self.max_age and not self._last_attempt_failed) or age >= self.expiry_age:
                 await renewal
-        return self._keys
+        return None if self.clock() - self._loaded_at >= self.expiry_age else self._keys
 
     def _may_renew(self, interval: float) -> bool:
         """Return whether enough time has passed since the last attempt. A failed one has its own interval."""
@@ -262,7 +264,8 @@ class JwksCache:
             keys = await self.load()
         except JwksUnavailable as error:
             self._last_attempt_failed = True
-            consequence = "No token can be verified" if self._keys is None else "The previous keys stay in use"
+            expired = self._keys is None or self.clock() - self._loaded_at >= self.expiry_age
+            consequence = "No token can be verified" if expired else "The previous keys stay in use"
             log.warning("Keys of %s: %s %s.", self.location, error, consequence)
         else:
             self._keys, self._loaded_at, self._last_attempt_failed = keys, self.clock(), False

@@ -10,5 +10,6 @@ if TYPE_CHECKING:
     from graphql_api.server.observability.instrumentation import OperationExecutor as OperationExecutor
     from graphql_api.server.observability.instrumentation import logs_explain as logs_explain
     from graphql_api.server.observability.metrics import MULTIPROCESS_DIRECTORY as MULTIPROCESS_DIRECTORY
+    from graphql_api.server.observability.metrics import Metric as Metric
 else:
     __getattr__ = lazy_exports(__name__, __file__)

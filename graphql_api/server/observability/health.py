@@ -10,13 +10,9 @@ from starlette.routing import BaseRoute, Route
 
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError, StoreUnavailable
-from graphql_api.evolution import (
-    EPOCH_KEY,
-    TableRecord,
-    describe_element,
-    element_remedy,
-    unfinished_elements,
-)
+from graphql_api.evolution import EPOCH_KEY, TableRecord, unfinished_elements
+from graphql_api.model import describe_element, element_remedy, status_data
+from graphql_api.storage import CheckableStore
 
 _NO_STORE = {"cache-control": "no-store"}
 log = getLogger("shardql.health")
@@ -33,8 +29,8 @@ def log_unfinished_elements(database: Database) -> None:
 class Readiness:
     """Decides whether a server is ready: it is started, not stopping, and its store responds in time.
 
-    Concurrent probes share one read of the store (single-flight): the epoch of the table's record, by key. The copy of
-    the record is renewed only if the epoch has changed.
+    Concurrent probes share one check of the store (single-flight): a read of the epoch of the table's record, and for
+    files a write that is read back. The copy of the record is renewed only if the epoch has changed.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -81,26 +77,24 @@ class Readiness:
         return error
 
     async def _read_elements(self, database: Database) -> None:
+        if isinstance(database.store, CheckableStore):
+            await database.store.check_health()
         (item,) = await database.store.get_many([EPOCH_KEY], consistent=False)
         schema = database.schema
         if item is not None and schema is not None and item["epoch"] != schema.latest.record.epoch:
             await schema.refresh()
 
-    def table_record(self) -> TableRecord | None:
-        """Return the copy of the table's record that this process has, without a read."""
+    async def table_record(self) -> TableRecord | None:
+        """Return the copy of the table's record that this process has, with the progress of a migration."""
         schema = self._database.schema if self._database is not None else None
-        return schema.latest.record if schema is not None else None
+        return await schema.current_record() if schema is not None else None
 
-    def _elements(self) -> list[dict[str, str]]:
+    async def _elements(self) -> list[dict[str, str]]:
         """Return the elements that are not ready, unchecked, or unknown to the table."""
-        record = self.table_record()
+        record = await self.table_record()
         if record is None or self._database is None:
             return []
-        unfinished = unfinished_elements(record, self._database.catalog)
-        return [
-            {"element": one.element, "state": one.state, **({"progress": one.progress} if one.progress else {})}
-            for one in unfinished
-        ]
+        return [*map(status_data, unfinished_elements(record, self._database.catalog))]
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of both probes, for orchestrators and load balancers."""
@@ -111,7 +105,8 @@ class Readiness:
         async def ready(request: Request) -> Response:
             reason = await self.not_ready_reason(request.app.state.opened.get)
             if reason is None:
-                return JSONResponse({"status": "ready", "elements": self._elements()}, headers=_NO_STORE)
-            return JSONResponse({"status": "not ready", "code": reason[0], "message": reason[1]}, 503, _NO_STORE)
+                return JSONResponse({"status": "ready", "elements": await self._elements()}, headers=_NO_STORE)
+            body = {"status": "not ready", "code": reason[0], "message": reason[1]}
+            return JSONResponse(body, 503, {**_NO_STORE, "retry-after": "1"})
 
         return [Route("/healthz", live), Route("/readyz", ready)]

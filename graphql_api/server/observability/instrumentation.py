@@ -8,11 +8,13 @@ import re
 import time
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from logging import DEBUG, INFO, getLogger
+from math import nan
 from typing import Any, Protocol
 
 from starlette.datastructures import Headers
@@ -23,16 +25,23 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphql_api.database import Database
-from graphql_api.errors import ExpiredToken, InvalidToken, TokenAhead, TokenMismatch
+from graphql_api.errors import ExpiredToken, InvalidToken, Overloaded, TokenAhead, TokenMismatch
 from graphql_api.evolution import STATUSES, reported_state
 from graphql_api.model import camel_case
 from graphql_api.runtime import RequestStatistics, collect_statistics, current_statistics
 from graphql_api.schema import Caller, ExecutionResponse, Operation
-from graphql_api.server import RESERVED_PATHS, OpenDatabase, RequestState, Settings, get_request_state
+from graphql_api.server import (
+    RESERVED_PATHS,
+    AdmissionController,
+    OpenDatabase,
+    RequestState,
+    Settings,
+    get_request_state,
+)
 from graphql_api.server.observability.health import Readiness
 from graphql_api.server.observability.metrics import Metric, Metrics
 from graphql_api.server.observability.tracing import Tracing, create_tracing
-from graphql_api.storage import MeteredStore, StoreCall
+from graphql_api.storage import BudgetedStore, MeteredStore, StoreCall
 
 TOKEN_CODES = frozenset(error.code for error in (InvalidToken, ExpiredToken, TokenMismatch, TokenAhead))
 MAX_CHARACTERS = 200
@@ -41,7 +50,12 @@ _OPERATION_NAME = re.compile(r"\b(?:query|mutation|subscription)\s+([A-Za-z_][A-
 _MAX_SEARCHED = 10_000
 """Characters of a document that are searched for a name."""
 
+_PRESENT_COUNTS = frozenset({"requests_waiting", "requests_running"})
+"""counts of the moment, which are 0 at the end of a request"""
+_SECONDS_BETWEEN_OVERLOAD_LINES = 10.0
+
 log = getLogger("shardql.request")
+overload_log = getLogger("shardql.overload")
 
 
 def logs_explain() -> bool:
@@ -70,6 +84,7 @@ class ObservedExecutor:
         outcome = "failed"
         started = time.perf_counter()
         self.metrics.record(Metric.IN_FLIGHT)
+        self.metrics.record(Metric.QUEUE_SECONDS, amount=caller.waited_seconds)
         try:
             name = operation_name(operation)
             with self.tracing.operation(name) if self.tracing is not None else nullcontext() as finish_span:
@@ -98,7 +113,7 @@ def operation_name(operation: Operation) -> str | None:
 
 def statistics_fields(statistics: RequestStatistics) -> dict[str, int]:
     """Return the counts under their names in logs and spans."""
-    return {camel_case(name): count for name, count in asdict(statistics).items()}
+    return {camel_case(name): count for name, count in statistics.totals().items()}
 
 
 # --- requests --------------------------------------------------------------------------------------------------
@@ -144,10 +159,8 @@ class LogRequests:
             if code in TOKEN_CODES:
                 record(Metric.TOKEN_ERRORS, code)
         record(Metric.STORE_RETRIES, amount=statistics.retries)
-        record(Metric.SEARCHES, amount=statistics.searches)
-        record(Metric.SHARDS_ASKED, amount=statistics.shards_asked)
-        record(Metric.RECORDS_READ, amount=statistics.records_read)
-        record(Metric.RECORDS_RETURNED, amount=statistics.records_returned)
+        record(Metric.STORE_HEDGES, amount=statistics.hedges)
+        self._metrics.record_reads(statistics)
 
     def _log(
         self, level: int, scope: Scope, state: RequestState, statistics: RequestStatistics, seconds: float
@@ -189,6 +202,7 @@ class Instrumentation:
         self.readiness = Readiness(settings.ready_seconds)
         self.metrics = Metrics()
         self._settings = settings
+        self._logged_refusals, self._refusals_logged_at = 0, 0.0
         self._tracing = tracing or (create_tracing() if settings.tracing else None)
 
     def instrument_executor(self, executor: OperationExecutor) -> ObservedExecutor:
@@ -199,22 +213,49 @@ class Instrumentation:
         async def open_metered() -> AsyncIterator[Database]:
             async with open_database() as database:
                 self.readiness.database_opened(database)
+                self.metrics.declare_catalog(database.catalog)
                 try:
-                    yield replace(database, store=MeteredStore(database.store, self._record_store_call))
+                    metered = MeteredStore(database.store, self._record_store_call)
+                    yield replace(database, store=BudgetedStore(metered))
                 finally:
                     self.readiness.begin_shutdown()
 
         return open_metered
 
+    def admission_changed(self, admission: AdmissionController) -> None:
+        """Publish the limit and the queue, and log refused operations as a number."""
+        self.metrics.set(Metric.OPERATION_LIMIT, admission.limit)
+        self.metrics.set(Metric.QUEUED, admission.queued)
+        self.metrics.set(Metric.REPLY_BYTES, admission.memory.used)
+        refused, now = admission.total_refused - self._logged_refusals, time.perf_counter()
+        if refused and now - self._refusals_logged_at >= _SECONDS_BETWEEN_OVERLOAD_LINES:
+            self._logged_refusals, self._refusals_logged_at = admission.total_refused, now
+            overload_log.warning(
+                "Overloaded: %d operations were refused since the last such line. %d may run at the same time.",
+                refused,
+                admission.limit,
+            )
+
+    def count_refused(self) -> None:
+        """Count a request that was refused before it reached the application."""
+        for count in self._refusal_counters:
+            count()
+
+    @cached_property
+    def _refusal_counters(self) -> tuple[Callable[[], None], ...]:
+        metrics = self.metrics
+        return metrics.counter(Metric.HTTP_REQUESTS, "graphql", "503"), metrics.counter(Metric.ERRORS, Overloaded.code)
+
     def routes(self) -> list[BaseRoute]:
         routes = self.readiness.routes()
         return [*routes, Route("/metrics", self._metrics_page)] if self._settings.metrics else routes
 
-    def _metrics_page(self, request: Request) -> Response:
-        record = self.readiness.table_record()
+    async def _metrics_page(self, request: Request) -> Response:
+        record = await self.readiness.table_record()
         if record is not None:
             counts = Counter(map(reported_state, record.elements.values()))
             self.metrics.set_counts(Metric.ELEMENTS, {state: counts[state] for state in STATUSES})
+            self.metrics.set(Metric.MIGRATION, record.progress.percent / 100 if record.progress else nan)
         return self.metrics.endpoint(request)
 
     def middleware(self) -> Middleware:

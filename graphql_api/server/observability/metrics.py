@@ -5,9 +5,11 @@ variable PROMETHEUS_MULTIPROC_DIR names a directory before this module is import
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import partial
+from time import time
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -15,17 +17,25 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.requests import Request
 from starlette.responses import Response
 
+from graphql_api.codecs import shard_name
+from graphql_api.model import Catalog
+from graphql_api.runtime import RequestStatistics
+
 MULTIPROCESS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable with the directory where prometheus_client shares the counts of all worker processes."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+SHARD_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+"""fewer buckets, because there may be many shards"""
 _KINDS: Mapping[str, Callable[..., Counter | Gauge | Histogram]] = {
     "counter": Counter,
-    "gauge": partial(Gauge, multiprocess_mode="livesum"),
-    "histogram": partial(Histogram, buckets=SECONDS),
+    "gauge": Gauge,
+    "histogram": Histogram,
 }
 MAX_CODES = 100
 """Maximum number of error codes used as labels. Custom resolvers may add codes; further ones count as OTHER."""
+MAX_SHARDS = 1_000
+"""Maximum number of shards used as labels; further ones count as OTHER."""
 OTHER = "OTHER"
 
 
@@ -34,6 +44,14 @@ class Metric(Enum):
 
     HTTP_REQUESTS = ("shardql_http_requests_total", "requests", "HTTP requests with a response.", ("route", "status"))
     IN_FLIGHT = "shardql_operations_in_flight", "operations", "Operations in progress."
+    OPERATION_LIMIT = (
+        "shardql_operations_limit",
+        "operations",
+        "Limit of operations in progress; it follows the measured delay.",
+    )
+    QUEUED = "shardql_operations_queued", "operations", "Operations that wait for a place."
+    QUEUE_SECONDS = "shardql_operation_queue_seconds", "seconds", "Time that operations waited for a place."
+    REPLY_BYTES = "shardql_reply_bytes", "bytes", "Size of the replies of the store that operations in progress hold."
     OPERATIONS = (
         "shardql_operations_total",
         "operations",
@@ -56,26 +74,86 @@ class Metric(Enum):
     STORE_RETRIES = (
         "shardql_store_retries_total",
         "requests",
-        "Requests that the storage engine sent again for operations. SQLite never retries.",
+        "Requests that the storage engine sent again after a failure. SQLite never retries.",
     )
-    SEARCHES = "shardql_searches_total", "searches", "Pages of searches that were read."
-    SHARDS_ASKED = "shardql_shards_asked_total", "shards", "Shards that searches read."
-    RECORDS_READ = "shardql_records_read_total", "records", "Records that the store examined."
-    RECORDS_RETURNED = ("shardql_records_returned_total", "records", "Records that searches and reads by id returned.")
+    STORE_HEDGES = (
+        "shardql_store_hedges_total",
+        "requests",
+        "Reads that the storage engine sent again because they were late. SQLite never hedges.",
+    )
+    SEARCHES = (
+        "shardql_searches_total",
+        "searches",
+        "Searches that were answered, by kind: first_page, next_page (from a token), count.",
+        ("entity", "index", "kind"),
+    )
+    KEY_READS = "shardql_key_reads_total", "records", "Records that were requested by key.", ("entity",)
+    EMPTY_READS = (
+        "shardql_empty_reads_total",
+        "reads",
+        "Complete reads that found nothing, by kind: first_page, count, key. Those by key have the index `id`.",
+        ("entity", "index", "kind"),
+    )
+    SHARDS_ASKED = "shardql_shards_asked_total", "shards", "Shards that searches read.", ("entity", "index")
+    RECORDS_READ = (
+        "shardql_records_read_total",
+        "records",
+        "Records that the store examined. Reads by key have the index `id`, reads of writes have empty labels.",
+        ("entity", "index"),
+    )
+    RECORDS_RETURNED = (
+        "shardql_records_returned_total",
+        "records",
+        "Records that searches and reads by key returned.",
+        ("entity", "index"),
+    )
+    INDEX_SECONDS = (
+        "shardql_index_read_seconds",
+        "seconds",
+        "Duration of store calls that read an index. Reads by key have the index `id`.",
+        ("entity", "index"),
+    )
+    SHARD_SECONDS = (
+        "shardql_shard_read_seconds",
+        "seconds",
+        "Duration of requests of the storage engine that read one shard. SQLite reads all shards at once, without it.",
+        ("shard",),
+    )
     ELEMENTS = (
         "shardql_elements",
         "elements",
         "Elements of the table, such as indexes, by state: ready, unchecked, announced, building, closing, dropping.",
         ("state",),
     )
+    MIGRATION = (
+        "shardql_migration_progress",
+        "ratio",
+        "Share of the present migration that is done, from 0 to 1. NaN if there is none, or its progress is not known.",
+    )
+
+    START_TIME = "shardql_start_time_seconds", "timestamp", "Time at which the server began to count."
+    SCRAPE_TIME = "shardql_scrape_time_seconds", "timestamp", "Time of this page, by the clock of the server."
 
     def __init__(self, full_name: str, unit: str, help: str, labels: tuple[str, ...] = ()) -> None:
         self.full_name, self.unit, self.help, self.labels = full_name, unit, help, labels
         self.kind = "counter" if full_name.endswith("_total") else "histogram" if unit == "seconds" else "gauge"
 
 
-_MODES: Mapping[Metric, Mapping[str, str]] = {Metric.ELEMENTS: {"multiprocess_mode": "livemostrecent"}}
-"""Gauges about the table: all worker processes know the same one, so their values are not added."""
+_OPTIONS: Mapping[Metric, Mapping[str, Any]] = {
+    Metric.IN_FLIGHT: {"multiprocess_mode": "livesum"},
+    Metric.STORE_SECONDS: {"buckets": SECONDS},
+    Metric.OPERATION_SECONDS: {"buckets": SECONDS},
+    Metric.INDEX_SECONDS: {"buckets": SECONDS},
+    Metric.SHARD_SECONDS: {"buckets": SHARD_SECONDS},
+    # All worker processes know the same table, so their values are not added.
+    Metric.ELEMENTS: {"multiprocess_mode": "livemostrecent"},
+    Metric.MIGRATION: {"multiprocess_mode": "livemostrecent"},
+    Metric.START_TIME: {"multiprocess_mode": "min"},
+    Metric.SCRAPE_TIME: {"multiprocess_mode": "mostrecent"},
+}
+
+
+_INDEX_COUNTS = (Metric.SHARDS_ASKED, Metric.RECORDS_READ, Metric.RECORDS_RETURNED)
 
 
 class Metrics:
@@ -85,13 +163,28 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._collectors = {
             metric: _KINDS[metric.kind](
-                metric.full_name, metric.help, metric.labels, registry=self._registry, **_MODES.get(metric, {})
+                metric.full_name, metric.help, metric.labels, registry=self._registry, **_OPTIONS.get(metric, {})
             )
             for metric in Metric
         }
-        self._codes: set[str] = set()
+        self._labels: defaultdict[Metric, set[str]] = defaultdict(set)
+        self._entities: frozenset[str] = frozenset()
         if MULTIPROCESS_DIRECTORY not in os.environ:
             ProcessCollector(registry=self._registry)
+        self.set(Metric.START_TIME, time())
+
+    def declare_catalog(self, catalog: Catalog) -> None:
+        """Start the counts of its reads at 0: a counter that begins with a higher value has no rate at first."""
+        self._entities = frozenset(catalog.entities)
+        for entity in catalog.entities.values():
+            by_key = entity.name, entity.indexes["by_id"].name
+            self.record(Metric.KEY_READS, entity.name, amount=0)
+            self.record(Metric.EMPTY_READS, *by_key, "key", amount=0)
+            for search in entity.searches:
+                for kind in ("first_page", "count"):
+                    self.record(Metric.SEARCHES, entity.name, search.name, kind, amount=0)
+                    self.record(Metric.EMPTY_READS, entity.name, search.name, kind, amount=0)
+                self.record(Metric.SEARCHES, entity.name, search.name, "next_page", amount=0)
 
     def record(self, metric: Metric, *labels: str, amount: float = 1) -> None:
         """Add an amount to a counter or gauge, or a duration to a histogram. Labels are in the order of the metric."""
@@ -102,6 +195,18 @@ class Metrics:
         else:
             child.inc(amount)
 
+    def counter(self, metric: Metric, *labels: str) -> Callable[[], None]:
+        """Return what adds 1 to a counter. It costs less than `record`."""
+        counter = self._collectors[metric].labels(*labels)
+        assert isinstance(counter, Counter)
+        return counter.inc
+
+    def set(self, metric: Metric, value: float) -> None:
+        """Set a gauge without labels."""
+        gauge = self._collectors[metric]
+        assert isinstance(gauge, Gauge)
+        gauge.set(value)
+
     def set_counts(self, metric: Metric, counts: Mapping[str, float]) -> None:
         """Set a gauge to these counts, by label."""
         gauge = self._collectors[metric]
@@ -109,14 +214,47 @@ class Metrics:
         for label, count in counts.items():
             gauge.labels(label).set(count)
 
+    def record_reads(self, statistics: RequestStatistics) -> None:
+        """Count the reads of one request, by entity and index."""
+        attributed = 0
+        for labels, index in statistics.indexes.items():
+            attributed += index.records_read
+            for kind, count in index.reads.items():
+                if kind == "key":
+                    self.record(Metric.KEY_READS, labels[0], amount=count)
+                else:
+                    self.record(Metric.SEARCHES, *labels, kind, amount=count)
+            for kind, count in index.empty_reads.items():
+                self.record(Metric.EMPTY_READS, *labels, kind, amount=count)
+            counts = (index.shards_asked, index.records_read, index.records_returned)
+            for metric, count in zip(_INDEX_COUNTS, counts, strict=True):
+                if count:
+                    self.record(metric, *labels, amount=count)
+            for seconds in index.call_seconds:
+                self.record(Metric.INDEX_SECONDS, *labels, amount=seconds)
+        if statistics.records_read > attributed:
+            self.record(Metric.RECORDS_READ, "", "", amount=statistics.records_read - attributed)
+        for hash_key, seconds in statistics.shard_seconds:
+            shard = shard_name(hash_key)
+            if shard.partition("!")[0] in self._entities:
+                self.record(
+                    Metric.SHARD_SECONDS, self._limited(Metric.SHARD_SECONDS, shard, MAX_SHARDS), amount=seconds
+                )
+
     def code_label(self, code: str) -> str:
-        """Return the label of an error code. The number of labels is limited."""
-        if len(self._codes) < MAX_CODES:
-            self._codes.add(code)
-        return code if code in self._codes else OTHER
+        """Return the label of an error code."""
+        return self._limited(Metric.ERRORS, code, MAX_CODES)
+
+    def _limited(self, metric: Metric, label: str, limit: int) -> str:
+        """Return a label, or OTHER once the metric has as many labels as it may have."""
+        known = self._labels[metric]
+        if len(known) < limit:
+            known.add(label)
+        return label if label in known else OTHER
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics in the format that an Accept header requests, and its content type."""
+        self.set(Metric.SCRAPE_TIME, time())
         registry = self._registry
         if MULTIPROCESS_DIRECTORY in os.environ:
             registry = CollectorRegistry()

@@ -52,8 +52,10 @@ ENGINES = {
 """the engines by the scheme of their URLs"""
 
 
-async def open_store(url: str) -> Store:
+async def open_store(url: str, *, read_only: bool = False) -> Store:
     """Open the engine of a URL: `sqlite:///relative.db`, `sqlite:////absolute.db`, or `dynamodb://table`.
+
+    A `read_only` store refuses writes.
 
     A DynamoDB URL may set region, endpoint, and every setting of `DynamoSettings`. Other values come from the
     environment and the defaults. Example:
@@ -67,14 +69,14 @@ async def open_store(url: str) -> Store:
         location = rest[3:] if rest.startswith("////") else rest.lstrip("/")
         hint = f" Did you mean {f'{ENGINES[close[0]].prefix}{location}'!r}?" if close and location else ""
         raise UnknownArgument(f"{url!r} is not a store URL. Use {forms}.{hint}", argument="url")
-    open_location: Callable[[str], Awaitable[Store]] = resolve_name(engine.opener)
-    return await open_location(url.removeprefix(engine.prefix))
+    open_location: Callable[..., Awaitable[Store]] = resolve_name(engine.opener)
+    return await open_location(url.removeprefix(engine.prefix), read_only=read_only)
 
 
 @asynccontextmanager
-async def opened_store(url: str) -> AsyncIterator[Store]:
+async def opened_store(url: str, *, read_only: bool = False) -> AsyncIterator[Store]:
     """Open the engine of a URL, and close it at the end of the block."""
-    store = await open_store(url)
+    store = await open_store(url, read_only=read_only)
     try:
         yield store
     finally:

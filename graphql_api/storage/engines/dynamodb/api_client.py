@@ -1,11 +1,13 @@
 """API calls: the client of the driver, and execution with concurrency limits, attempts with backoff, and a deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from random import Random
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 from zlib import crc32
 
@@ -15,6 +17,7 @@ from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError
 
 from graphql_api.errors import (
+    ConditionFailed,
     Conflict,
     SchemaChanged,
     StoreDenied,
@@ -23,9 +26,18 @@ from graphql_api.errors import (
     StoreUnavailable,
     Throttled,
 )
-from graphql_api.runtime import RetryStrategy, current_meter, current_statistics
+from graphql_api.runtime import (
+    HedgedReads,
+    RequestTurn,
+    ResponsiveTimer,
+    RetryBudget,
+    RetryStrategy,
+    current_meter,
+    current_reservation,
+    current_statistics,
+)
 from graphql_api.storage import current_fence
-from graphql_api.storage.engines.dynamodb.concurrency_limits import ConcurrencyLimiter, RetryBudget
+from graphql_api.storage.engines.dynamodb.concurrency_limits import ConcurrencyLimiter
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
 from graphql_api.storage.engines.dynamodb.error_mapping import (
     DRIVER_ERRORS,
@@ -39,8 +51,8 @@ P = TypeVar("P")
 
 Response = dict[str, Any]
 
-METERED_OPERATIONS = frozenset({"Query", "BatchGetItem"})
-"""operations that report their consumed capacity, if it is metered"""
+READS = frozenset({"Query", "BatchGetItem"})
+"""operations that are hedged, unless the request has a capacity ceiling"""
 
 _WRITES = frozenset({"TransactWriteItems", "BatchWriteItem", "PutItem", "DeleteItem"})
 
@@ -53,6 +65,9 @@ _NOTHING_WRITTEN_ERRORS: Mapping[type[StoreError], str] = {
 """the errors of writes after which nothing was written, with a description of such attempts"""
 
 _LARGE_BODY_BYTES = 256 * 1024
+_NO_TIMEOUT = 24 * 3600
+_KEEP_ALIVE_SECONDS = 60.0
+"""for which an idle connection is kept, so that a wide search rarely has to open all of its connections"""
 
 
 # --- the client of the driver ----------------------------------------------------------------------------------
@@ -65,11 +80,15 @@ async def open_client(
     endpoint: str | None,
     settings: DynamoSettings,
 ) -> Any:
-    """Return a low-level client that is closed with the exit stack."""
+    """Return a low-level client that is closed with the exit stack.
+
+    It has no timeouts of its own: they would count the time in which this process has no CPU (`ResponsiveTimer`).
+    """
     config = AioConfig(
-        connect_timeout=settings.connect_seconds,
-        read_timeout=settings.read_seconds,
+        connect_timeout=_NO_TIMEOUT,
+        read_timeout=_NO_TIMEOUT,
         max_pool_connections=settings.pool,
+        connector_args={"keepalive_timeout": _KEEP_ALIVE_SECONDS},
         retries={"total_max_attempts": 1, "mode": "standard"},
         parameter_validation=False,  # requests are validated when they are encoded
     )
@@ -139,8 +158,14 @@ class ApiCall(Generic[T]):
     shard: str | None = None
     hash_key: str | None = None
     """the shard in error messages"""
+    is_table_operation: bool = False
+    """describes or changes the table: it may take longer, and is retried until the deadline"""
     outcome_unknown: bool = False
     """an attempt may have been executed, but received no response"""
+    most_units: float = 0.0
+    """the most capacity units that one attempt charges"""
+    least_units: float = 0.0
+    """the least units that AWS charges; DynamoDB Local reports none for a read that finds nothing"""
 
     @property
     def where(self) -> str:
@@ -165,35 +190,59 @@ class ApiClient:
         self._min_attempt_seconds = min(settings.read_seconds, settings.deadline) / 2
         """an attempt with less time, because it waited for a slot, does not count as a failure of its shard"""
         self._budget = RetryBudget(settings.retry_share, settings.retry_floor, clock)
+        self._hedged_reads = HedgedReads(settings.hedge_percentile, settings.hedge_share)
+        self._timer = ResponsiveTimer()
         self._methods = {
             operation: getattr(client, method) for method, operation in client.meta.method_to_api_mapping.items()
         }
+
+    @contextmanager
+    def operation(self, fan_out: int) -> Iterator[None]:
+        """Adapt the budgets to an operation of this many requests, while it is in progress."""
+        with self._budget.operation(fan_out), self._hedged_reads.operation(fan_out):
+            yield
 
     def new_deadline(self) -> float:
         """Return the deadline of an operation that starts now."""
         return asyncio.get_running_loop().time() + self.settings.deadline
 
+    def new_table_deadline(self) -> float:
+        """Return the deadline of an operation that describes or changes the table, and starts now."""
+        return asyncio.get_running_loop().time() + self.settings.table_deadline
+
     async def execute(self, call: ApiCall[T]) -> T:
         """Return the result of a call, or raise the error of the last attempt, before the deadline."""
-        meter = current_meter() if call.operation in METERED_OPERATIONS else None
+        meter = current_meter() if call.operation in READS | _WRITES else None
         if meter is not None:
             call.request["ReturnConsumedCapacity"] = "TOTAL"
         self._budget.deposit()
         retries = self._retries.start(call.deadline)
         faults = conflicts = 0
+        has_token = False
         while True:
             outcome = await self._attempt(call)
+            is_fault = isinstance(outcome, AttemptFailure) and outcome.retry and not outcome.is_conflict
+            if has_token and not is_fault:
+                self._budget.refund()
             if not isinstance(outcome, AttemptFailure):
                 response, result = outcome
                 if meter is not None:
-                    meter.add(_consumed_capacity(response))
+                    add = meter.add if call.operation in READS else meter.add_write
+                    units = _consumed_capacity(response)
+                    add(None if units is None else max(units, call.least_units))
                 return result
+            may_be_charged = _may_be_charged(outcome)
+            if may_be_charged and meter is not None:
+                meter.add_in_doubt(call.most_units)
+            faults += is_fault
             conflicts += outcome.is_conflict
-            faults += not outcome.is_conflict
-            exhausted = faults >= self.settings.attempts or conflicts >= self.settings.conflict_attempts
-            permit = None if outcome.is_conflict else self._budget.withdraw
-            if not outcome.retry or exhausted or not await retries.pause(permit):
+            max_faults = sys.maxsize if call.is_table_operation else self.settings.attempts
+            exhausted = faults >= max_faults or conflicts >= self.settings.conflict_attempts
+            if not outcome.retry or exhausted or (may_be_charged and not _reserve_attempt(call)):
                 break
+            if not await retries.pause(self._budget.withdraw if is_fault else None):
+                break
+            has_token = is_fault
             current_statistics().retries += 1
         error = _final_error(call, outcome.error)
         error.shard = call.hash_key
@@ -217,14 +266,17 @@ class ApiClient:
                 current_statistics().retries += 1
 
     async def _attempt(self, call: ApiCall[T]) -> tuple[Response, T] | AttemptFailure:
-        loop = asyncio.get_running_loop()
+        loop, settings = asyncio.get_running_loop(), self.settings
+        read_seconds = settings.table_read_seconds if call.is_table_operation else settings.read_seconds
         started = None
         try:
-            async with asyncio.timeout_at(call.deadline), self._limiter.slot(call.operation, call.shard):
-                started = loop.time()
-                async with asyncio.timeout(self.settings.connect_seconds + self.settings.read_seconds):
-                    response: Response = await self._methods[call.operation](**call.request)
-                result = _parse(call, response)
+            with RequestTurn() as turn:
+                async with asyncio.timeout_at(call.deadline), self._limiter.slot(call.operation, call.shard):
+                    turn.begin()
+                    started = loop.time()
+                    async with self._timer.timeout(settings.connect_seconds + read_seconds):
+                        response = await self._send(call)
+                    result = _parse(call, response)
         except StoreError as problem:
             return AttemptFailure(problem)
         except TimeoutError as problem:
@@ -232,7 +284,7 @@ class ApiClient:
                 return AttemptFailure(
                     StoreUnavailable(
                         f"{call.where}: too many concurrent requests, and no free slot within "
-                        f"{self.settings.deadline:g} seconds. Try again later."
+                        f"{settings.deadline:g} seconds. Try again later."
                     )
                 )
             failure = classify_error(problem, call.where, self.table)
@@ -251,6 +303,44 @@ class ApiClient:
         else:
             self._limiter.record_success(call.shard)
         return failure
+
+    async def _send(self, call: ApiCall[Any]) -> Response:
+        """Send the request in the slot of the caller; a late read is hedged in a slot of its own.
+
+        Reports how long each read of one shard took, also if it failed.
+        """
+
+        async def send() -> Response:
+            started = perf_counter()
+            try:
+                response: Response = await self._methods[call.operation](**call.request)
+                return response
+            finally:
+                if call.operation == "Query" and call.hash_key is not None:
+                    current_statistics().shard_seconds.append((call.hash_key, perf_counter() - started))
+
+        async def send_again() -> Response:
+            current_statistics().hedges += 1
+            async with self._limiter.slot(call.operation, call.shard):
+                return await send()
+
+        def may_hedge() -> bool:
+            return self._limiter.has_free_slot(call.operation, call.shard)
+
+        if call.operation not in READS or current_reservation() is not None:
+            return await send()
+        return await self._hedged_reads.run(call.operation, send, send_again, may_hedge)
+
+
+def _may_be_charged(failure: AttemptFailure) -> bool:
+    """Return whether DynamoDB may charge for a failed attempt: it was executed, or its conditions were tested."""
+    return failure.outcome_unknown or failure.in_progress or isinstance(failure.error, ConditionFailed | Conflict)
+
+
+def _reserve_attempt(call: ApiCall[Any]) -> bool:
+    """Reserve the units of another attempt. Return False if they do not fit under the ceiling of the request."""
+    reservation = current_reservation()
+    return reservation is None or reservation.extend(call.most_units)
 
 
 def _parse(call: ApiCall[T], response: Response) -> T:
@@ -287,6 +377,11 @@ def check_count(response: Response) -> None:
     """Refuse a truncated response."""
     if response["Count"] != len(response["Items"]):
         raise InconsistentResponse("the number of items differs from Count")
+
+
+def response_size(response: Response) -> int:
+    """Return the size of a response in bytes, or 0 if its header does not state it."""
+    return int(response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-length", 0))
 
 
 async def run_concurrently(work: Callable[[P], Coroutine[Any, Any, T]], parts: Sequence[P]) -> list[T]:

@@ -1,4 +1,4 @@
-"""Concurrency limits, circuit breakers per shard, and the retry budget of a process."""
+"""Concurrency limits, and circuit breakers per shard."""
 
 import asyncio
 from collections import defaultdict
@@ -10,34 +10,6 @@ from graphql_api.errors import StoreUnavailable
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
 
 MAX_TRACKED_SHARDS = 10_000
-_BURST_FACTOR = 10
-"""the budget holds at most this multiple of its floor"""
-
-
-class RetryBudget:
-    """Limits retries to a share of requests. A floor allows retries in a new process."""
-
-    def __init__(self, share: float, floor: float, clock: Callable[[], float]) -> None:
-        self._share = share
-        self._floor = floor
-        self._clock = clock
-        self._tokens = floor
-        self._filled_at = clock()
-
-    def deposit(self) -> None:
-        """Count a request."""
-        self._tokens = min(self._tokens + self._share, self._floor * _BURST_FACTOR)
-
-    def withdraw(self) -> bool:
-        """Withdraw one retry. Return False if the budget is exhausted."""
-        now = self._clock()
-        if self._tokens < self._floor:
-            self._tokens = min(self._floor, self._tokens + (now - self._filled_at) * self._floor)
-        self._filled_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
 
 
 @dataclass(slots=True)
@@ -47,6 +19,9 @@ class ShardState:
     semaphore: asyncio.Semaphore
     in_use: int = 0
     failures: int = 0
+    """requests without response in a row"""
+    failing_since: float = 0.0
+    """time of the first of these failures"""
     open_until: float = 0.0
     probing: bool = False
 
@@ -91,24 +66,40 @@ class ConcurrencyLimiter:
         """Record a response of a shard, which resets its circuit breaker."""
         state = self._shards.get(shard or "")
         if state is not None:
-            state.failures = 0
+            state.failures, state.open_until = 0, 0.0
 
     def record_failure(self, shard: str | None) -> None:
-        """Record a request without response. After a number in a row the circuit breaker opens."""
+        """Record a request without response.
+
+        The circuit breaker opens after a number in a row, over at least the time of an attempt. So a burst of resets
+        between responses does not open it.
+        """
         if shard is None:
             return
-        state = self._shards[shard]
+        state, now = self._shards[shard], self._clock()
+        if not state.failures:
+            state.failing_since = now
         state.failures += 1
-        if state.failures >= self._settings.breaker_failures:
-            state.open_until = self._clock() + self._settings.breaker_seconds
+        if self._is_failing(state, now):
+            state.open_until = now + self._settings.breaker_seconds
         if len(self._shards) > MAX_TRACKED_SHARDS:  # Drop the oldest idle one.
             idle = next((name for name, other in self._shards.items() if not other.in_use and other is not state), None)
             if idle is not None:
                 del self._shards[idle]
 
+    def has_free_slot(self, operation: str, shard: str | None) -> bool:
+        """Return whether a further request would get a slot without waiting."""
+        state = self._shards.get(shard or "")
+        semaphores = [self._operations[operation], self._all, *([state.semaphore] if state is not None else ())]
+        return not any(semaphore.locked() for semaphore in semaphores)
+
+    def _is_failing(self, shard: ShardState, now: float) -> bool:
+        settings = self._settings
+        return shard.failures >= settings.breaker_failures and now - shard.failing_since >= settings.read_seconds
+
     def _admit(self, name: str, shard: ShardState) -> bool:
         """Refuse while the circuit breaker is open. Return True for the one probe request afterwards."""
-        if shard.failures < self._settings.breaker_failures:
+        if not shard.open_until:
             return False
         if shard.probing or self._clock() < shard.open_until:
             raise StoreUnavailable(

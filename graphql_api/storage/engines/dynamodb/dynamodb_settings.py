@@ -12,10 +12,10 @@ class DynamoSettings:
     deadline: float = 5.0
     """seconds for an operation, including all waits and attempts; each batch of a write has its own"""
     connect_seconds: float = 0.3
-    """seconds to establish a connection"""
+    """seconds that an attempt may take to connect, in addition to `read_seconds`"""
     read_seconds: float = 1.0
     """seconds for the complete response of one attempt"""
-    attempts: int = 3
+    attempts: int = 10
     """maximum number of attempts of a request"""
     conflict_attempts: int = 8
     """maximum number of attempts of a write that conflicts with other writes"""
@@ -24,9 +24,14 @@ class DynamoSettings:
     backoff_cap: float = 0.5
     """seconds: upper limit of every backoff"""
     retry_share: float = 0.1
-    """retries that each request adds to the budget of the process"""
+    """failed retries that each request adds to the budget of the process"""
     retry_floor: float = 10.0
-    """retries that are always allowed: initially, and then per second"""
+    """failed retries that are always allowed: initially, and then per second; at least one for each request that the
+    widest operation in progress has sent"""
+    hedge_share: float = 0.05
+    """share of reads that may be sent a second time because they are late; 0 turns hedging off"""
+    hedge_percentile: float = 0.97
+    """a read is late if it takes longer than this share of the latest reads"""
     pool: int = 200
     """maximum number of connections; must exceed `in_flight`, so that no request waits inside the driver"""
     in_flight: int = 190
@@ -36,11 +41,16 @@ class DynamoSettings:
     in_flight_of_shard: int = 16
     """maximum number of concurrent requests to one hash key of one index"""
     breaker_failures: int = 5
-    """number of attempts in a row without response that open the circuit breaker of a shard"""
+    """number of attempts in a row without response, over at least `read_seconds`, that open the circuit breaker of a
+    shard"""
     breaker_seconds: float = 1.0
     """seconds for which the circuit breaker stays open; then one request probes the shard"""
     batches_at_once: int = 8
     """maximum number of concurrent batches of one write"""
+    table_deadline: float = 20.0
+    """seconds for a call that describes or changes the table, including all attempts"""
+    table_read_seconds: float = 10.0
+    """seconds for the complete response of one attempt of such a call"""
     table_seconds: float = 3600.0
     """seconds for creating a table, or for adding an index to it"""
     table_pause: float = 2.0
@@ -48,10 +58,12 @@ class DynamoSettings:
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            if getattr(self, setting.name) <= 0 and setting.name not in {"retry_share", "backoff_base"}:
+            if getattr(self, setting.name) <= 0 and setting.name not in {"retry_share", "backoff_base", "hedge_share"}:
                 raise StoreRefused(
                     f"The setting {setting.name} is {getattr(self, setting.name)}. Use a number above 0."
                 )
+        if self.hedge_percentile >= 1:
+            raise StoreRefused(f"hedge_percentile is {self.hedge_percentile}. Use a number below 1, such as 0.97.")
         if self.in_flight >= self.pool:
             raise StoreRefused(f"in_flight is {self.in_flight}, and pool is {self.pool}. Set pool above in_flight.")
 

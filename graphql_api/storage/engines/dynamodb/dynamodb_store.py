@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import fields, replace
-from math import isfinite
+from math import ceil, isfinite
 from random import Random
 from time import monotonic
 from typing import Any
@@ -23,12 +23,15 @@ from graphql_api.errors import (
     about,
     nearest,
 )
+from graphql_api.runtime import current_meter
 from graphql_api.storage import (
     Item,
     Key,
     RangeRead,
+    ReadOnlyStore,
     ReadResult,
     ScanPage,
+    Store,
     TableDefinition,
     TransactionWrite,
     Write,
@@ -37,6 +40,8 @@ from graphql_api.storage import (
     check_reads,
     check_segment,
     check_want,
+    current_bounds,
+    most_of_keys,
 )
 from graphql_api.storage.engines.dynamodb.api_client import (
     ApiCall,
@@ -84,7 +89,7 @@ async def open_dynamodb(
     return DynamoStore(ApiClient(client, table, settings, clock, random or Random()), stack)  # noqa: S311 - jitter, no secrets
 
 
-async def open_location(location: str) -> "DynamoStore":
+async def open_location(location: str, *, read_only: bool = False) -> Store:
     """Open a table. The options are region, endpoint, and every setting of `DynamoSettings`."""
     with about("url"):
         table, options = _parse_location(location)
@@ -92,7 +97,8 @@ async def open_location(location: str) -> "DynamoStore":
         if endpoint is not None and not re.fullmatch(r"https?://[^/?#\s]+/?", endpoint):
             raise InvalidValue(f"endpoint is {endpoint!r}. Use a URL such as http://localhost:8000.")
         settings: dict[str, Any] = {name: _parse_number(name, text) for name, text in options.items()}
-        return await open_dynamodb(table, region=region, endpoint=endpoint, settings=DynamoSettings(**settings))
+        store = await open_dynamodb(table, region=region, endpoint=endpoint, settings=DynamoSettings(**settings))
+        return ReadOnlyStore(store) if read_only else store
 
 
 def _parse_location(location: str) -> tuple[str, dict[str, str]]:
@@ -142,7 +148,7 @@ class DynamoStore:
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         """Execute the reads as concurrent queries. Each stops at its limit, and at `want` rows."""
         check_want(want)
-        async with self._working() as deadline:
+        async with self._working(len(reads)) as deadline:
             if not reads:
                 return []
             table, index = await self._table.index(reads[0].index, deadline)
@@ -165,7 +171,7 @@ class DynamoStore:
         for key in keys:
             check_key(key, "the requested key")
         found: dict[Key, WireItem] = {}
-        async with self._working() as deadline:
+        async with self._working(ceil(len(keys) / MAX_KEYS_PER_BATCH)) as deadline:
             table = await self._table.definition(deadline)
 
             async def send(wanted: list[Key]) -> list[Key]:
@@ -196,7 +202,8 @@ class DynamoStore:
             return items, unprocessed_keys
 
         request = {"Keys": [encode_key(table, key) for key in wanted], "ConsistentRead": consistent}
-        return ApiCall("BatchGetItem", {"RequestItems": {self._api.table: request}}, parse, deadline)
+        most = 0.0 if current_meter() is None else most_of_keys(wanted, current_bounds(), consistent=consistent)
+        return ApiCall("BatchGetItem", {"RequestItems": {self._api.table: request}}, parse, deadline, most_units=most)
 
     async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
         """Read a page of a segment."""
@@ -228,7 +235,7 @@ class DynamoStore:
 
     async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
         """Apply each write independently, in batches if it has no condition."""
-        async with self._working() as deadline:
+        async with self._working(min(len(writes), self._api.settings.batches_at_once)) as deadline:
             if not writes:
                 return []
             return await (await self._writer(deadline)).write_each(writes)
@@ -245,11 +252,11 @@ class DynamoStore:
 
     async def describe(self) -> TableDefinition | None:
         """Return the current table definition, with indexes sorted by name."""
-        async with self._working() as deadline:
-            description = await self._table.describe(deadline)
+        async with self._working():
+            description = await self._table.describe()
             if description is None:
                 return None
-            return replace(description.definition, ttl_attribute=await self._table.read_ttl_attribute(deadline))
+            return replace(description.definition, ttl_attribute=await self._table.read_ttl_attribute())
 
     async def ensure_table(self, definition: TableDefinition) -> None:
         """Create the table or its missing indexes, one by one as DynamoDB requires."""
@@ -269,14 +276,15 @@ class DynamoStore:
             await self._stack.aclose()
 
     @asynccontextmanager
-    async def _working(self) -> AsyncIterator[float]:
-        """Keep the store open during a call, and provide the deadline of the call."""
+    async def _working(self, fan_out: int = 1) -> AsyncIterator[float]:
+        """Keep the store open during a call of this many concurrent requests, and provide the deadline of the call."""
         if self._closed:
             raise StoreRefused(f"The store on {self._api.table!r} is closed. Open it again.")
         self._active_calls += 1
         self._idle.clear()
         try:
-            yield self._api.new_deadline()
+            with self._api.operation(fan_out):
+                yield self._api.new_deadline()
         finally:
             self._active_calls -= 1
             if not self._active_calls:

@@ -11,6 +11,7 @@ from graphql_api.errors import (
     ConditionFailed,
     Conflict,
     ItemTooLarge,
+    MissingIndex,
     StoreDenied,
     StoreError,
     StoreRefused,
@@ -143,6 +144,8 @@ def _classify_reply(problem: driver.ClientError, where: str, table: str) -> Atte
         return _classify_cancellation(problem, where)
     if status >= 500 or status < 400:
         return _unavailable(f"{where}: {code} {message}")
+    if "not have the specified index" in message:
+        return AttemptFailure(MissingIndex(f"{where}: {message}"))
     if "Item size" in message and "exceeded" in message:
         return AttemptFailure(ItemTooLarge(f"{where}: {message}. Make the record smaller."))
     return AttemptFailure(StoreRefused(f"{where} is refused: {code}: {message}"))

@@ -9,6 +9,7 @@ from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
 from graphql_api.errors import ConditionFailed, ItemTooLarge, StoreError, StoreRefused
+from graphql_api.runtime import current_meter
 from graphql_api.storage import (
     MAX_TOKEN_CHARACTERS,
     Check,
@@ -23,6 +24,8 @@ from graphql_api.storage import (
     check_transaction_size,
     check_write,
     condition_failed_error,
+    current_bounds,
+    most_of_writes,
     prepare_each,
     prepare_transaction,
     values_equal,
@@ -147,7 +150,10 @@ class ItemWriter:
             return unprocessed
 
         requests = [{f"{change.kind}Request": change.target} for change in changes]
-        call = ApiCall("BatchWriteItem", {"RequestItems": {self._api.table: requests}}, parse, deadline)
+        most = self._most_units(changes)
+        call = ApiCall(
+            "BatchWriteItem", {"RequestItems": {self._api.table: requests}}, parse, deadline, most_units=most
+        )
         return await self._api.execute(call)
 
     async def _apply_single(self, change: PreparedWrite) -> StoreError | None:
@@ -188,9 +194,12 @@ class ItemWriter:
     async def _send(self, operation: str, request: dict[str, Any], changes: Sequence[PreparedWrite]) -> None:
         """Send writes in one request. Errors have the positions of the caller."""
         hash_key = changes[0].key.hash
-        shard = (f"{self._api.table}/table/{hash_key}", hash_key) if len(changes) == 1 else ()
+        shard = f"{self._api.table}/table/{hash_key}" if len(changes) == 1 else None
         request["ReturnConsumedCapacity"] = "TOTAL"
-        call = ApiCall(operation, request, itemgetter("ConsumedCapacity"), self._api.new_deadline(), *shard)
+        most = self._most_units(changes, is_transaction=operation == "TransactWriteItems")
+        deadline = self._api.new_deadline()
+        parse = itemgetter("ConsumedCapacity")
+        call = ApiCall(operation, request, parse, deadline, shard, hash_key if shard else None, most_units=most)
         try:
             await self._api.execute(call)
         except ConditionFailed as problem:
@@ -200,6 +209,12 @@ class ItemWriter:
                 if number in problem.failures
             ]
             raise condition_failed_error(failed) from problem.__cause__
+
+    def _most_units(self, changes: Iterable[PreparedWrite], *, is_transaction: bool = False) -> float:
+        if current_meter() is None:
+            return 0.0
+        writes = [change.write for change in changes]
+        return most_of_writes(self._table, writes, current_bounds(), together=is_transaction)
 
 
 def _batches(changes: Iterable[PreparedWrite]) -> Iterator[list[PreparedWrite]]:

@@ -12,8 +12,10 @@ from graphql_api.storage import (
     Row,
     RowPage,
     TableDefinition,
+    most_of_query,
+    read_units,
 )
-from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response, check_count
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response, check_count, response_size
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.filter_expressions import QueryExpressions
 from graphql_api.storage.engines.dynamodb.wire_format import (
@@ -41,21 +43,31 @@ class RangeQuery:
 
     async def run(self, deadline: float) -> RowPage:
         """Query until there are rows, a position within the range, or the end: every page makes progress."""
-        read, records_read = self.read, 0
+        read, records_read, size = self.read, 0, 0
         start = self._start_key()
         while True:
             shard = f"{self.api.table}/{read.index or 'table'}/{read.hash_key}"
-            call = ApiCall("Query", self._request(start), self._parse, deadline, shard, read.hash_key)
-            scanned, found, start = await self.api.execute(call)
+            call = ApiCall(
+                "Query",
+                self._request(start),
+                self._parse,
+                deadline,
+                shard,
+                read.hash_key,
+                most_units=most_of_query(read),
+                least_units=read_units(0, consistent=read.consistent),
+            )
+            scanned, found, start, received = await self.api.execute(call)
             records_read += scanned
+            size += received
             rows = [row for row in found if read.range.contains(row.value)]
             is_past = bool(found) and self._is_past_range(found[-1].value)
             position = None if start is None else self._decode_position(start)
             if position is None or is_past or self._is_past_range(position.value):
                 # The filter may exclude the row past the far bound, but LastEvaluatedKey still shows the position.
-                return RowPage(rows, None, records_read)
+                return RowPage(rows, None, records_read, size)
             if rows or read.range.contains(position.value):
-                return RowPage(rows, position, records_read)
+                return RowPage(rows, position, records_read, size)
             if not self.uses_near_bound_only:
                 # All rows were at the open bound. From now on, the key condition excludes them.
                 self.uses_near_bound_only = True
@@ -129,8 +141,8 @@ class RangeQuery:
 
     # --- the response
 
-    def _parse(self, response: Response) -> tuple[int, list[Row], WireItem | None]:
-        """Return the number of examined rows, the rows, and the start key of the next page.
+    def _parse(self, response: Response) -> tuple[int, list[Row], WireItem | None, int]:
+        """Return the number of examined rows, the rows, the start key of the next page, and the size of the response.
 
         Refuse a response that is truncated or belongs to another request.
         """
@@ -139,7 +151,7 @@ class RangeQuery:
         start = response.get("LastEvaluatedKey")
         if start is not None:
             self._decode_position(start)
-        return response["ScannedCount"], rows, start
+        return response["ScannedCount"], rows, start, response_size(response)
 
     def _is_past_range(self, value: Any) -> bool:
         """Return whether a value is past the far bound of the range."""

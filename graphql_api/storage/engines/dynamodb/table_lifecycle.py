@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
-from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, WrongTable, nearest
+from graphql_api.errors import MissingIndex, StoreError, StoreRefused, StoreUnavailable, WrongTable, nearest
 from graphql_api.storage import IndexDefinition, TableDefinition, indexes_to_add
-from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response
 from graphql_api.storage.engines.dynamodb.error_mapping import BUSY_TABLE, MISSING, error_code, missing_table_error
 from graphql_api.storage.engines.dynamodb.table_requests import (
     attribute_arguments,
@@ -22,6 +22,8 @@ _FIRST_POLL_SECONDS = 0.02
 _MAX_BUSY_REPLIES = 50
 """busy replies in a row, without a visible change, after which the limit of DynamoDB is reported as an error"""
 
+
+T = TypeVar("T")
 
 TableChange = tuple[str, dict[str, Any]]
 """an operation of the API, and its arguments"""
@@ -88,7 +90,7 @@ class DynamoTable:
             description = await self._cached_description(deadline)
         if name not in description.by_name:
             known = [known for known in description.by_name if known is not None]
-            raise StoreRefused(
+            raise MissingIndex(
                 f"Table {self.name!r} has no index {name!r}.{nearest(str(name), known)} "
                 "Add it with `shardql table create`."
             )
@@ -96,20 +98,18 @@ class DynamoTable:
             raise StoreUnavailable(f"Index {name!r} is still being backfilled. Try again later.")
         return description.definition, description.by_name[name]
 
-    async def describe(self, deadline: float) -> TableDescription | None:
-        """Return the current description, or None if there is no table."""
-        call = ApiCall("DescribeTable", {"TableName": self.name}, itemgetter("Table"), deadline)
+    async def describe(self, deadline: float | None = None) -> TableDescription | None:
+        """Return the current description, or None if there is no table. `deadline`: of an operation that needs it."""
         try:
-            return parse_description(await self._api.execute(call))
+            return parse_description(await self._execute("DescribeTable", {}, itemgetter("Table"), deadline))
         except WrongTable as problem:
             if error_code(problem.__cause__) == MISSING:
                 return None
             raise
 
-    async def read_ttl_attribute(self, deadline: float) -> str | None:
+    async def read_ttl_attribute(self) -> str | None:
         """Return the time-to-live attribute, or None if expiry is off."""
-        call = ApiCall("DescribeTimeToLive", {"TableName": self.name}, itemgetter("TimeToLiveDescription"), deadline)
-        reported = await self._api.execute(call)
+        reported = await self._execute("DescribeTimeToLive", {}, itemgetter("TimeToLiveDescription"))
         enabled = reported.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}
         return reported.get("AttributeName") if enabled else None
 
@@ -149,7 +149,7 @@ class DynamoTable:
         deadline = asyncio.get_running_loop().time() + self._api.settings.table_seconds
         interval, busy_replies = _FIRST_POLL_SECONDS, 0
         while True:
-            description = await self.describe(self._api.new_deadline())
+            description = await self.describe()
             change, is_stable = next_change(description), description is None or description.is_stable
             if is_stable and change is None:
                 break
@@ -166,7 +166,7 @@ class DynamoTable:
         self._description = description
 
     async def _ensure_ttl(self, attribute: str) -> None:
-        current = await self.read_ttl_attribute(self._api.new_deadline())
+        current = await self.read_ttl_attribute()
         if current is not None and current != attribute:
             raise WrongTable(
                 f"Table {self.name!r} has the time-to-live attribute {current!r}, not {attribute!r}. Use another "
@@ -177,19 +177,35 @@ class DynamoTable:
             try:
                 await self._request_change("UpdateTimeToLive", {"TimeToLiveSpecification": specification})
             except StoreRefused:
-                if await self.read_ttl_attribute(self._api.new_deadline()) != attribute:  # no other process was first
+                if await self.read_ttl_attribute() != attribute:  # no other process was first
                     raise
 
     async def _request_change(self, operation: str, arguments: dict[str, Any]) -> StoreError | None:
         """Request a change. Return the error if DynamoDB is busy with another change."""
-        call = ApiCall(operation, {"TableName": self.name, **arguments}, lambda _: None, self._api.new_deadline())
         try:
-            await self._api.execute(call)
+            await self._execute(operation, arguments, lambda _: None)
         except StoreError as problem:
             if error_code(problem.__cause__) not in BUSY_TABLE:
                 raise
             return problem
         return None
+
+    async def _execute(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        parse: Callable[[Response], T],
+        deadline: float | None = None,
+    ) -> T:
+        """Execute an operation on the table. Without a deadline, it has the time of a table operation."""
+        call = ApiCall(
+            operation,
+            {"TableName": self.name, **arguments},
+            parse,
+            self._api.new_table_deadline() if deadline is None else deadline,
+            is_table_operation=deadline is None,
+        )
+        return await self._api.execute(call)
 
 
 def parse_description(reported: Mapping[str, Any]) -> TableDescription:
@@ -213,7 +229,13 @@ def parse_description(reported: Mapping[str, Any]) -> TableDescription:
             if projection == "INCLUDE":
                 projection = tuple(sorted(index["Projection"].get("NonKeyAttributes") or ()))
             definitions.append(IndexDefinition(name, index_hash, index_range, kind, projection))
-    definition = TableDefinition(tuple(definitions), hash_attribute, range_attribute)
+    definition = TableDefinition(
+        tuple(definitions),
+        hash_attribute,
+        range_attribute,
+        item_count=reported.get("ItemCount"),
+        replica_regions=tuple(sorted(replica["RegionName"] for replica in reported.get("Replicas") or ())),
+    )
     if (types[hash_attribute], types[range_attribute]) != ("S", "S"):
         raise WrongTable(f"Table {reported.get('TableName')!r} has keys that are not text. Use another table.")
     return TableDescription(definition, is_stable, frozenset(backfilling))

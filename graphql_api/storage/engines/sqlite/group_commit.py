@@ -9,9 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any
 
-from graphql_api.storage.engines.sqlite.database_file import begin_error, connect_writer, unavailable_error
+from graphql_api.errors import StoreError, StoreUnavailable, for_one_of_several
+from graphql_api.storage.engines.sqlite.database_file import STORAGE_PROBLEMS, connect_writer, write_error
+from graphql_api.storage.engines.sqlite.file_watch import FileWatch
 from graphql_api.storage.engines.sqlite.table_layout import TableLayout, layout_version, load_layout
 from graphql_api.storage.engines.sqlite.writer_jobs import WriterJob, WriteTransaction
 
@@ -21,8 +24,13 @@ MAX_WRITES_PER_COMMIT = 10_000
 class GroupCommitWriter:
     """The writer thread. Accepts jobs from event loops, and resolves the future of a job only after its commit."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, watch: FileWatch) -> None:
         self._path = path
+        self._watch = watch
+        self.busy_since: float | None = None
+        """monotonic time at which the commit in progress has begun"""
+        self.failure: StoreError | None = None
+        """of the last commit, if it failed"""
         self._jobs: SimpleQueue[WriterJob | None] = SimpleQueue()
         self._sql = connect_writer(path)
         self._layout: TableLayout | None = None
@@ -45,7 +53,9 @@ class GroupCommitWriter:
             jobs, running = self._take_jobs()
             jobs = [job for job in jobs if not job.future.cancelled()]
             if jobs:
+                self.busy_since = monotonic()
                 self._commit(jobs)
+                self.busy_since = None
                 _resolve_futures(jobs)
         self._sql.close()
 
@@ -71,23 +81,36 @@ class GroupCommitWriter:
             for job in jobs:
                 with suppress(Exception):  # It occurs again, and is reported, under the lock.
                     job.prepare_for(self._layout)
-        sqlite_error = begin_error
+        committing = False
         try:
+            self._watch.check()
             self._sql.execute("BEGIN IMMEDIATE")
-            sqlite_error = unavailable_error
             transaction = self._transaction()
             for job in jobs:
                 self._apply(job, transaction)
                 if job.changes_layout:
                     transaction = self._transaction()
+            committing = True
             self._sql.execute("COMMIT")
+            self._watch.check()
+            self.failure = None
         except Exception as problem:  # noqa: BLE001 - SQLite, or a bug: the callers receive it, and the thread keeps running
             self._layout = None  # it may stem from the transaction that was rolled back
             with suppress(sqlite3.Error):  # the next BEGIN reports a persistent problem
                 if self._sql.in_transaction:
                     self._sql.execute("ROLLBACK")
             for job in jobs:
-                job.problem = sqlite_error(self._path, problem) if isinstance(problem, sqlite3.Error) else problem
+                job.problem = self._commit_error(problem, committing=committing)
+            if isinstance(job.problem, StoreError):
+                self.failure = job.problem
+
+    def _commit_error(self, problem: Exception, *, committing: bool) -> Exception:
+        """Return the error of one job of a failed commit. Each caller gets its own, since handlers may add to it."""
+        if isinstance(problem, STORAGE_PROBLEMS):
+            return write_error(self._path, problem, committing=committing)
+        if isinstance(problem, StoreError) and committing:
+            return StoreUnavailable("{problem} The last write may be lost.", problem=problem)
+        return for_one_of_several(problem) if isinstance(problem, StoreError) else problem
 
     def _apply(self, job: WriterJob, transaction: WriteTransaction) -> None:
         self._sql.execute("SAVEPOINT job")
@@ -95,7 +118,7 @@ class GroupCommitWriter:
             if not job.changes_layout:
                 job.prepare_for(transaction.layout)
             job.result = job.apply(transaction)
-        except sqlite3.Error:
+        except STORAGE_PROBLEMS:
             raise
         except Exception as problem:  # noqa: BLE001 - a refusal or a bug: the other jobs of the commit proceed
             self._sql.execute("ROLLBACK TO job")

@@ -17,6 +17,7 @@ from graphql_api.errors import StoreRefused
 from graphql_api.runtime import CapacityMeter, current_meter
 from graphql_api.storage import (
     ATTRIBUTE_OPERATIONS,
+    PAGE_BYTES,
     IndexDefinition,
     Item,
     Key,
@@ -175,9 +176,6 @@ ENTRIES_ONLY = {
 }
 _RECORD = "SELECT hash, range, body FROM records WHERE id = ?"
 
-PAGE_BYTES = 1024 * 1024
-"""a page ends after the record that exceeds this size"""
-
 SKIPS_BEFORE_SEEK = 8
 """number of unwanted rows with one value to skip before a seek, which costs about as much"""
 
@@ -251,7 +249,7 @@ class OrderedScan:
 
     def pages(self) -> dict[int, RowPage]:
         """Return the page of each shard range by the number of its read."""
-        pages, descending = {}, self._descending
+        pages, descending, size = {}, self._descending, PAGE_BYTES - self._bytes_left
         for shard_range in self._shard_ranges.values():
             scanned_to = None
             if self._stopped is not None:
@@ -260,7 +258,8 @@ class OrderedScan:
                 near_end = shard_range.low[0] >= here[0] if descending else shard_range.high[0] <= next_bytes(here[0])
                 is_done = near_end and shard_range.next_position(here, descending=descending) is None
                 scanned_to = None if is_done else position
-            pages[shard_range.number] = RowPage(shard_range.rows, scanned_to, shard_range.records_read)
+            pages[shard_range.number] = RowPage(shard_range.rows, scanned_to, shard_range.records_read, size)
+            size = 0  # The sum over all shards is what matters.
             if self._meter is not None:
                 units = read_units(shard_range.bytes_read, consistent=shard_range.read.consistent)
                 self._meter.add(units, estimated=True)
@@ -274,11 +273,14 @@ class OrderedScan:
         row = shard_range.projection.make_row(value, ordinal, key, body)
         if row is not None:
             shard_range.rows.append(row)
+        size = len(body)
         if self._meter is not None:
-            shard_range.bytes_read += record_size(shard_range.projection.decode_entry(body))
+            charged = record_size(shard_range.projection.decode_entry(body))
+            shard_range.bytes_read += charged
+            size = max(size, charged)
         shard_range.records_read += 1
         self._want -= 1
-        self._bytes_left -= len(body)
+        self._bytes_left -= size
         if self._want and self._bytes_left >= 0:
             return False
         self._stopped = here, Position(value, ordinal, key)

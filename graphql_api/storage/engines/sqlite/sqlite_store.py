@@ -1,6 +1,5 @@
 """The SQLite store: reads run on the event loop, writes on one writer thread per process."""
 
-import sqlite3
 from asyncio import get_running_loop, shield, sleep, to_thread
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,12 +8,22 @@ from time import time
 from typing import Any
 from zlib import crc32
 
-from graphql_api.errors import StoreError, StoreRefused, StoreUnavailable, nearest
+from graphql_api.errors import (
+    ConditionFailed,
+    MissingIndex,
+    StoreDamaged,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+    nearest,
+)
 from graphql_api.runtime import current_meter
 from graphql_api.storage import (
+    TRANSACTION_FACTOR,
     Check,
     Item,
     Key,
+    Put,
     RangeRead,
     ReadResult,
     RowPage,
@@ -22,13 +31,25 @@ from graphql_api.storage import (
     TableDefinition,
     TransactionWrite,
     Write,
+    change_units,
     check_key,
     check_segment,
     check_want,
+    read_only_error,
     read_units,
     record_size,
+    write_units,
 )
-from graphql_api.storage.engines.sqlite.database_file import connect_reader, prepare_file, unavailable_error
+from graphql_api.storage.engines.sqlite.database_file import (
+    STORAGE_PROBLEMS,
+    Access,
+    connect_reader,
+    prepare_file,
+    readable_access,
+    storage_error,
+)
+from graphql_api.storage.engines.sqlite.file_health import FileHealth
+from graphql_api.storage.engines.sqlite.file_watch import FileWatch
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
 from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan, plan_shard_ranges
 from graphql_api.storage.engines.sqlite.record_body import decode_body
@@ -70,35 +91,46 @@ _ALL = (
 )
 
 
-async def open_sqlite(path: str | Path, *, now: Callable[[], float] = time) -> "SqliteStore":
-    """Open the file, or create it. `now` provides the time for the expiry of transaction tokens."""
+async def open_sqlite(path: str | Path, *, now: Callable[[], float] = time, read_only: bool = False) -> "SqliteStore":
+    """Open the file, or create it. `now` provides the time for the expiry of transaction tokens.
+
+    With `read_only`, the file must exist, needs no write access, and refuses writes.
+    """
     file = Path(path)
+    if read_only:
+        return SqliteStore(file, now, await to_thread(readable_access, file))
     await to_thread(prepare_file, file)
     return SqliteStore(file, now)
 
 
-async def open_location(location: str) -> "SqliteStore":
+async def open_location(location: str, *, read_only: bool = False) -> "SqliteStore":
     """Open the file at the location of a store URL. Its directory must exist."""
     path = Path(location)
     if not path.parent.is_dir():
         raise StoreUnavailable(f"{path}: the directory {path.parent} does not exist. Create it first.")
-    return await open_sqlite(path)
+    return await open_sqlite(path, read_only=read_only)
 
 
 class SqliteStore:
     """A `Store` on one SQLite file. Use `open_sqlite` to create it."""
 
-    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+    def __init__(self, path: Path, now: Callable[[], float], access: Access = "rw") -> None:
         self._path = path
         self._now = now
         self._closed = False
         self._layout: TableLayout | None = None
-        self._sql = connect_reader(path)
+        self._layout_seen: int | None = None
+        """data version at which the layout was the present one"""
+        self._watch = FileWatch(path, access)
+        self._sql = connect_reader(path, access)
         self._snapshot: int | None = None
         """data version of the newest snapshot that was read; None: unknown"""
         self._held: tuple[Check, int] | None = None
         """the last condition that held, and the data version"""
-        self._writer = GroupCommitWriter(path)
+        self._writer = GroupCommitWriter(path, self._watch) if access == "rw" else None
+        self._health = FileHealth(path, access, self._watch)
+        self._watch.add_log()
+        self._watch.check()  # The path names the same file as before the connections were opened.
 
     # --- reading
 
@@ -107,17 +139,33 @@ class SqliteStore:
         check_want(want)
         if not reads:
             return []
-        pages: dict[int, RowPage] = {}
         with self._reading():
-            layout, index = self._readable_index(reads[0].index)
-            for base, shard_ranges in plan_shard_ranges(reads, layout.definition, index).items():
-                scan = OrderedScan(self._sql, index, base, shard_ranges, want)
-                while not scan.run():
-                    await sleep(0)
-                    self._check_open()
-                pages |= scan.pages()
-        self._snapshot = None
-        return [pages[number] for number in range(len(reads))]
+            while True:
+                layout, index = self._readable_index(reads[0].index)
+                self._snapshot = None
+                try:
+                    pages = await self._scan_ranges(reads, want, layout, index)
+                except StoreRefused:
+                    if self._is_present(layout):
+                        raise
+                else:
+                    # Another process may have replaced the index by one of the same name.
+                    if index.number == 0 or self._is_present(layout):
+                        return [pages[number] for number in range(len(reads))]
+
+    async def _scan_ranges(
+        self, reads: Sequence[RangeRead], want: int, layout: TableLayout, index: PhysicalIndex
+    ) -> dict[int, RowPage]:
+        pages: dict[int, RowPage] = {}
+        bases = plan_shard_ranges(reads, layout.definition, index)
+        for base, shard_ranges in bases.items():
+            limit = want if len(bases) == 1 else sum(each.read.limit for each in shard_ranges.values())
+            scan = OrderedScan(self._sql, index, base, shard_ranges, min(want, limit))
+            while not scan.run():
+                await sleep(0)
+                self._check_open()
+            pages |= scan.pages()
+        return pages
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """Read records by key. Always consistent."""
@@ -153,7 +201,7 @@ class SqliteStore:
         version = self._snapshot
         if version is not None and self._held == (check, version):
             return True
-        with self._reading():
+        with self._storage_errors():
             if version is None:
                 (version,) = self._sql.execute(_DATA_VERSION).fetchone()
             if self._held != (check, version):
@@ -189,12 +237,50 @@ class SqliteStore:
         """Apply each write independently, all within one commit."""
         if not writes:
             return []
+        old_items = self._items_before(writes)
         problems: Sequence[StoreError | None] = await self._submit(WriteEachJob(writes))
+        for write, old, problem in zip(writes, old_items, problems, strict=False):
+            self._meter_write(write, old, problem)
         return problems
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         """Apply all writes atomically. Repeating a token within ten minutes has no further effect."""
-        await self._submit(TransactionJob(writes, token, self._now()))
+        old_items = self._items_before(writes)
+        problem: StoreError | None = None
+        try:
+            await self._submit(TransactionJob(writes, token, self._now()))
+        except StoreError as error:
+            problem = error
+            raise
+        finally:
+            for write, old in zip(writes, old_items, strict=False):
+                self._meter_write(write, old, problem, factor=TRANSACTION_FACTOR)
+
+    def _items_before(self, writes: Sequence[TransactionWrite]) -> list[Item | None]:
+        """Return the stored items that writes replace, if capacity is metered. Other writers may change them."""
+        if current_meter() is None:
+            return []
+        rows = []
+        with self._reading():
+            table = self._current_layout().definition
+            for write in writes:
+                item = write.item if isinstance(write, Put) else {}
+                attributes = item.get(table.hash_attribute), item.get(table.range_attribute)
+                key = Key(*map(str, attributes)) if isinstance(write, Put) else write.key
+                rows.append(self._sql.execute(FIND_RECORD, encode_table_key(key)).fetchone())
+        return [None if row is None else decode_body(row[1]) for row in rows]
+
+    def _meter_write(
+        self, write: TransactionWrite, old: Item | None, problem: StoreError | None, factor: int = 1
+    ) -> None:
+        """Meter what DynamoDB would charge for a write: it also charges for conditions that fail."""
+        meter = current_meter()
+        if meter is not None and (problem is None or isinstance(problem, ConditionFailed)):
+            new = write.item if isinstance(write, Put) else None
+            is_written = problem is None and not isinstance(write, Check)
+            table = self._current_layout().definition
+            units = change_units(table, old, new) if is_written else write_units(record_size(old or {}))
+            meter.add_write(factor * units, estimated=True)
 
     # --- the table
 
@@ -214,33 +300,60 @@ class SqliteStore:
         """Remove an index and its entries."""
         await self._submit(LayoutJob(lambda transaction: remove_index(transaction.sql, name)))
 
+    async def check_health(self) -> None:
+        """Write a value, read it back, and read a sample of the records. Raise an error if one of these fails."""
+        self._check_open()
+        await self._health.check(self._writer)
+
     async def close(self) -> None:
         """Complete accepted writes. Later calls are refused."""
         if not self._closed:
             self._closed = True
-            await shield(get_running_loop().run_in_executor(None, self._writer.finish))
+            if self._writer is not None:
+                await shield(get_running_loop().run_in_executor(None, self._writer.finish))
             self._sql.close()
 
     # --- helpers
 
+    @property
+    def writer(self) -> GroupCommitWriter:
+        """Return the writer. Refuse if the store is read-only."""
+        if self._writer is None:
+            raise read_only_error(str(self._path))
+        return self._writer
+
     async def _submit(self, job: WriterJob) -> Any:
         self._check_open()
-        return await self._writer.submit(job)
+        writer = self.writer
+        self._health.raise_damage()
+        return await writer.submit(job)
 
     def _readable_index(self, name: str | None) -> tuple[TableLayout, PhysicalIndex]:
-        """Return a readable index, which another process may have added or replaced since the layout was loaded."""
-        if name is not None and self._current_layout().version != layout_version(self._sql):
-            self._layout = None
+        """Return a readable index. One that is missing or incomplete may have been added or backfilled meanwhile."""
         layout = self._current_layout()
         index = layout.by_name.get(name)
+        if (index is None or not index.is_backfilled) and not self._is_present(layout):
+            layout = self._current_layout()
+            index = layout.by_name.get(name)
         if index is None:
             known = [known for known in layout.by_name if known is not None]
-            raise StoreRefused(
+            raise MissingIndex(
                 f"The table has no index {name!r}.{nearest(str(name), known)} Call ensure_table to add it."
             )
         if not index.is_backfilled:
             raise StoreUnavailable(f"Index {name!r} is still being backfilled. Try again later.")
         return layout, index
+
+    def _is_present(self, layout: TableLayout) -> bool:
+        """Return whether a layout is that of the present file. Otherwise the next use loads the present one."""
+        (version,) = self._sql.execute(_DATA_VERSION).fetchone()
+        self._snapshot = version
+        if self._layout_seen != version:
+            if layout.version != layout_version(self._sql):
+                self._layout = None
+                return False
+            self._layout_seen = version
+        return True
 
     def _current_layout(self) -> TableLayout:
         if self._layout is None:
@@ -250,10 +363,19 @@ class SqliteStore:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         self._check_open()
+        self._watch.check()
+        with self._storage_errors():
+            yield
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as problem:
-            raise unavailable_error(self._path, problem) from problem
+        except STORAGE_PROBLEMS as problem:
+            error = storage_error(self._path, problem)
+            if isinstance(error, StoreDamaged):
+                self._health.damage = error
+            raise error from problem
 
     def _check_open(self) -> None:
         if self._closed:

@@ -144,13 +144,14 @@ def layout_version(sql: sqlite3.Connection) -> int:
 
 def load_layout(sql: sqlite3.Connection) -> TableLayout | None:
     """Return the layout of the file, or None if no table was created yet."""
-    # One statement, hence one consistent snapshot.
+    # One statement, hence one consistent snapshot. No record has a higher id, and most ids are in use.
     meta = "SELECT 0, name, value, NULL, NULL, NULL, 0 FROM meta"
     indexes = "SELECT number, name, hash_attribute, range_attribute, range_type, projection, filled_to FROM indexes"
     settings: dict[str, Any] = {}
     found = []
+    count = "SELECT 0, 'item_count', coalesce(max(id), 0), NULL, NULL, NULL, 0 FROM records"
     for number, name, first, range_attribute, range_type, projection, filled_to in sql.execute(
-        f"{meta} UNION ALL {indexes} ORDER BY 1"
+        f"{meta} UNION ALL {count} UNION ALL {indexes} ORDER BY 1"
     ):
         if number == 0:
             settings[name] = first
@@ -163,7 +164,9 @@ def load_layout(sql: sqlite3.Connection) -> TableLayout | None:
     if "hash_attribute" not in settings:
         return None
     definitions = tuple(index.definition for index in found)
-    table = TableDefinition(definitions, settings["hash_attribute"], settings["range_attribute"])
+    table = TableDefinition(
+        definitions, settings["hash_attribute"], settings["range_attribute"], item_count=settings["item_count"]
+    )
     return TableLayout(settings["layout"], table, tuple(found))
 
 

@@ -1,0 +1,93 @@
+"""The operations of an all-or-none write in Python: `await db.write([Create(User, name="Ada"), Delete(Team, "t")])`.
+
+Each takes the arguments of the method of `Database` with its name.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from graphql_api.codecs import RecordKey
+from graphql_api.model import Catalog, Entity, check_key_entity
+from graphql_api.query import parse_written_key
+from graphql_api.writes import Command, Remove, Replace, record_values
+from graphql_api.writes import Create as CreateCommand
+from graphql_api.writes import Update as UpdateCommand
+
+
+class Operation(ABC):
+    """One operation of an all-or-none write."""
+
+    @abstractmethod
+    def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> Command:
+        """Return the command that executes the operation."""
+
+
+class Create(Operation):
+    """Create a record: `Create(User, first_name="Ada")` or `Create(User(…))`."""
+
+    def __init__(self, source: Entity | type[Entity], /, **values: Any) -> None:
+        self._source = source
+        self._values = values
+
+    def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> CreateCommand:
+        """Return the command that creates the record."""
+        if isinstance(self._source, Entity):
+            entity = catalog.entity(type(self._source))
+            return CreateCommand(entity, record_values(entity, self._source), idempotency_key)
+        return CreateCommand(catalog.entity(self._source), self._values, idempotency_key)
+
+
+class Update(Operation):
+    """Change a record: `Update(Order, "o-1", status="sent", expected_version=4)`."""
+
+    def __init__(
+        self, entity: type[Entity], id: Any = None, /, *, expected_version: int | None = None, **changes: Any
+    ) -> None:
+        self._entity = entity
+        self._id = id
+        self._expected_version = expected_version
+        self._changes = changes
+
+    def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> UpdateCommand:
+        """Return the command that changes the record."""
+        spec, id, changes = catalog.entity(self._entity), self._id, dict(self._changes)
+        key_names = [part.name for part in spec.primary_key]
+        parts = {name: changes.pop(name) for name in key_names if name in changes}
+        if id is None and "id" in changes and "id" not in spec.properties:
+            id = changes.pop("id")
+        if isinstance(id, RecordKey) and any(part.name in parts for part in spec.sub_ids):
+            check_key_entity(spec, id)
+            parts, id = {**dict(zip(key_names, id.ids, strict=False)), **parts}, None
+        values = parse_written_key(spec, id, parts)
+        return UpdateCommand(spec, values, changes, self._expected_version, idempotency_key)
+
+
+class Put(Operation):
+    """Create a record, or replace the one with its id entirely: `Put(User(…))`."""
+
+    def __init__(self, record: Entity, /, *, expected_version: int | None = None) -> None:
+        self._record = record
+        self._expected_version = expected_version
+
+    def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> Replace:
+        """Return the command that creates or replaces the record."""
+        entity = catalog.entity(type(self._record))
+        return Replace(entity, record_values(entity, self._record), self._expected_version, idempotency_key)
+
+
+class Delete(Operation):
+    """Delete a record if it exists: `Delete(User, "wf5y")`, `Delete(Line, "o-1", num=3)`."""
+
+    def __init__(
+        self, entity: type[Entity], id: Any = None, /, *, expected_version: int | None = None, **parts: Any
+    ) -> None:
+        self._entity = entity
+        self._id = id
+        self._expected_version = expected_version
+        self._parts = parts
+
+    def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> Remove:
+        """Return the command that deletes the record."""
+        spec = catalog.entity(self._entity)
+        values = parse_written_key(spec, self._id, self._parts)
+        return Remove(spec, values, self._expected_version, idempotency_key)

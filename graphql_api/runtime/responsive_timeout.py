@@ -1,0 +1,53 @@
+"""Timeouts that count only time in which the event loop was able to process a response.
+
+A process that lacks CPU, or has much to do, reads a response late although it arrived in time. A timeout by the clock
+would blame the peer for it, and the retries would add to the work. So time is counted in ticks of the event loop. A
+tick that comes late counts as one that is on time. The CPU time of its thread since the last tick does not count. A
+part of each tick always counts, so that a busy process gives up an unresponsive peer too.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import thread_time
+
+_TICK_SECONDS = 0.02
+_MIN_COUNTED_SHARE = 0.25
+"""of a tick, however much CPU time the thread used"""
+
+
+class ResponsiveTimer:
+    """The timeouts of one event loop. It ticks only while there are any."""
+
+    def __init__(self) -> None:
+        self._counted = 0.0
+        """seconds in which the event loop was responsive"""
+        self._ticked_at = 0.0
+        self._cpu_at = 0.0
+        self._ends: dict[asyncio.Timeout, float] = {}
+        """the end of each timeout, in counted seconds"""
+        self._tick_handle: asyncio.TimerHandle | None = None
+
+    @asynccontextmanager
+    async def timeout(self, seconds: float) -> AsyncIterator[None]:
+        """Cancel the block, and raise TimeoutError, after it has lasted this number of counted seconds."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(None) as timeout:
+            self._ends[timeout] = self._counted + seconds
+            if self._tick_handle is None:
+                self._ticked_at, self._cpu_at = loop.time(), thread_time()
+                self._tick_handle = loop.call_later(_TICK_SECONDS, self._tick, loop)
+            try:
+                yield
+            finally:
+                self._ends.pop(timeout, None)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        now, cpu = loop.time(), thread_time()
+        seconds = min(now - self._ticked_at, _TICK_SECONDS)
+        self._counted += max(_MIN_COUNTED_SHARE * seconds, seconds - (cpu - self._cpu_at))
+        self._ticked_at, self._cpu_at = now, cpu
+        for timeout in [timeout for timeout, end in self._ends.items() if end <= self._counted]:
+            del self._ends[timeout]
+            timeout.reschedule(now)
+        self._tick_handle = loop.call_later(_TICK_SECONDS, self._tick, loop) if self._ends else None
