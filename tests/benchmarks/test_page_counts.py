@@ -1,0 +1,110 @@
+"""What a page costs in calls and objects. Nothing here measures time."""
+
+import gc
+import json
+import sqlite3
+import sys
+import tracemalloc
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.measured_catalog import SHARDS, User, users
+from tests.benchmarks.page_walk import QUERY
+from tests.benchmarks.plain_database import PAGE_QUERY, make_plain_database
+from tests.benchmarks.sample_rows import FIELDS, Window, property_name, user_rows, windows
+from tests.benchmarks.strawberry_server import make_schema
+from tests.schema.graphql_client import GraphQLClient, open_client
+
+USERS, LIMIT, PAGES = 400, 20, 8
+WINDOW = windows(USERS, LIMIT * PAGES, 1)[0]
+MAX_KEPT_BLOCKS = 10
+"""that each further page may keep; caches of the interpreter vary"""
+MAX_PEAK_BYTES = 200_000
+"""while a page is executed"""
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[GraphQLClient]:
+    """A client of the measured catalog."""
+    records = [User(**{property_name(name): value for name, value in row.items()}) for row in user_rows(USERS)]
+    async with open_client(users, tmp_path, *records) as opened:
+        opened.reset_counts()
+        yield opened
+
+
+async def walk(client: GraphQLClient, window: Window) -> list[list[dict[str, Any]]]:
+    """Return the rows of all pages of a window."""
+    pages: list[list[dict[str, Any]]] = []
+    token = None
+    while not pages or token is not None:
+        variables = {"from": window.low, "to": window.high, "limit": LIMIT, "nextToken": token}
+        page = (await client.data(QUERY, variables))["userByCreated"]
+        pages.append(page["items"])
+        token = page["nextToken"]
+    return pages
+
+
+async def test_a_page_is_one_call_with_at_most_one_read_per_shard(client: GraphQLClient) -> None:
+    """On SQLite each page is one call of the store, and plans at most one read for each shard."""
+    pages = await walk(client, WINDOW)
+    assert [len(page) for page in pages] == [LIMIT] * PAGES
+    counts = client.counts
+    assert (counts.rounds, counts.gets, counts.writes, counts.scans) == (PAGES, 0, 0, 0)
+    assert counts.reads <= PAGES * SHARDS
+
+
+async def test_a_page_reads_few_records(client: GraphQLClient) -> None:
+    """A page of L records over n shards examines at most 2·L + 3·n records."""
+    await walk(client, WINDOW)
+    assert client.counts.records_read <= PAGES * (2 * LIMIT + 3 * SHARDS)
+
+
+async def test_pages_keep_no_memory(client: GraphQLClient) -> None:
+    """Further pages retain no objects, and one page needs a bounded amount of memory."""
+    for _ in range(2):
+        await walk(client, WINDOW)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(4):
+        await walk(client, WINDOW)
+    gc.collect()
+    assert sys.getallocatedblocks() - before <= 4 * PAGES * MAX_KEPT_BLOCKS
+    tracemalloc.start()
+    try:
+        await walk(client, Window(WINDOW.low, WINDOW.low))
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        variables = {"from": WINDOW.low, "to": WINDOW.high, "limit": LIMIT}
+        await client.data(QUERY, variables)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before <= MAX_PEAK_BYTES
+
+
+async def test_contestants_find_the_same_rows(client: GraphQLClient, tmp_path: Path) -> None:
+    """This code, plain SQLite and stock Strawberry answer a walk with the same rows in the same order."""
+    plain = tmp_path / "plain.db"
+    make_plain_database(plain, USERS, SHARDS)
+    connection = sqlite3.connect(plain)
+
+    async def read_page(low: int, high: int, limit: int, token: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        start = low if token is None else int(token) + 1
+        rows = [dict(zip(FIELDS, row, strict=True)) for row in connection.execute(PAGE_QUERY, (start, high, limit + 1))]
+        return rows[:limit], str(rows[limit - 1]["created"]) if len(rows) > limit else None
+
+    rows: list[list[dict[str, Any]]] = []
+    token = None
+    schema = make_schema(read_page, caches=True)
+    while not rows or token is not None:
+        variables = {"from": WINDOW.low, "to": WINDOW.high, "limit": LIMIT, "nextToken": token}
+        result = await schema.execute(QUERY, variables)
+        assert result.data is not None, result.errors
+        page = json.loads(json.dumps(result.data))["userByCreated"]
+        rows.append(page["items"])
+        token = page["nextToken"]
+    connection.close()
+    assert rows == await walk(client, WINDOW)
