@@ -13,7 +13,7 @@ from tests.support.run_depth import DEEP_EXAMPLES, QUICK_EXAMPLES
 # Show values in the assertions of helper modules too.
 for package in (
     *("clients", "evolution", "faults", "laws", "ops", "query", "same_pages", "schema", "server", "storage"),
-    *("store_contract", "write_guarantees", "writes"),
+    *("store_contract", "verification", "write_guarantees", "writes"),
 ):
     pytest.register_assert_rewrite(f"tests.{package}")
 

@@ -38,7 +38,7 @@ async def test_bearer_token_in_the_headers(browser: Browser, users_database: Dat
     graph = Graph(catalog)
     graph.query(Me)
     settings = Settings()
-    app = create_application(graph, users_database, settings, Instrumentation(settings), secrets=SECRETS)
+    app = create_application(graph, users_database, settings, Instrumentation(settings), secrets=lambda: SECRETS)
     identity = Identity("alice", frozenset({"Admin", "Staff"}))
     token = mint_token(bytes(SECRETS.tokens[0]), identity, now=time.time(), seconds=600)
     with serve_app(app) as site:

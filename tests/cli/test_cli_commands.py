@@ -10,14 +10,12 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import graphql_api
-from graphql_api.cli import app
+from graphql_api.cli import app, load_command
 from graphql_api.connection import open_catalog
 from graphql_api.database import Database
 from graphql_api.examples.users import Email, User, catalog, generate_emails, generate_users
@@ -236,11 +234,11 @@ def test_interrupted_load_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_load_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`load --anew` ignores the progress of an interrupted load."""
+    """`load --restart` ignores the progress of an interrupted load."""
     Path("users.jsonl").write_bytes(run("sample", USERS, "User", "--count", "20").stdout_bytes)
     words = ("load", USERS, "User", "users.jsonl", "--batch", "10", *URL)
     assert interrupt(monkeypatch, words, write=2).exit_code == 130
-    assert run(*words, "--anew").exit_code == 0
+    assert run(*words, "--restart").exit_code == 0
     first = next(generate_users(1))
     assert stored_record(first) == first
 
@@ -255,6 +253,22 @@ def test_load_into_a_new_store(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(*words).exit_code == 0
     first = next(generate_users(1))
     assert stored_record(first) == first
+
+
+def test_load_while_the_table_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of the table's record between an interrupted load and the next one does not start it over."""
+    Path("users.jsonl").write_bytes(run("sample", USERS, "User", "--count", "30").stdout_bytes)
+    words = ("load", USERS, "User", "users.jsonl", "--batch", "10", *URL)
+    assert interrupt(monkeypatch, words, write=2).exit_code == 130
+    Path("other_catalog.py").write_text(
+        "from graphql_api import Catalog, Entity, Id\n\nclass Ware(Entity):\n    ware_id: Id[str]\n\n"
+        "catalog = Catalog(Ware)\n"
+    )
+    assert run("table", "create", "other_catalog:catalog", "--adopt-table", *URL).exit_code == 0
+    assert run(*words).exit_code == 0
+    users = [*generate_users(30)]
+    assert stored_record(users[9]) is None, "the load did not begin again"
+    assert stored_record(users[10]) == users[10]
 
 
 def test_load_from_a_pipe() -> None:
@@ -336,8 +350,7 @@ def test_help_has_examples(command: str) -> None:
     assert re.search(rf"\b{command}\b", plain_output(overview))
     assert result.exit_code == 0
     assert f"shardql {command}" in plain_output(result).partition("Options")[0].replace("Usage: shardql", "")
-    parameters: Any = getattr(get_command(app), "commands")[command].params  # noqa: B009 - of a group, not of all
-    assert [parameter.name for parameter in parameters if not str(parameter.help).endswith(".")] == []
+    assert [parameter.name for parameter in load_command(command).params if not str(parameter.help).endswith(".")] == []
 
 
 def test_module_is_the_command() -> None:

@@ -1,10 +1,13 @@
 """`shardql doctor`: findings, remedies, and exit codes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from graphql_api.ops import TableState, read_state
+from graphql_api.storage import Store
 from tests.server.server_processes import KEY
 from tests.support.cli_runner import USERS, run
 from tests.support.dynamodb_servers import CREDENTIALS
@@ -62,6 +65,27 @@ def test_no_findings() -> None:
     assert lines["catalog"] == ["✓ User, Email: 11 of at most 20 indexes per table."]
     assert lines["table"] == ["✓ The table has everything that the catalog needs."]
     assert lines["settings"][0] == "✓ SHARDQL_STORE = sqlite:///users.db (argument)"
+
+
+def test_global_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a global table, the regions are listed, since servers may write in one of them only. This is no finding."""
+
+    async def read_global(store: Store) -> TableState:
+        state = await read_state(store)
+        assert state.definition is not None
+        return replace(state, definition=replace(state.definition, replica_regions=("eu-west-1", "us-east-1")))
+
+    run("load", USERS, "--sample", "30", "--store", "sqlite:///users.db")
+    monkeypatch.setattr("graphql_api.cli.doctor_checks.read_state", read_global)
+    code, lines = examine(USERS, "--store", "sqlite:///users.db")
+    assert code == 0
+    assert lines["table"] == [
+        "✓ The table has everything that the catalog needs.",
+        (
+            "· The table is a global table, with replicas in eu-west-1, us-east-1. Let servers write in one region "
+            "only: conditions, and the record of the table, hold within a region."
+        ),
+    ]
 
 
 def test_before_the_first_start() -> None:
@@ -160,7 +184,7 @@ def test_index_that_is_not_covering() -> None:
     )
     assert " read units, not 0.5; with a filter, 0.5 more for each record that is examined. Add the properties " in note
     shown = json.loads(run("doctor", "bare_flags:catalog", "--json").stdout)
-    assert [check["standing"] for check in shown["checks"] if check["about"] == "catalog"] == ["fine", "note"]
+    assert [check["status"] for check in shown["checks"] if check["topic"] == "catalog"] == ["fine", "note"]
 
 
 RULED = """
@@ -324,9 +348,9 @@ def test_misspelled_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = json.loads(result.stdout)
     assert result.exit_code == shown["exitCode"] == 2
     assert {
-        "about": "settings",
-        "standing": "wrong",
-        "told": "SHARDQL_PORTT is not a setting. Did you mean SHARDQL_PORT?",
+        "topic": "settings",
+        "status": "wrong",
+        "message": "SHARDQL_PORTT is not a setting. Did you mean SHARDQL_PORT?",
         "remedy": None,
     } in shown["checks"]
 

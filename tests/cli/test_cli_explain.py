@@ -87,7 +87,15 @@ def test_plan_of_a_point_lookup() -> None:
     (plan,) = plans('{ one: user(id: "wf5y") { userId } }')
     keys = [{"hashKey": key, "rangeKey": "userId#wf5y"} for key in ("user!", "user!05")]
     why = "user reads one record by its key."
-    assert plan == {"path": ["one"], "why": why, "entity": "User", "keys": keys, "consistent": True}
+    estimate = {"least": 2.0, "expected": 2.0, "most": 200.0}
+    assert plan == {
+        "path": ["one"],
+        "why": why,
+        "entity": "User",
+        "keys": keys,
+        "consistent": True,
+        "estimate": estimate,
+    }
 
 
 CUSTOM_GRAPH = """import strawberry
@@ -163,6 +171,8 @@ def test_text_output() -> None:
         "range": "firstNameCanonical#jo … firstNameCanonical#jp",
         "shards": "17: user!, user!00, user!01 … user!0f",
         "reads": f"{plan['firstRead']} records of each shard first, for a page of 50",
+        "units": "8.5 read units expected, from 8.5 to 131,342",
+        "price": "1.062 for a million, at 0.125 per million read units",
     }
     union = run("explain", USERS, '{ userByName(prefix: "Jo", filter: {phone: {exists: true}}) { nextToken } }').stdout
     for line in ("index 1  firstName (firstName)", "index 2  lastName (lastName)", "filter   phone exists"):
@@ -264,12 +274,32 @@ def test_other_fields_are_planned_despite_an_error() -> None:
     assert result.exit_code == 2
 
 
-def test_mutation_is_refused() -> None:
-    """A mutation is refused, and the message names the header for explain output."""
-    result = run("explain", USERS, 'mutation { deleteUser(id: "a") { deletedId } }')
-    assert result.exit_code == 2
-    assert "Only queries are planned" in result.stderr
-    assert "x-explain: 1" in result.stderr
+def test_estimate_with_sizes_and_matches() -> None:
+    """With the size of a record and the matches of each shard, the expected units are those of such records."""
+    options = ("--record-bytes", "4096", "--matches", "3", "--json")
+    (plan,) = json.loads(run("explain", USERS, JO, *options).stdout)["plans"]
+    assert plan["estimate"]["expected"] == 17 * 1.5
+    (plan,) = json.loads(
+        run("explain", USERS, '{ user(id: "a") { userId } }', "--record-bytes", "5000", "--json").stdout
+    )["plans"]
+    assert plan["estimate"]["expected"] == 1.0 + 2.0
+
+
+def test_price_of_a_mutation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mutation shows the estimate of its write units and their price, and writes nothing."""
+    monkeypatch.setenv("SHARDQL_WRITE_UNIT_PRICE", "2")
+    mutation = 'mutation { deleteUser(id: "a") { deletedId } }'
+    (plan,) = json.loads(run("explain", USERS, mutation, "--json").stdout)["plans"]
+    assert {name: plan[name] for name in ("path", "entity", "records")} == {
+        "path": ["deleteUser"],
+        "entity": "User",
+        "records": 1,
+    }
+    estimate = plan["write"]["estimate"]
+    assert 0 == estimate["least"] < estimate["expected"] < estimate["most"]
+    text = run("explain", USERS, mutation).stdout
+    assert "1 User by key" in text
+    assert f"{2 * estimate['expected']:.3f} for a million, at 2 per million write units" in text
 
 
 def test_query_above_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

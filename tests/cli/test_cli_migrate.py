@@ -61,7 +61,7 @@ def in_a_directory_with_catalogs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def load(catalog: str = "plain", store: str = STORE, file: str = "places.jsonl") -> None:
     """Load the records."""
-    result = run("load", f"shop_{catalog}:catalog", "Place", file, "--store", store, "--anew")
+    result = run("load", f"shop_{catalog}:catalog", "Place", file, "--store", store, "--restart")
     assert result.exit_code == 0, result.output
 
 
@@ -86,7 +86,7 @@ def test_plan() -> None:
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert result.exit_code == 1
     assert lines[0] == f"to build   {', '.join(PENDING)}"
-    assert lines[1].endswith("are read, 3 items are written")
+    assert lines[1].endswith("to read, 3 to write")
     assert lines[2] == "time       at least 0 s"
     assert f"Run it with: {command('indexed', '--apply')}" in lines
     assert json.loads(migrate("indexed", "--json").stdout)["notReadyQueries"] == [
@@ -130,6 +130,46 @@ def test_refused_arguments_in_the_plan() -> None:
     assert plan["notReadyQueries"] == ["orderById(history: CURRENT)", "expectedVersion of Customer"]
 
 
+DERIVED = """
+from graphql_api import Catalog, Entity, Id, Index, derived
+
+class Place(Entity):
+    place_id: Id[str]
+    name: str = ""
+    key: str = derived({how})
+    by_key = Index(sort="key")
+
+catalog = Catalog(Place)
+"""
+
+
+def test_refused_queries_of_a_new_version() -> None:
+    """For a new version of a derived property, the plan names its searches and filters, refused while it is built."""
+    Path("keys_old.py").write_text(DERIVED.format(how='str.upper, "name"'))
+    Path("keys_new.py").write_text(DERIVED.format(how='str.lower, "name", version=2, previous=str.upper'))
+    assert run("table", "create", "keys_old:catalog", "--store", STORE).exit_code == 0
+    plan = json.loads(run("migrate", "keys_new:catalog", "--store", STORE, "--json").stdout)
+    assert plan["notReadyQueries"] == [
+        "placeByKey",
+        "places(orderBy: KEY_ASC)",
+        "places(orderBy: KEY_DESC)",
+        "filters of Place.key",
+    ]
+
+
+def test_another_definition_of_an_index() -> None:
+    """A catalog that redefines an index is refused with what differs, and a command that can be copied."""
+    load("indexed")
+    Path("shop_other.py").write_text(Path("shop_indexed.py").read_text().replace('sort="name")', 'sort="town_id")', 1))
+    for command_name in ("migrate", "table create", "serve"):
+        refused = run(*command_name.split(), "shop_other:catalog", "--store", STORE)
+        assert refused.exit_code == 3
+        assert (
+            "sort is name text default '' in the table, and townId text default 't1' in the catalog" in refused.stderr
+        )
+        assert refused.stderr.endswith(f"remove the old one with: {command('other', '--drop')}\n")
+
+
 def test_plan_without_pending_elements() -> None:
     """Without pending elements there is no plan, and the exit code is 0."""
     load("indexed")
@@ -152,7 +192,8 @@ def test_tables_that_cannot_be_migrated() -> None:
     missing = migrate("plain")
     assert missing.exit_code == 3
     remedy = f'shardql table create shop_plain:catalog --store "{STORE}"'
-    assert missing.stderr == f"shardql: There is no table. Create what is missing with: {remedy}\n"
+    assert missing.stderr == f"shardql: There is no file shop.db. Create what is missing with: {remedy}\n"
+    assert not Path("shop.db").exists(), "a plan creates nothing"
     load()
     for words in ([], ["--apply"], ["--drop", "--yes"]):
         foreign = run("migrate", USERS, "--store", STORE, *words)
@@ -187,7 +228,7 @@ def test_apply() -> None:
     assert result.exit_code == 0
     ready, counts = result.stdout.splitlines()
     assert ready == f"Ready: {', '.join(PENDING)}."
-    assert counts.endswith("records read, 3 items written.")
+    assert counts.endswith("items read, 3 written.")
     assert "migrating the table: repairing records" in result.stderr
     assert "\n! " not in run("table", "describe", "shop_indexed:catalog", "--store", STORE).stdout
     again = migrate("indexed", "--apply")
@@ -213,13 +254,16 @@ def test_violations() -> None:
     assert {tuple(violation["elements"]) for violation in reported} == {("unique place.email",)}
     assert all(violation["reason"] for violation in reported)
     assert "! unique place.email: place!" in result.stdout
-    assert result.stdout.endswith("see report.jsonl. Correct the records, and run the command again.\n")
+    assert result.stdout.endswith(": see report.jsonl. Correct the records, and run the command again.\n")
     assert json.loads(migrate("unique", "--apply", "--json").stdout)["violations"] == reported
     assert migrate("unique", "--apply").stdout.endswith(
-        "--report FILE lists all of them. Correct the records, and run the command again.\n"
+        "1 violation: --report FILE lists all of them. Correct the records, and run the command again.\n"
     )
     described = run("table", "describe", "shop_unique:catalog", "--store", STORE)
-    assert "! The unique place.email is being built: requests that need it are refused." in described.stdout
+    assert (
+        "! The unique place.email is being built: it is enforced, and stored records may still violate it."
+        in described.stdout
+    )
     Path("correct.jsonl").write_bytes(orjson.dumps({**PLACES[1], "email": "mill@example.com"}) + b"\n")
     load("plain", file="correct.jsonl")
     repaired = migrate("unique", "--apply", "--report", "report.jsonl")
@@ -236,8 +280,7 @@ def test_missing_elements_in_doctor() -> None:
     found = [line for line in result.stdout.splitlines() if line.startswith("! table")]
     assert result.exit_code == 1
     assert found == [
-        f"! table       The {element} is announced: stored records do not follow it yet. "
-        f"Build it with: {command('indexed', '--apply')}"
+        f"! table       The {element} is announced, and not built yet. Build it with: {command('indexed', '--apply')}"
         for element in PENDING
     ]
     migrate("indexed", "--apply")
@@ -284,6 +327,16 @@ def test_load_migrates_sqlite() -> None:
     assert migrate("indexed").exit_code == 0
 
 
+def test_load_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In production, and without SHARDQL_MIGRATE, a load only announces."""
+    load()
+    for name, value in (("PRODUCTION", "1"), ("MIGRATE", "0")):
+        with monkeypatch.context() as patched:
+            patched.setenv(f"SHARDQL_{name}", value)
+            load("indexed")
+        assert [one["state"] for one in json.loads(migrate("indexed", "--json").stdout)["pending"]] == ["announced"] * 3
+
+
 # --- DynamoDB --------------------------------------------------------------------------------------------------
 
 
@@ -322,4 +375,4 @@ def test_migration_on_dynamodb(url: str) -> None:
     assert "repairing records" in applied.stderr
     described = json.loads(run("table", "describe", "shop_indexed:catalog", "--store", url, "--json").stdout)
     assert (described["leaseSeconds"], described["differences"]) == (3.0, [])
-    assert {index["standing"] for index in described["indexes"]} == {"fits"}
+    assert {index["status"] for index in described["indexes"]} == {"fits"}

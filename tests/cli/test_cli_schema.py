@@ -53,7 +53,7 @@ def test_print_is_the_schema() -> None:
 
 def test_check_without_a_difference() -> None:
     """`check` ends with 0 if the file is the schema, in any layout."""
-    Path("schema.graphql").write_text("# printed\n\n" + printed_schema(USERS).replace("\n\n", "\n\n\n"), "utf-8")
+    Path("schema.graphql").write_text("# printed\n\n" + printed_schema(USERS).replace("\n}\n", "\n}\n\n"), "utf-8")
     result = run("schema", "check", USERS)
     assert (result.exit_code, result.stdout) == (0, f"schema.graphql is the schema of {USERS}.\n")
 

@@ -3,8 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,17 +13,19 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner, Result
 
-from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, Ttl
+from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, Ttl, connection
 from graphql_api.cli import app
+from graphql_api.cli.commands import table as table_command
 from graphql_api.connection import open_catalog
-from graphql_api.errors import (
-    WrongTable,
-)
+from graphql_api.errors import StoreUnavailable, WrongTable
 from graphql_api.evolution import TABLE_RECORD_KEY
 from graphql_api.ops.cloudformation import cloudformation_template
 from graphql_api.ops.record_capacity import entity_capacity
+from graphql_api.runtime import RetryStrategy
 from graphql_api.storage.engines import open_store
 from graphql_api.storage.item_rules import record_size
+from graphql_api.storage.metered_store import ForwardingStore
+from graphql_api.storage.port import Store
 from graphql_api.storage.values import Put, TableDefinition
 from graphql_api.writes.entity_records import item_at
 from graphql_api.writes.item_keys import to_item
@@ -153,13 +155,17 @@ def test_create_and_extend_a_table(url: str) -> None:
     result = table("create", "first", url)
     assert result.exit_code == 0
     assert result.stdout == (
-        "Created the table with 1 index: place.\nRecorded format 2 and the shard generations visit: 1, 4 since 100.\n"
+        "Created the table with 1 index: place.\n"
+        "Recorded format 2 and the shard generations visit: 1, 4 since 1970-01-01 00:01:40.\n"
     )
     assert table("create", "first", url).stdout == "Nothing to do: the table has everything that the catalog needs.\n"
     result = table("describe", "first", url)
     assert result.exit_code == 0
     assert "place   visitPlaceHashKey   placeRangeKey   ALL          fits" in result.stdout
-    assert "format 2\nshards of visit: 1, 4 since 100\nelements: 9 ready\nremoves records by expires\n" in result.stdout
+    assert (
+        "format 2\nshards of visit: 1, 4 since 1970-01-01 00:01:40\nelements: 9 ready\nremoves records by expires\n"
+        in result.stdout
+    )
     assert result.stdout.endswith("The table has everything that the catalog needs.\n")
 
     result = table("describe", "more", url)
@@ -168,10 +174,7 @@ def test_create_and_extend_a_table(url: str) -> None:
         f"! The index visit.{name} is not recorded in the table yet." for name in ("created", "expires", "note")
     ]
     announced = [
-        *(
-            f"! The index visit.{name} is announced: stored records do not follow it yet."
-            for name in ("created", "expires", "note")
-        ),
+        *(f"! The index visit.{name} is announced, and not built yet." for name in ("created", "expires", "note")),
         f'Build it with: shardql migrate {__name__}:more --store "{url}" --apply',
     ]
     result = table("create", "more", url)
@@ -229,19 +232,19 @@ def test_json_output(url: str) -> None:
         "epoch": 1,
         "leaseSeconds": 30,
         "ttlAttribute": "expires",
-        "indexes": [{**index, "projection": "ALL", "standing": "fits"}],
+        "indexes": [{**index, "projection": "ALL", "status": "fits"}],
         "spaces": spaces,
         "differences": [],
     }
-    element = {"kind": "index", "entity": "visit", "name": "place"}
+    element = {"kind": "index", "entity": "visit", "name": "place", "progress": None}
     assert {**element, "state": "ready", "checked": True, "epoch": 1, "declared": True} in elements
     assert len(elements) == 9
     pending = json.loads(table("create", "more", url, "--json").stdout)["pending"]
     assert {"element": "index visit.note", "state": "announced"} in pending
     described = json.loads(table("describe", "first", url, "--json").stdout)
-    element = {"kind": "index", "entity": "visit", "name": "note"}
+    element = {"kind": "index", "entity": "visit", "name": "note", "progress": None}
     assert {**element, "state": "announced", "checked": True, "epoch": 2, "declared": False} in described["elements"]
-    assert described["differences"][-1] == "The index visit.note is announced: stored records do not follow it yet."
+    assert described["differences"][-1] == "The index visit.note is announced, and not built yet."
 
 
 def test_another_definition_in_json(url: str) -> None:
@@ -250,7 +253,7 @@ def test_another_definition_in_json(url: str) -> None:
     result = table("describe", "other", url, "--json")
     description = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert [(index["name"], index["standing"]) for index in description["indexes"]] == [("place", "differs")]
+    assert [(index["name"], index["status"]) for index in description["indexes"]] == [("place", "differs")]
     assert description["differences"] == [
         "Index place has the projection ALL, and the catalog needs KEYS_ONLY.",
         "The index visit.place has another definition in the table.",
@@ -285,7 +288,7 @@ def test_table_without_a_table_record(server: Server, url: str) -> None:
         "! The table has no record of its entities and elements yet. The first server writes it."
     ]
     assert table("create", "first", url).stdout == (
-        "Recorded format 2 and the shard generations visit: 1, 4 since 100.\n"
+        "Recorded format 2 and the shard generations visit: 1, 4 since 1970-01-01 00:01:40.\n"
     )
 
 
@@ -304,7 +307,7 @@ def test_table_of_an_earlier_format(url: str) -> None:
     table("create", "first", url)
     result = table("describe", "first", url)
     assert result.exit_code == 1
-    unchecked = "is unchecked: an earlier release wrote its records, and nothing has verified them."
+    unchecked = "is unchecked: nothing has verified that all stored records comply with it."
     assert f"! The index visit.place {unchecked}" in marked(result.stdout)
     assert f'Verify it with: shardql migrate {__name__}:first --store "{url}" --apply' in result.stdout
 
@@ -319,8 +322,8 @@ def test_generations_are_compared(url: str) -> None:
     )
     table("create", "grown", url)
     result = table("describe", "grown", url)
-    assert "shards of visit: 1, 4 since 100, 8 since 4102444800\n" in result.stdout
-    assert marked(result.stdout) == ["! The generation visit.2 is announced: stored records do not follow it yet."]
+    assert "shards of visit: 1, 4 since 1970-01-01 00:01:40, 8 since 2100-01-01\n" in result.stdout
+    assert marked(result.stdout) == ["! The generation visit.2 is announced, and not built yet."]
 
 
 def test_expiry_is_compared(server: Server, url: str) -> None:
@@ -448,9 +451,37 @@ def test_sqlite_table() -> None:
     """The commands support SQLite, which needs no expiry setting."""
     store = "sqlite:///table.db"
     assert table("describe", "first", store).exit_code == 1
+    assert not Path("table.db").exists(), "a description creates nothing"
     assert table("create", "first", store).stdout.startswith("Created the table with 1 index: place.")
     assert table("describe", "first", store).exit_code == 0
     assert len(marked(table("create", "more", store).stdout)) == 3
+
+
+class StartingStore(ForwardingStore):
+    """A store whose engine answers the third request first."""
+
+    failures = 0
+
+    async def describe(self) -> TableDefinition | None:
+        if self.failures < 2:
+            self.failures += 1
+            raise StoreUnavailable("The engine does not answer. Try again.")
+        return await super().describe()
+
+
+def test_a_store_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`table create` waits for an engine that is starting."""
+
+    @asynccontextmanager
+    async def opened_store(url: str) -> AsyncIterator[Store]:
+        store = await open_store(url)
+        yield StartingStore(store)
+        await store.close()
+
+    monkeypatch.setattr(table_command, "opened_store", opened_store)
+    retries = RetryStrategy(first_backoff_seconds=0.001, max_backoff_seconds=0.001, max_seconds=60)
+    monkeypatch.setattr(connection, "OPENING_RETRIES", retries)
+    assert table("create", "first", "sqlite:///table.db").stdout.startswith("Created the table with 1 index: place.")
 
 
 def test_sqlite_without_table_creation() -> None:

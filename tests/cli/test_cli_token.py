@@ -30,7 +30,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def authenticate(token: str, **settings: Any) -> Identity:
     """Return the identity that a server with these settings authenticates."""
     chosen = read_settings(**settings)
-    authenticator = build_authenticator(chosen, resolve_secrets(chosen)[0])
+    authenticator = build_authenticator(chosen, lambda: resolve_secrets(chosen)[0])
     return asyncio.run(authenticator.authenticate(Headers({"authorization": f"Bearer {token}"})))
 
 

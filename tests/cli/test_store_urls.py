@@ -69,7 +69,7 @@ def test_settings_are_documented() -> None:
     """The table of DynamoDB settings equals the defaults and docstrings in the source."""
     (settings,) = (node for node in ast.parse(getsource(DynamoSettings)).body if isinstance(node, ast.ClassDef))
     rows = [
-        f"| `{setting.target.id}` | {ast.literal_eval(setting.value):g} | {description.value.value} |"
+        f"| `{setting.target.id}` | {ast.literal_eval(setting.value):g} | {' '.join(description.value.value.split())} |"
         for setting, description in pairwise(settings.body)
         if isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name) and setting.value is not None
         if isinstance(description, ast.Expr)

@@ -19,7 +19,9 @@ def exports(package: str) -> set[str]:
     """Return the names that the `__init__` of a package imports from its own modules, lazily or not."""
     file = import_module(package).__file__
     assert file is not None
-    imports = [node for node in ast.walk(ast.parse(Path(file).read_text())) if isinstance(node, ast.ImportFrom)]
+    body = ast.parse(Path(file).read_text()).body
+    statements = [*body, *(inner for node in body if isinstance(node, ast.If) for inner in node.body)]
+    imports = [node for node in statements if isinstance(node, ast.ImportFrom)]
     own = [node for node in imports if (node.module or "").startswith(f"{package}.")]
     return {alias.name for node in own for alias in node.names} - {"lazy_exports"}
 

@@ -24,6 +24,8 @@ PRIVATE = re.compile(
 WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 EXCEPTIONS: dict[str, str] = {
     # "text that contains the word": "why it is a technical use",
+    "standing queue": "a term of CoDel: a queue that never drains",
+    "queue is a standing one": "the same",
 }
 
 

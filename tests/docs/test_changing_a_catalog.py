@@ -92,7 +92,8 @@ async def set_lease(url: str, seconds: float) -> None:
 async def write_new_property(catalog: Catalog, user: type[Entity], url: str) -> int:
     """Write a value of a new property until it is accepted. Return how often it was refused."""
     refused = 0
-    async with open_catalog(catalog, url, migrate=False) as db, asyncio.timeout(60):
+    opened = open_catalog(catalog, url, migrate=False, lease_margin_seconds=0.1, request_life_seconds=0.2)
+    async with opened as db, asyncio.timeout(60):
         while True:
             try:
                 await db.update(user, "A", nickname="Countess")
@@ -119,7 +120,6 @@ def test_commands_for_dynamodb(page: dict[str, Any], url: str, monkeypatch: pyte
         return run(*shlex.split(command.replace(SHOWN_URL, url))[1:], width=COLUMNS)
 
     assert search() == "NOT_READY"
-    monkeypatch.setattr("graphql_api.evolution.table_schema.LEASE_MARGIN_SECONDS", 0.1)
     asyncio.run(set_lease(url, SHORT_LEASE))
     assert asyncio.run(write_new_property(page["catalog"], user, url)) > 0
     asyncio.run(set_lease(url, DEFAULT_LEASE_SECONDS))

@@ -58,7 +58,7 @@ SYBIL = Sybil(parsers=[PythonCodeBlockParser()])
 COMMANDS_TOO = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser("sh", run_commands), CodeBlockParser("text", compare_output)]
 )
-PAGES_WITH_COMMANDS = {"docs/how-to/changing-a-catalog.md"}
+PAGES_WITH_COMMANDS = {"docs/how-to/changing-a-catalog.md", "docs/how-to/verifying.md"}
 """Their Python blocks are the module `app` of the commands. Commands for DynamoDB are not run here."""
 
 

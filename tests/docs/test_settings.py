@@ -3,9 +3,7 @@
 import re
 from typing import Any
 
-from typer.main import get_command
-
-from graphql_api.cli import app
+from graphql_api.cli import load_command
 from graphql_api.server.settings import Settings, variable_name
 from tests.docs.pages import ROOT
 
@@ -36,10 +34,9 @@ def formatted_default(default: object) -> str:
 
 def options() -> dict[str, str]:
     """Return the options of `serve` that are settings, by the setting's name."""
-    command: Any = get_command(app)
     return {
         parameter.name: f"`{parameter.opts[0]}`"
-        for parameter in command.commands["serve"].params
+        for parameter in load_command("serve").params
         if parameter.name in Settings.model_fields
     }
 
@@ -63,6 +60,5 @@ def test_each_setting_is_described() -> None:
 
 def test_options_of_serve_are_settings() -> None:
     """All options of `serve` except the catalog and the sample are settings of the same name."""
-    command: Any = get_command(app)
-    names = {parameter.name for parameter in command.commands["serve"].params}
+    names = {parameter.name for parameter in load_command("serve").params}
     assert names - set(OPTIONS) == {"address", "sample"}

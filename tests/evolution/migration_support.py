@@ -1,7 +1,8 @@
 """Catalogs and helpers for the tests of migrations."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import new_class
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from graphql_api import Catalog, Entity, Id, open_catalog
 from graphql_api.connection import Secrets
 from graphql_api.database import Database
+from graphql_api.evolution.elements import State
 from graphql_api.evolution.migration import run_migration
 from graphql_api.evolution.migration_settings import MigrationResult, MigrationSettings
-from graphql_api.evolution.table_record import TableRecord, read_record
+from graphql_api.evolution.table_record import TableRecord, read_record, save_record
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from tests.support.store_doubles import all_items
@@ -86,6 +88,14 @@ async def stored_record(folder: Path) -> TableRecord:
 async def states(folder: Path) -> dict[str, str]:
     """The state of each element."""
     return {key: recorded.state for key, recorded in (await stored_record(folder)).elements.items()}
+
+
+async def change_states(db: Database, states: Mapping[str, State]) -> None:
+    """Changes the states of elements, as a migration does."""
+    record = await read_record(db.store)
+    assert record is not None
+    changed = (replace(record.elements[key], state=state) for key, state in states.items())
+    assert await save_record(db.store, record, record.changed(*changed))
 
 
 def plain(items: list[Any]) -> list[dict[str, Any]]:

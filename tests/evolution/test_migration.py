@@ -1,17 +1,18 @@
 """Migrations of tables with records: what is pending is built, verified or removed, and nothing else changes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from graphql_api import Catalog, ForeignKey, Index, Unique, derived, open_catalog
+from graphql_api import Catalog, ForeignKey, Index, Unique, UniqueTogether, derived, open_catalog
 from graphql_api.database import Database
 from graphql_api.errors import ForeignKeyBroken, NotReady, NotUnique
 from graphql_api.evolution.migration import run_migration
 from graphql_api.evolution.migration_plan import plan_migration
-from graphql_api.evolution.table_record import read_record
+from graphql_api.evolution.table_record import read_record, save_record
 from graphql_api.storage.engines.sqlite import open_sqlite
-from graphql_api.storage.values import Put
+from graphql_api.storage.values import Delete, Key, Put
 from tests.evolution.migration_support import (
     ROWS,
     SECRETS,
@@ -90,8 +91,8 @@ async def test_a_second_run_only_reads(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_plan_names_what_is_pending_and_what_is_refused(tmp_path: Path) -> None:
-    """The plan counts the records and their rewrites, and names the queries that are refused. It changes nothing."""
+async def test_the_plan_names_what_is_pending(tmp_path: Path) -> None:
+    """The plan names the pending elements, and counts the records and their rewrites. It changes nothing."""
     async with opened(tmp_path, BEFORE) as db:
         await put_all(db, "User", *ROWS)
     before = await stored_items(tmp_path)
@@ -101,7 +102,6 @@ async def test_the_plan_names_what_is_pending_and_what_is_refused(tmp_path: Path
     plan = await plan_migration(store, WITH_TOWN, record, rate=10)
     await store.close()
     assert [one.element.id for one in plan.pending.announced] == ["user index town"]
-    assert plan.refused == ("User.town (index)",)
     assert (plan.records, plan.rewritten, plan.is_exact) == (33, 31, True)
     assert plan.write_units == 31
     assert plan.read_units >= 1
@@ -179,6 +179,21 @@ async def test_references_to_nothing_are_reported(tmp_path: Path) -> None:
     assert (await migrated(tmp_path, CHILDREN)).is_complete
 
 
+async def test_a_reference_whose_parent_an_older_server_deletes_is_reported(tmp_path: Path) -> None:
+    """A pass looks for the parent of each record, also of those whose references are stored already."""
+    async with opened(tmp_path, CHILDREN) as db:
+        await put_all(db, "Team", {"team_id": "red"})
+        await put_all(db, "User", {**ROWS[0], "team_id": "red"})
+        record = await read_record(db.store)
+        assert record is not None
+        building = replace(record.elements["user foreign key ofTeam"], state="building")
+        assert await save_record(db.store, record, record.changed(building))
+        await db.store.write([Delete(Key("team!", "teamId#red"))])
+    result = await migrated(tmp_path, CHILDREN)
+    assert [one.record.range for one in result.violations] == ["userId#u00"]
+    assert (await states(tmp_path))["user foreign key ofTeam"] == "building"
+
+
 async def test_a_record_that_does_not_decode_is_a_violation(tmp_path: Path) -> None:
     """A stored record that does not fit the catalog is reported; the others are repaired."""
     async with opened(tmp_path, BEFORE) as db:
@@ -202,3 +217,20 @@ async def test_opening_builds_what_is_pending_and_logs_violations(
         assert await names_by_town(db, "Bern") == ["n00"]
     assert "userId#u01" in caplog.text
     assert (await states(tmp_path))["user unique email"] == "building"
+
+
+async def test_an_opening_logs_some_violations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An opening that migrates names the first records that violate a constraint, and the command that lists all."""
+    async with opened(tmp_path, BEFORE) as db:
+        await put_all(db, "User", *ROWS)
+    catalog = Catalog(users(unique=UniqueTogether("town")))
+    async with open_catalog(catalog, f"sqlite:///{tmp_path / 'table.db'}", secrets=SECRETS):
+        pass
+    messages = [record.message for record in caplog.records if record.name == "shardql"]
+    first = "A stored record keeps the unique user.unique from becoming ready: user! / userId#u02"
+    assert messages[0].startswith(first)
+    assert (
+        messages[10]
+        == "19 further violations are listed by: shardql migrate MODULE:CATALOG --store URL --apply --report FILE"
+    )
+    assert len(messages) == 11

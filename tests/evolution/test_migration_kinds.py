@@ -1,5 +1,6 @@
 """Migrations of each kind of element: current records, generations, derived versions, unchecked tables, dropping."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,16 @@ from graphql_api import (
     counter,
     derived,
 )
-from graphql_api.errors import NotUnique
-from graphql_api.evolution.table_record import RecordedElement, read_record, save_record
+from graphql_api.errors import CreationChanged, ForeignKeyBroken, NotUnique
+from graphql_api.evolution import State, proposed
+from graphql_api.evolution.migration_plan import leaves_nothing
+from graphql_api.evolution.table_record import RecordedElement, TableRecord, read_record, save_record
 from graphql_api.storage.values import Put
 from tests.evolution.migration_support import (
     NOW,
     ROWS,
     bookkeeping,
+    change_states,
     entity,
     migrated,
     model_of,
@@ -124,6 +128,15 @@ async def test_a_new_version_of_a_derived_property_rewrites_its_entries(tmp_path
     assert result.dropped == []
 
 
+@pytest.mark.parametrize(("later", "leaves"), [("announced", False), ("building", True), ("ready", True)])
+def test_a_version_is_forgotten_once_a_later_one_is_maintained(later: State, leaves: bool) -> None:
+    """A version that is dropped is closed first if the next one is only announced: servers still read by it."""
+    record = proposed(proposed(TableRecord(), letters()), letters(version=2, previous=first_letter))
+    first, second = (record.elements[f"user derived property letter@{version}"] for version in (1, 2))
+    record = record.changed(replace(second, state=later))
+    assert leaves_nothing(first, record) is leaves
+
+
 async def test_an_older_catalog_builds_nothing_that_it_cannot_compute(tmp_path: Path) -> None:
     """A catalog without the present version of a derived property leaves the elements of its entity to a newer one."""
     async with opened(tmp_path, letters()) as db:
@@ -143,10 +156,11 @@ async def test_an_older_catalog_builds_nothing_that_it_cannot_compute(tmp_path: 
 # --- histories -------------------------------------------------------------------------------------------------
 
 
-def steps(annotations: dict[str, Any] | None = None, **options: Any) -> Catalog:
+def steps(annotations: dict[str, Any] | None = None, *, current: str | None = None, **body: Any) -> Catalog:
     """A catalog of histories."""
     own = {"order_id": Id[str], "number": SubId[str], "place": str, **(annotations or {})}
-    return Catalog(entity("Step", own, options, by_place=Index(hash="place")))
+    options = {} if current is None else {"current": current}
+    return Catalog(entity("Step", own, options, **body, by_place=Index(hash="place")))
 
 
 ENTRIES = [
@@ -220,6 +234,81 @@ async def test_current_records_take_over_the_constraints_of_entries(tmp_path: Pa
     assert await stored_items(tmp_path) == before
 
 
+@pytest.mark.parametrize("options", [{}, {"current": "now"}], ids=["older", "newer"])
+async def test_entries_do_not_continue_current_records_that_are_dropped(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    """While current records are dropped, an update continues the last entry, not a current record that is left."""
+    own = {"note": str | None}
+    async with opened(tmp_path, steps(own, current="now", note=None)) as db:
+        await put_all(db, "Step", {**ENTRIES[0], "note": "old"})
+        await change_states(db, {"step current record current": "dropping"})
+    async with opened(tmp_path, steps(own, note=None, **options)) as db:
+        await put_all(db, "Step", {**ENTRIES[0], "note": "new"})
+        await db.update(model_of(db, "Step"), "o0", number="1", place="p1")
+        entry = await db.get(model_of(db, "Step"), "o0", number="1")
+        assert entry is not None
+        assert (entry.place, entry.note) == ("p1", "new")
+
+
+@pytest.mark.parametrize(("state", "guarded"), [("building", ["o1", "o2"]), ("ready", []), ("closing", ["o1", "o2"])])
+async def test_first_entries_while_current_records_change(tmp_path: Path, state: State, guarded: list[str]) -> None:
+    """First entries, single and in batches, also write the item that writers without current records share."""
+    own = {"order_id": Id[str], "number": SubId[str], "created": Created[Timestamp]}
+    options = {"current": "now", "shards": Shards(1).then(3, since=5_000)}
+    async with opened(tmp_path, Catalog(entity("Step", own, options))) as db:
+        step = model_of(db, "Step")
+        await change_states(db, {"step current record current": state})
+        await db.create(step, order_id="o1", number="1", created=1)
+        for _ in range(2):
+            batch = [step(order_id="o2", number=f"{number}", created=1) for number in range(3)]
+            assert await db.put_many(batch) == [None] * 3
+        with pytest.raises(CreationChanged):
+            await db.put(step(order_id="o2", number="9", created=9_000))
+        found = [item["rangeKey"] for item in await all_items(db.store) if item["hashKey"] == "step~home!"]
+        assert found == [f"id#{order_id}" for order_id in guarded]
+
+
+async def test_current_records_that_are_dropped_hold_no_values(tmp_path: Path) -> None:
+    """While current records are dropped, the values of their entries count, and not their own."""
+
+    def catalog(current: str | None = None) -> Catalog:
+        own = {"order_id": Id[str], "number": SubId[str], "place": Unique[str], "team_id": str | None}
+        options = {} if current is None else {"current": current}
+        return Catalog(teams(), entity("Step", own, options, team_id=None, of_team=ForeignKey("Team", by="team_id")))
+
+    async with opened(tmp_path, catalog("now")) as db:
+        await put_all(db, "Team", {"team_id": "red"}, {"team_id": "blue"})
+        await put_all(db, "Step", {"order_id": "o0", "number": "0", "place": "roof", "team_id": "red"})
+        states: dict[str, State] = {
+            "step current record current": "dropping",
+            "step unique place": "building",
+            "step foreign key ofTeam": "building",
+        }
+        await change_states(db, states)
+    async with opened(tmp_path, catalog()) as db:
+        step, team = model_of(db, "Step"), model_of(db, "Team")
+        for row in (
+            {"order_id": "o1", "number": "0", "place": "roof"},
+            {"order_id": "o0", "number": "1", "place": "roof"},
+        ):
+            with pytest.raises(NotUnique):
+                await put_all(db, "Step", row)
+        with pytest.raises(ForeignKeyBroken):
+            await db.delete(team, "red")
+        await db.update(step, "o0", number="0", place="hall", team_id="blue")
+        await put_all(db, "Step", {"order_id": "o1", "number": "0", "place": "roof"})
+        await db.delete(team, "red")
+        with pytest.raises(NotUnique):
+            await put_all(db, "Step", {"order_id": "o2", "number": "0", "place": "hall"})
+        with pytest.raises(ForeignKeyBroken):
+            await db.delete(team, "blue")
+    result = await migrated(tmp_path, catalog(), drop=True)
+    assert result.is_complete
+    owners = [item["_owner"][1] for item in await stored_items(tmp_path) if "_owner" in item]
+    assert sorted(owners) == ["orderId#o0\x01|number#0"] * 2 + ["orderId#o1\x01|number#0"]
+
+
 # --- generations -----------------------------------------------------------------------------------------------
 
 
@@ -252,7 +341,7 @@ async def test_a_generation_before_a_stored_record_is_withdrawn(tmp_path: Path, 
         await put_all(db, name, rows[name])
     result = await migrated(tmp_path, growing(Shards(1).then(4, since=2_000).then(8, since=3_000)))
     assert result.violations == []
-    assert "2500" in result.withdrawn["user generation 1"]
+    assert "it was created at 1970-01-01 00:41:40" in result.withdrawn["user generation 1"]
     assert "follows" in result.withdrawn["user generation 2"]
     assert (await states(tmp_path))["user generation 1"] == "announced"
     async with opened(tmp_path, growing(Shards(1).then(4, since=2_501))):
@@ -265,7 +354,7 @@ async def test_a_generation_that_begins_too_soon_is_withdrawn(tmp_path: Path) ->
     async with opened(tmp_path, growing(Shards(1))) as db:
         await put_all(db, "User", {**ROWS[0], "created": 5})
     result = await migrated(tmp_path, growing(Shards(1).then(4, since=1_000)))
-    assert "begins since 1000" in result.withdrawn["user generation 1"]
+    assert "begins 1970-01-01 00:16:40, and building it takes until 1970" in result.withdrawn["user generation 1"]
     assert (await states(tmp_path))["user generation 1"] == "announced"
 
 

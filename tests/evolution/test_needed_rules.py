@@ -12,12 +12,13 @@ import pytest
 from graphql_api.evolution.table_record import TABLE_RECORD_KEY, TableRecord
 from graphql_api.storage import Put
 from graphql_api.writes import item_key
-from tests.evolution.changing_catalogs import Release
+from tests.evolution.changing_catalogs import CURRENT_ELEMENT, Release, queries_of
 from tests.evolution.late_store import (
     LATEST,
     LEASE,
     LIFE,
     MARGIN,
+    START,
     Faults,
     ServerStore,
     VirtualLoop,
@@ -29,9 +30,10 @@ from tests.evolution.removed_rules import REMOVALS, removed
 
 OLD, NEW = Release(has_town=True), Release(has_town=True, by_town=1)
 LETTER = Release(letter=1)
-BERN, OSLO = {"name": "ada", "town": "Bern", "email": None, "team_id": None}, {
-    "name": "bob", "town": "Oslo", "email": None, "team_id": None,
-}  # fmt: skip
+CREATED = int(START)
+BERN = {"created": CREATED, "name": "ada", "town": "Bern", "email": None, "team_id": None}
+OSLO = {**BERN, "name": "bob", "town": "Oslo"}
+ADA, BOB = ("user", "u1"), ("user", "u2")
 FOREVER = 10_000.0
 FENCE = LEASE + MARGIN + LIFE
 READERS = 10 * LEASE + MARGIN
@@ -52,8 +54,8 @@ class Stage:
 
     async def fill(self, server: Server) -> None:
         """Stores two users."""
-        await self.world.write(server, "create", "u1", BERN)
-        await self.world.write(server, "create", "u2", OSLO)
+        await self.world.write(server, "create", ADA, BERN)
+        await self.world.write(server, "create", BOB, OSLO)
 
     async def serve_both(self, older: Release = OLD, newer: Release = NEW) -> tuple[Server, Server]:
         """Starts two servers over a table with two users. The copy of the first one is fresh."""
@@ -67,7 +69,7 @@ class Stage:
     def migrate(self, release: Release, *, drop: bool = False) -> ServerStore:
         """Starts a migration."""
         store = ServerStore(self.world.engine)
-        self.runs.append(asyncio.create_task(self.world.migrate(release, store, drop=drop, has_first_pass=False)))
+        self.runs.append(asyncio.create_task(self.world.migrate(release, store, drop=drop)))
         return store
 
     async def reach(self, element: str, state: str) -> None:
@@ -107,8 +109,8 @@ class Stage:
         for server in self.world.servers:
             for number in range(5):
                 await self.world.search(server, number)
-            for user_id in ("u1", "u2"):
-                await self.world.get(server, user_id)
+            for id in (ADA, BOB):
+                await self.world.get(server, id)
         if self.world.engine.problems:
             raise self.world.engine.problems[0]
 
@@ -126,9 +128,9 @@ async def latest_request(stage: Stage) -> None:
     assert old.db.schema is not None
     (asked_at,) = old.db.schema.latest.asked_at
     (now,) = old.store.clocks()
-    await asyncio.sleep(asked_at + LEASE - 0.05 - now)
+    await asyncio.sleep(asked_at + LEASE - 0.25 - now)
     stage.world.engine.next_delay = LATEST
-    await stage.give_up(stage.world.write(old, "put", "u1", {**BERN, "town": "Oslo"}))
+    await stage.give_up(stage.world.write(old, "put", ADA, {**BERN, "town": "Oslo"}))
 
 
 async def lost_contact(stage: Stage) -> None:
@@ -138,7 +140,7 @@ async def lost_contact(stage: Stage) -> None:
     await stage.reach(TOWN, "building")
     old.store.cut(FOREVER)
     await stage.reach(TOWN, "ready")
-    await stage.world.write(old, "put", "u1", {**BERN, "town": "Oslo"})
+    await stage.world.write(old, "put", ADA, {**BERN, "town": "Oslo"})
 
 
 async def late_reply(stage: Stage) -> None:
@@ -152,7 +154,7 @@ async def late_reply(stage: Stage) -> None:
     stage.migrate(NEW)
     await renewal
     stage.world.engine.next_delay = LATEST
-    await stage.give_up(stage.world.write(old, "put", "u1", {**BERN, "town": "Oslo"}))
+    await stage.give_up(stage.world.write(old, "put", ADA, {**BERN, "town": "Oslo"}))
 
 
 async def frozen_server(stage: Stage) -> None:
@@ -162,16 +164,16 @@ async def frozen_server(stage: Stage) -> None:
     await stage.reach(TOWN, "building")
     old.store.cut(FOREVER)
     old.store.freeze(FENCE + LEASE)
-    await stage.world.write(old, "put", "u1", {**BERN, "town": "Oslo"})
+    await stage.world.write(old, "put", ADA, {**BERN, "town": "Oslo"})
 
 
 async def late_plan(stage: Stage) -> None:
     """What a write reads arrives late, and its server has learnt of the change meanwhile."""
     old, _ = await stage.serve_both()
-    await stage.world.write(old, "put", "u1", {**BERN, "town": None})
+    await stage.world.write(old, "put", ADA, {**BERN, "town": None})
     stage.migrate(NEW)
     old.store.next_reply = FENCE + 3
-    await stage.world.write(old, "update", "u1", {**BERN, "town": "Oslo"})
+    await stage.world.write(old, "update", ADA, {**BERN, "town": "Oslo"})
 
 
 async def lagging_index(stage: Stage) -> None:
@@ -188,7 +190,7 @@ async def lagging_version(stage: Stage) -> None:
     """The index of a derived property lags while a new version of it is built."""
     stage.world.engine.faults = Faults(lag=LEASE, least_lag=LEASE)
     _, new = await stage.serve_both(LETTER, LETTER._replace(letter=2))
-    await stage.world.write(new, "update", "u1", {**BERN, "name": "cy"})
+    await stage.world.write(new, "update", ADA, {**BERN, "name": "cy"})
     await asyncio.sleep(2 * LEASE)
     stage.migrate(new.release)
     await stage.reach("user derived property letter@2", "ready")
@@ -217,10 +219,79 @@ async def reader_after_its_lease(stage: Stage) -> None:
     await dropped_index(stage, READERS + FENCE + LEASE)
 
 
+CURRENT_RELEASES = Release(visits=1), Release(visits=2)
+GROWN = Release(growth=((3, CREATED + 300),))
+
+
+async def reader_of(
+    stage: Stage, releases: tuple[Release, Release], element: str, *, write: Script, knows_of_it: bool
+) -> None:
+    """A reader of the older release loses contact before or after the announcement of what is built and written."""
+    old = await stage.start(releases[0])
+    await write(stage)
+    if not knows_of_it:
+        old.store.cut(FOREVER)
+    await stage.start(releases[1])
+    stage.migrate(releases[1])
+    await stage.until(lambda: virtual_time() > READERS - LEASE or stage.world.states[element] == "building")
+    old.store.cut(FOREVER)
+    while virtual_time() < 2 * READERS:
+        await asyncio.sleep(LEASE)
+        await write(stage)
+        for number in range(len(queries_of(releases[0]))):
+            await stage.world.search(old, number)
+
+
+async def write_visit(stage: Stage) -> None:
+    """The newest server appends an entry."""
+    world = stage.world
+    number = f"{len(world.stored) + 1:03}"
+    await world.write(
+        world.servers[-1], "put", ("visit", "g1", number), {"created": CREATED, "place": None, "note": None}
+    )
+
+
+async def write_late_user(stage: Stage) -> None:
+    """The newest server of the grown release creates a user of the new generation."""
+    world = stage.world
+    if world.states.get("user generation 1") == "ready":
+        await world.write(world.servers[-1], "put", BOB, {**OSLO, "created": CREATED + 300})
+
+
+async def reader_of_announced_history(stage: Stage) -> None:
+    """A reader that knows the announced current records searches while they are built."""
+    await reader_of(stage, CURRENT_RELEASES, CURRENT_ELEMENT, write=write_visit, knows_of_it=True)
+
+
+async def reader_of_unknown_history(stage: Stage) -> None:
+    """A reader that does not know of current records searches after their announcement."""
+    await reader_of(stage, CURRENT_RELEASES, CURRENT_ELEMENT, write=write_visit, knows_of_it=False)
+
+
+async def reader_of_announced_shards(stage: Stage) -> None:
+    """A reader that knows an announced generation searches when records are placed in it."""
+    await reader_of(stage, (Release(), GROWN), "user generation 1", write=write_late_user, knows_of_it=True)
+
+
+async def reader_of_unknown_shards(stage: Stage) -> None:
+    """A reader that does not know of a generation searches after its announcement."""
+    await reader_of(stage, (Release(), GROWN), "user generation 1", write=write_late_user, knows_of_it=False)
+
+
+async def blind_put(stage: Stage) -> None:
+    """A server that has not learnt of a new property replaces a record in which another one has just stored it."""
+    old = await stage.start(Release())
+    await stage.fill(old)
+    old.store.cut(FOREVER)
+    new = await stage.start(OLD)
+    await stage.world.write(new, "put", ADA, BERN)
+    await stage.world.write(old, "put", ADA, BERN)
+
+
 async def earlier_version(stage: Stage) -> None:
     """A server that has lost contact searches by the earlier version of a derived property."""
     old, new = await stage.serve_both(LETTER, LETTER._replace(letter=2))
-    await stage.world.write(old, "put", "u1", {**BERN, "name": "cy"})
+    await stage.world.write(old, "put", ADA, {**BERN, "name": "cy"})
     stage.migrate(new.release)
     await asyncio.sleep(0.3)
     old.store.cut(FOREVER)
@@ -236,7 +307,7 @@ async def older_writer(stage: Stage) -> None:
     stage.migrate(new.release)
     await stage.reach("user derived property letter@2", "ready")
     await asyncio.sleep(LEASE)
-    await stage.world.write(old, "put", "u1", {**BERN, "name": "cy"})
+    await stage.world.write(old, "put", ADA, {**BERN, "name": "cy"})
 
 
 async def delayed_migration(stage: Stage) -> None:
@@ -263,7 +334,40 @@ async def unknown_property(stage: Stage) -> None:
     first = await stage.start(Release(has_town=True))
     await stage.fill(first)
     other = await stage.start(Release())
-    await stage.world.write(other, "update", "u1", {**BERN, "name": "cy"})
+    await stage.world.write(other, "update", ADA, {**BERN, "name": "cy"})
+
+
+async def removed_property(stage: Stage) -> None:
+    """A server stores a value of a property that has been removed: the next put of another server erases it."""
+    server = await stage.start(OLD)
+    await stage.fill(server)
+    stage.migrate(Release(), drop=True)
+    await stage.reach("user property town", "gone")
+    await asyncio.sleep(LEASE)
+    await stage.world.write(server, "update", ADA, {**BERN, "town": "Oslo"})
+    await stage.world.get(server, ADA)
+
+
+async def late_first_entry(stage: Stage) -> None:
+    """A server with current records creates a first entry, which is applied after another server has dropped them."""
+    late, early = CREATED + 400, CREATED
+    old = await stage.start(Release(visits=2, growth=((3, CREATED + 300),)))
+    await stage.fill(old)
+    new = await stage.start(Release(visits=1, growth=((3, CREATED + 300),)))
+    stage.migrate(new.release, drop=True)
+    await stage.reach(CURRENT_ELEMENT, "closing")
+    await asyncio.sleep(READERS - LEASE / 2)
+    for server in (old, new):
+        assert server.db.schema is not None
+        await server.db.schema.refresh()
+    old.store.cut(FOREVER)
+    await stage.reach(CURRENT_ELEMENT, "dropping")
+    stage.world.engine.next_delay = 2 * LEASE
+    visit = {"place": "hall", "note": None}
+    await stage.give_up(stage.world.write(old, "create", ("visit", "g1", "1"), {**visit, "created": late}))
+    assert new.db.schema is not None
+    await new.db.schema.refresh()
+    await stage.world.write(new, "create", ("visit", "g1", "1"), {**visit, "created": early})
 
 
 SCRIPTS: dict[str, Script] = {
@@ -277,12 +381,19 @@ SCRIPTS: dict[str, Script] = {
     "the final pass waits for the life of a request": latest_request,
     "the final pass waits at all": latest_request,
     "dropping waits for readers": reader_in_its_lease,
+    "readers leave announced current records out": reader_of_announced_history,
+    "readers search announced generations": reader_of_announced_shards,
+    "current records are built after a read lease": reader_of_unknown_history,
+    "generations are built after a read lease": reader_of_unknown_shards,
+    "new properties are announced first": blind_put,
     "an earlier version waits for readers": earlier_version,
     "changes of the record are conditional": delayed_migration,
     "records are found in a new index": lagging_index,
     "records are found under new keys": lagging_version,
     "a server that is behind stops": older_writer,
     "unknown properties survive": unknown_property,
+    "first entries are guarded while current records change": late_first_entry,
+    "values of removed properties are refused": removed_property,
 }
 
 

@@ -4,13 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import Field
 
 from graphql_api import Catalog, Entity, Id
 from graphql_api.errors import NotReady
 from graphql_api.evolution import announce, prepare_table, read_record
-from graphql_api.evolution.table_schema import LEASE_MARGIN_SECONDS, LeasedSchema, read_copy
+from graphql_api.evolution.table_schema import (
+    LEASE_MARGIN_SECONDS,
+    REQUEST_LIFE_SECONDS,
+    LeasedSchema,
+    read_copy,
+)
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
 from tests.evolution.test_table_schema import LEASE, OLD, FakeClocks, LeasingStore, User, database, stored_user
 
@@ -72,7 +79,7 @@ async def state(store: LeasingStore) -> str:
 
 
 async def test_a_new_property_becomes_ready_after_a_lease(store: SqliteStore) -> None:
-    """Its values are refused until a lease and a margin have passed; defaults and other properties are stored."""
+    """Its values are refused for a lease, a margin and the life of a request; all other values are stored."""
     leasing, renewals = LeasingStore(store, FakeClocks()), Renewals()
     await announce(leasing, NEW)
     async with opened(leasing, renewals) as schema:
@@ -84,7 +91,7 @@ async def test_a_new_property_becomes_ready_after_a_lease(store: SqliteStore) ->
         with pytest.raises(NotReady, match="language"):
             await db.put(UserWithNickname(user_id="b", language="de"))
         await renewals.next()
-        leasing.clocks.move(LEASE + LEASE_MARGIN_SECONDS - 1)
+        leasing.clocks.move(LEASE + LEASE_MARGIN_SECONDS + REQUEST_LIFE_SECONDS - 1)
         await renewals.next()
         assert await state(leasing) == "announced"
         leasing.clocks.move(1)
@@ -92,6 +99,28 @@ async def test_a_new_property_becomes_ready_after_a_lease(store: SqliteStore) ->
         assert await state(leasing) == "ready"
         updated = await db.update(UserWithNickname, "a", nickname="Countess")
         assert updated.nickname == "Countess"
+
+
+async def test_defaults_of_all_kinds_are_accepted(store: SqliteStore) -> None:
+    """A default that a function makes, or of a list or map, can be stored before the property is ready."""
+
+    class UserWithLists(Entity, name="user"):
+        user_id: Id[str]
+        town: str = "Bern"
+        tags: list[str] = Field(default_factory=list)
+        settings: dict[str, int] = Field(default={"size": 1})
+
+    leasing, catalog = LeasingStore(store, FakeClocks()), Catalog(UserWithLists)
+    await announce(leasing, catalog)
+    copy = await read_copy(leasing, catalog)
+    async with LeasedSchema(leasing, catalog, copy, leasing.clocks, Renewals().pause) as schema:
+        db = database(leasing, schema, catalog)
+        await db.create(UserWithLists, user_id="a")
+        await db.update(UserWithLists, "a", town="Oslo")
+        refused: list[dict[str, Any]] = [{"tags": ["x"]}, {"settings": {"size": 2}}, {"settings": {}}]
+        for changes in refused:
+            with pytest.raises(NotReady):
+                await db.update(UserWithLists, "a", **changes)
 
 
 async def test_values_that_are_stored_already_stay(store: SqliteStore) -> None:

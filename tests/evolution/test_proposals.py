@@ -165,8 +165,30 @@ def test_a_built_definition_is_not_replaced(state: State) -> None:
     """Another definition of an element that is being built, or ready, is refused with the remedy."""
     by_town = users(town_id=TOWN, by_place=Index(hash="town_id", name="place"))
     record = in_state(proposed(EMPTY, by_town), "user index place", state)
-    with pytest.raises(WrongTable, match=rf"definition of the index user\.place, which is {state}\. .*another name="):
+    with pytest.raises(WrongTable, match=rf"which is {state}: hash is townId \w+ in the table, and nothing.*name="):
         proposed(record, users(town_id=TOWN, by_place=Index(sort="name", name="place")))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (
+            Catalog(Town, user_model(town_id=TOWN, of_town=ForeignKey("Town", by="town_id"))),
+            Catalog(Town, user_model(town_id=TOWN, of_town=ForeignKey("Town", by="name"))),
+            r"by is townId \w+ in the table, and name text in the catalog\. Declare the new one in addition\. Once",
+        ),
+        (
+            users(Shards(1).then(4, since=1_000)),
+            users(Shards(1).then(8, since=1_000)),
+            r"size is 4 in the table, and 8 in the catalog\. Declare it as the table has it",
+        ),
+    ],
+)
+def test_the_remedy_depends_on_the_kind(first: Catalog, second: Catalog, message: str) -> None:
+    """What has no name= of its own gets another remedy than an index."""
+    record = proposed(EMPTY, first)
+    with pytest.raises(WrongTable, match=message):
+        proposed(record, second)
 
 
 @pytest.mark.parametrize("state", ["closing", "dropping"])

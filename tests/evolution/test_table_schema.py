@@ -341,7 +341,7 @@ async def test_renewals_of_a_server(leasing: LeasingStore) -> None:
             leasing.clocks.move(LEASE / 3)
             assert await renew() == [EPOCH_KEY]
         await begin_building(leasing.inner)
-        assert await renew() == [EPOCH_KEY, TABLE_RECORD_KEY]
+        assert await renew() == [EPOCH_KEY, TABLE_RECORD_KEY, EPOCH_KEY]
         assert schema.latest.record.elements[BY_TOWN].state == "building"
         leasing.is_unreachable = True
         await renew()
@@ -550,7 +550,7 @@ def test_extensions_of_not_ready() -> None:
     """The extensions of NOT_READY name the element, its state, and its progress if it is known."""
     error = NotReady("The index is being built.", element="index user.town", state="building", progress="40 %")
     assert error.message == "The index is being built."
-    expected: dict[str, Any] = {"code": "NOT_READY", "retryable": True, "element": "index user.town"}
+    expected: dict[str, Any] = {"code": "NOT_READY", "retryable": True, "retryAfter": 10, "element": "index user.town"}
     assert error.extensions == {**expected, "state": "building", "progress": "40 %"}
     assert "progress" not in NotReady("wait", element="e", state="announced").extensions
 

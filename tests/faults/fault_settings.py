@@ -37,14 +37,21 @@ IMMEDIATE_FAULTS: dict[str, Fault] = {
 HARMFUL_FAULTS: dict[str, Fault] = UNANSWERED_FAULTS | IMMEDIATE_FAULTS
 
 LONG_TIMEOUTS = DynamoSettings(
-    deadline=60.0, connect_seconds=10.0, read_seconds=20.0, backoff_base=0.01, backoff_cap=0.05, breaker_seconds=0.1
+    deadline=60.0,
+    connect_seconds=10.0,
+    read_seconds=20.0,
+    attempts=3,
+    backoff_base=0.01,
+    backoff_cap=0.05,
+    retry_floor=1000.0,
+    breaker_seconds=0.1,
+    hedge_share=0.0,
+    table_deadline=5.0,
 )
-"""timeouts long enough for a busy machine"""
+"""timeouts long enough for a busy machine; lasting faults fail after a few attempts, without waiting for the budget"""
 SHORT_TIMEOUTS = replace(LONG_TIMEOUTS, deadline=1.7, connect_seconds=0.3, read_seconds=0.5)
 """for lasting faults that only a timeout detects: short timeouts for the response and for the whole call"""
-MANY_ATTEMPTS = replace(
-    LONG_TIMEOUTS, connect_seconds=1.0, read_seconds=1.0, attempts=8, retry_floor=1000.0, breaker_failures=100
-)
+MANY_ATTEMPTS = replace(LONG_TIMEOUTS, connect_seconds=1.0, read_seconds=1.0, attempts=8, breaker_failures=100)
 """for passing faults that only a timeout detects: enough attempts even if the machine pauses for a second"""
 
 

@@ -65,7 +65,7 @@ def move_transaction(name: str, number: int) -> Sequence[TransactionWrite]:
 async def _write_forever(path: str, name: str, pages: int) -> None:
     """Execute batches, changes and moves concurrently. Checkpoint the log after this number of pages."""
     store = await open_sqlite(path)
-    store._writer._sql.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+    store.writer._sql.execute(f"PRAGMA wal_autocheckpoint = {pages}")
     await asyncio.gather(_batches(store, name), _changes(store, name), _moves(store, name))
 
 

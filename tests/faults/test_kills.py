@@ -47,7 +47,7 @@ async def test_killed_writers(fork_server: WriterForkServer, tmp_path: Path, ran
     await store.ensure_table(TABLE)
     await store.write([Put({"hashKey": FIXED.hash, "rangeKey": FIXED.range})])
     await store.close()
-    for number in range(depth(20, 200)):
+    for number in range(depth(20, 300)):
         name = f"child{number}"
         child = fork_server.fork_writer(path, name, random.choice([20, 16_000]))
         first_reports = fork_server.read_until(random.choice(["batch", "change", "move"]))

@@ -130,6 +130,10 @@ HASHED: list[tuple[str, bool | str]] = [
 Projection = Literal["ALL", "KEYS_ONLY", "SOME", "OTHERS"]
 
 
+MAX_RECORD_BYTES = 8 * 1024
+"""more than any drawn record has, so that prices of searches are small"""
+
+
 @dataclass(frozen=True)
 class Member:
     """An index of the drawn entity, alone or as a member of a union."""
@@ -256,7 +260,7 @@ def _build(shape: Shape, *, later: bool) -> tuple[Catalog, type[Entity]]:
     if shape.union and later:
         body["by_any"] = Union(*(f"by_{member.name}" for member in shape.members))
     body["__annotations__"] = annotations
-    thing = make_entity("Thing", shards(0), body)
+    thing = make_entity("Thing", shards(0), body, max_record_bytes=MAX_RECORD_BYTES)
     return Catalog(thing, make_owner_entity(shards(1))), thing
 
 

@@ -187,9 +187,9 @@ class DrawnCatalog:
         return ["key", "part"] if self.shape.composite else ["key"]
 
 
-def make_entity(name: str, shards: Shards, body: Mapping[str, Any]) -> type[Entity]:
+def make_entity(name: str, shards: Shards, body: Mapping[str, Any], **keywords: Any) -> type[Entity]:
     """Creates an entity without source text: a search for attribute docstrings would take a seventh of the time."""
-    options = {"shards": shards, "use_attribute_docstrings": False}
+    options = {"shards": shards, "use_attribute_docstrings": False, **keywords}
     names = {"__module__": __name__, "__doc__": "A drawn entity.", **body}
     return new_class(name, (Entity,), options, lambda namespace: namespace.update(names))
 
@@ -298,6 +298,8 @@ class DrawnSearch:
     """property, kind of condition, one or two values"""
     order: tuple[ColumnShape, ...]
     raw: bool
+    listed: tuple[str, list[Any]] | None = None
+    """hash property with several values"""
 
     def matches(self, record: Record) -> bool:
         """Whether a record is visible, has an entry in the index, and meets every condition."""
@@ -305,6 +307,8 @@ class DrawnSearch:
             seen["expired"] += 1
             return False
         if any(record.get(name) != value for name, value in self.exact.items()):
+            return False
+        if self.listed is not None and record[self.listed[0]] not in self.listed[1]:
             return False
         first = self.order[0].name
         if record[first] is None or (self.raw and record[first] == ""):
@@ -388,7 +392,15 @@ def searches(draw: st.DrawFn, drawn: DrawnCatalog, known: Sequence[Record]) -> D
         given = arguments.pop(sort[0].name)
         arguments |= {"from_" if key == "from" else key: value for key, value in given.items()}
         seen["flat condition"] += 1
-    return DrawnSearch(index, arguments, exact, last, order, raw=index in RAW)
+    listed = None
+    if required and index != "by_id" and draw(st.integers(0, 2)) == 0:
+        (name,) = required
+        hash_column = ColumnShape(name, str, nullable=False, descending=False)
+        listed = name, draw(st.lists(values.of(hash_column), max_size=4))
+        del exact[name], arguments[name]
+        arguments[f"{name}_in"] = listed[1]
+        seen["several hash values"] += len({*listed[1]}) > 1
+    return DrawnSearch(index, arguments, exact, last, order, raw=index in RAW, listed=listed)
 
 
 def _written(condition: tuple[str, str, Any, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from graphql_api.codecs import Boolean, Codec, EnumCodec, Text
-from graphql_api.codecs.hash_keys import HashKeyParts, hash_key, parse_hash_key
+from graphql_api.codecs.hash_keys import HashKeyParts, hash_key, parse_hash_key, shard_name
 from graphql_api.codecs.key_ranges import (
     MAX_BOUND_BYTES,
     Between,
@@ -225,6 +225,7 @@ def hash_key_of(parts: HashKeyParts) -> str:
 def test_hash_keys_parse_to_their_parts(parts: HashKeyParts) -> None:
     """A hash key parses to its parts, even if all parts contain delimiters."""
     assert parse_hash_key(hash_key_of(parts)) == parts
+    assert shard_name(hash_key_of(parts)) == f"{parts.head}!{parts.shard}"
 
 
 @given(related_texts(2, 2), related_texts(2, 2), st.booleans())

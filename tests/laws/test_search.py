@@ -34,14 +34,23 @@ from tests.laws.search_catalogs import (
 )
 from tests.support.distributed_store import KeyOrderedStore, open_lagging
 from tests.support.run_depth import examples
-from tests.support.store_doubles import IndependentReadsStore, InterleavingStore
+from tests.support.store_doubles import IndependentReadsStore, InterleavingStore, TinyMemoryStore
 
 SEAL = TokenSeal([b"a secret of thirty-two bytes only"])
 SHAPES = [
     *("by_x", "by_id", "by_text", "by_number", "no sort property", "descending column", "history", "composite sub id"),
     *("condition eq", "condition prefix", "condition between", "condition none", "flat condition"),
     *("sharded True", "sharded False", "sharded Owner", "several generations", "one shard", "tie on a raw index"),
-    *("shared scan", "independent reads", "short engine pages", "by_state", "expired", "composite id"),
+    "several hash values",
+    *(
+        "shared scan",
+        "independent reads",
+        "reads in waves",
+        "short engine pages",
+        "by_state",
+        "expired",
+        "composite id",
+    ),
     *("projection ALL", "projection KEYS_ONLY", "projection INCLUDE"),
 ]
 PAGING_CLASSES = ["empty result", "many pages", "backward", "direction changed", "page size changed", "reverse"]
@@ -112,6 +121,9 @@ def _database(data: st.DataObject, engines: Engines, drawn: DrawnCatalog) -> tup
     seen["shared scan" if most is None else "independent reads"] += 1
     seen["short engine pages"] += most in {1, 2}
     store: Store = inner if most is None else IndependentReadsStore(inner, most)
+    if most is not None and data.draw(st.booleans(), label="reads in waves"):
+        seen["reads in waves"] += 1
+        store = TinyMemoryStore(store)
     engines.runner.run(inner.ensure_table(drawn.catalog.table_definition()))
     return Database(drawn.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), settle
 

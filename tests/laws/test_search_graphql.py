@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphql import GraphQLNonNull, get_named_type
+from graphql import get_named_type
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
@@ -39,7 +39,13 @@ from tests.laws.search_catalogs import (
 )
 from tests.laws.test_search import SEAL, check_changes, check_pages, no_index_lag, put_records, run_in_batches
 from tests.schema.graphql_database import GraphQLDatabase, OperationFailed, Schema, execute, schema_of
-from tests.schema.graphql_text import EnumName, argument_value, document_with_literals, page_selection
+from tests.schema.graphql_text import (
+    EnumName,
+    argument_value,
+    document_with_literals,
+    needed_arguments,
+    page_selection,
+)
 from tests.support.distributed_store import KeyOrderedStore
 from tests.support.run_depth import examples
 
@@ -200,17 +206,14 @@ class _Arguments:
     records: list[Record]
 
     def all(self) -> st.SearchStrategy[dict[str, tuple[Any, Any]]]:
-        """Draws any arguments of the field, always including the required ones."""
+        """Draws any arguments of the field, always including those that it needs."""
         types = self.schema.arguments_of(self.schema.graph.names.search_field(self.entity, self.index))
         python_names = {
             _graphql_name(self.schema, name): name
             for name in (*PAGING_ARGUMENTS, *CONDITION_ARGUMENTS, *self.entity.properties, "id", "filter")
         }
-        required = {
-            python_names[word]: self._one(python_names[word])
-            for word, of in types.items()
-            if isinstance(of, GraphQLNonNull)
-        }
+        python_names |= {_graphql_name(self.schema, f"{part.name}_in"): f"{part.name}_in" for part in self.index.hash}
+        required = {python_names[word]: self._one(python_names[word]) for word in needed_arguments(types)}
         rest = {
             python_names[word]: self._one(python_names[word]) for word in types if python_names[word] not in required
         }
@@ -236,6 +239,10 @@ class _Arguments:
             return self._filters()
         if name in CONDITION_ARGUMENTS:
             return self._flat(name)
+        if name in {f"{part.name}_in" for part in self.index.hash}:
+            part = name.removesuffix("_in")
+            values = st.lists(self._value(part), max_size=3)
+            return values.map(lambda many: (many, [self._graphql_value(part, value) for value in many]))
         if name in {part.name for part in self.index.hash}:
             return self._value(name).map(lambda value: (value, self._graphql_value(name, value)))
         return st.one_of(self._conditions(name))

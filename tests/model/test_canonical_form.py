@@ -2,7 +2,9 @@
 
 import sys
 import unicodedata
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -24,6 +26,21 @@ def test_canonical_form_of_every_character_is_stable() -> None:
     """The canonical form of every assigned character is already canonical."""
     assigned = (chr(code) for code in range(sys.maxunicode + 1) if not unicodedata.category(chr(code)).startswith("C"))
     assert [mark for mark in assigned if canonical(form := canonical(mark)) != form] == []
+
+
+def test_long_runs_of_marks_are_ordered_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text of any length is decomposed in short parts: Unicode orders a run of marks in quadratic time."""
+    lengths: list[int] = []
+
+    def normalize(form: Any, text: str) -> str:
+        lengths.append(len(text))
+        return original(form, text)
+
+    original = unicodedata.normalize
+    monkeypatch.setattr(unicodedata, "normalize", normalize)
+    assert canonical("\u0316\u0300" * 20_000 + "É\u0f73\u3099" * 1_000) == "e" * 1_000
+    assert len(lengths) > 1
+    assert max(lengths) <= 1_000
 
 
 @given(ANY_TEXT)

@@ -28,11 +28,11 @@ from graphql_api import (
 from graphql_api.errors import InvalidCatalog, Violation
 
 
-def violations(*entities: type[Any], namespace: str | None = None) -> list[str]:
+def violations(*entities: type[Any], **options: Any) -> list[str]:
     """The violations of a catalog of these entities, each as `entity.property: problem`."""
     found: tuple[Violation, ...] = ()
     try:
-        Catalog(*entities, namespace=namespace)
+        Catalog(*entities, **options)
     except InvalidCatalog as invalid:
         found = invalid.violations
     assert all(one.entity and one.problem.endswith(".") and one.remedy.endswith((".", "?")) for one in found)
@@ -602,7 +602,7 @@ def test_shared_physical_index_has_one_definition() -> None:
 
 
 def test_table_index_limit() -> None:
-    """A table has at most 20 physical indexes; a shared one counts once."""
+    """A table has at most 20 physical indexes, or the declared number; a shared one counts once."""
 
     def entity_with_indexes(count: int) -> type[Entity]:
         indexes = {f"by_index_{number}": Index(hash="rank", sort="part_id") for number in range(count)}
@@ -614,6 +614,11 @@ def test_table_index_limit() -> None:
 
     assert violations(entity_with_indexes(20), Other) == []
     assert violations(entity_with_indexes(21), Other) == ["Catalog.None: needs 21 indexes, and a table has at most 20."]
+    assert violations(entity_with_indexes(30), max_indexes=30) == []
+    assert violations(entity_with_indexes(31), max_indexes=30) == [
+        "Catalog.None: needs 31 indexes, and a table has at most 30."
+    ]
+    assert violations(entity_with_indexes(1), max_indexes=-1) == ["Catalog.None: has max_indexes=-1."]
 
 
 def test_table_projection_limit() -> None:
@@ -797,3 +802,35 @@ def test_raw_attribute_has_one_stored_type() -> None:
         f"Tags.made: {ordered} as a number.",
         f"Null.made: {ordered} by, and its default is not null.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "problem"),
+    [
+        ({"record_bytes": 300, "max_record_bytes": 300}, None),
+        ({"max_record_bytes": 409_600}, None),
+        ({"max_record_bytes": 409_601}, "declares max_record_bytes=409601, which is no size of a record."),
+        ({"record_bytes": 0}, "declares record_bytes=0, which is no size of a record."),
+        ({"record_bytes": True}, "declares record_bytes=True, which is no size of a record."),
+        ({"max_record_bytes": "2 KB"}, "declares max_record_bytes='2 KB', which is no size of a record."),
+        ({"record_bytes": 301, "max_record_bytes": 300}, "declares a record_bytes above its max_record_bytes."),
+    ],
+)
+def test_sizes_of_records(sizes: dict[str, Any], problem: str | None) -> None:
+    """Declared sizes of records are numbers of bytes that engines accept, the usual one up to the greatest."""
+    found = violations(make_entity("Sized", {"sized_id": Id[str]}, **sizes))
+    assert found == ([] if problem is None else [f"Sized.None: {problem}"])
+
+
+def test_sizes_of_records_are_inherited() -> None:
+    """An entity has the sizes of its base class, unless it declares its own."""
+
+    class Base(Entity, record_bytes=100, max_record_bytes=1_000):
+        base_id: Id[str]
+
+    class Other(Base, max_record_bytes=2_000):
+        pass
+
+    catalog = Catalog(Base, Other)
+    sizes = [(spec.record_bytes, spec.max_record_bytes) for spec in map(catalog.entity, (Base, Other))]
+    assert sizes == [(100, 1_000), (100, 2_000)]

@@ -202,7 +202,7 @@ def test_valid_joins_are_accepted() -> None:
             "searches Target.by_owner by 2 properties (owner, number). Name one property for each of owner.",
         ),
         (HasMany("Target", via="by_owner", by="color"), "which is text, with color, which is "),
-        (HasMany("Target", via="by_owner", by="names"), "joins Target by names, which is no scalar."),
+        (HasMany("Target", via="by_owner", by="parts"), "joins Target by parts, which is no scalar."),
     ],
 )
 def test_invalid_joins_are_reported(join: Join, message: str) -> None:

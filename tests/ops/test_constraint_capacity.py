@@ -96,7 +96,7 @@ def measured(kind: type[Entity], *records: Entity, **more: Any) -> EntityCapacit
 
 def constraint_items(found: EntityCapacity) -> dict[tuple[str, str], ConstraintItemCapacity]:
     """The constraint items of a report, by kind and name."""
-    return {(one.kind, one.name): one for one in found.beside}
+    return {(one.kind, one.name): one for one in found.constraint_items}
 
 
 # --- expected values ---------------------------------------------------------------------------------------------

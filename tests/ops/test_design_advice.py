@@ -3,15 +3,18 @@
 import re
 from collections.abc import Sequence
 from enum import Enum
+from pathlib import Path
 
 import pytest
 
-from graphql_api import Catalog, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived
+from graphql_api import Catalog, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, canonical, derived, open_catalog
+from graphql_api.errors import EmptyKey, KeyTooLong
 from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
 from graphql_api.ops.design_advice import Advice, find_advice
 from graphql_api.ops.record_capacity import entity_capacity
-from graphql_api.storage.item_rules import read_units, record_size
+from graphql_api.storage.capacity_units import read_units
+from graphql_api.storage.item_rules import record_size
 
 HASH_REMEDY = "Add shards, or hash by another property too."
 
@@ -317,3 +320,43 @@ def test_advice_without_typical_record() -> None:
     (one,) = advice_for(Catalog(Odd))
     assert one.attribute == "by_flag"
     assert "share 2 hash keys" in one.problem
+
+
+class Tagged(Entity):
+    """An entity with a raw index."""
+
+    tagged_id: Id[str]
+    note: str | None = None
+    count: int = 0
+
+    by_note = Index(sort="note", raw=True)
+    by_count = Index(sort="count", raw=True, name="count")
+
+
+class Remark(Entity):
+    """An entity that stores other values in the same attributes."""
+
+    remark_id: Id[str]
+    note: str
+    count: int = 0
+
+
+def test_texts_that_share_a_plain_key() -> None:
+    """A text in the attribute of another entity's raw index can be neither empty nor long, and is reported."""
+    (advice,) = advice_for(Catalog(Tagged, Remark))
+    assert str(advice) == (
+        "Remark.note: is stored as 'note', the plain key of Tagged.by_note. So its values can be neither empty nor "
+        "longer than 1,020 bytes."
+    )
+    assert advice.remedy == 'Store it under another name by stored("…").'
+
+
+async def test_refusal_of_a_text_that_shares_a_plain_key(tmp_path: Path) -> None:
+    """Such a value is refused with the reason, on every path, before it reaches the engine."""
+    async with open_catalog(Catalog(Tagged, Remark), f"sqlite:///{tmp_path}/x.db") as db:
+        for text, error in (("", EmptyKey), ("x" * 1_021, KeyTooLong)):
+            with pytest.raises(error, match="an index of the table stores it as a plain key"):
+                await db.put(Remark(remark_id="r", note=text))
+            with pytest.raises(error, match="an index of the table stores it as a plain key"):
+                await db.create(Remark, remark_id="r", note=text)
+        await db.put(Remark(remark_id="r", note="x" * 1_020))

@@ -22,8 +22,8 @@ import sys
 from pathlib import Path
 from graphql_api.storage.engines.sqlite import database_file
 from graphql_api.cli import app
-connect = database_file._connect
-database_file._connect = lambda path, patience, cache_kib: connect(path, patience, 2048)
+open_connection = database_file._open
+database_file._open = lambda path, access, patience, cache_kib: open_connection(path, access, patience, 2048)
 app(sys.argv[1:], standalone_mode=False)
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 """

@@ -32,7 +32,6 @@ from graphql_api.cli import app
 from graphql_api.errors import InvalidRecord, InvalidValue
 from graphql_api.examples.users import catalog as users
 from graphql_api.model.record_codec import decode_record, encode_record
-from graphql_api.ops.item_capacity import index_entry, write_units
 from graphql_api.ops.record_capacity import (
     EntityCapacity,
     design_size,
@@ -41,6 +40,7 @@ from graphql_api.ops.record_capacity import (
     shards_for,
     typical_record,
 )
+from graphql_api.storage.capacity_units import index_entry, write_units
 from graphql_api.storage.item_rules import attribute_size, record_size, value_size
 from graphql_api.storage.values import IndexDefinition, TableDefinition
 from graphql_api.writes.item_keys import to_item

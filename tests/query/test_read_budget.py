@@ -160,6 +160,21 @@ async def test_rare_matches_do_not_exceed_the_budget(engine: Engine, sqlite: Sql
         assert len(pages) <= 3 * total / 1_000 + 2
 
 
+async def test_a_full_page_that_spends_its_budget_says_so(sqlite: SqliteStore) -> None:
+    """A full page says BUDGET if it spent its budget before it was known whether another record matches."""
+    catalog, thing = catalog_and_entity(1)
+    db = await database(sqlite, catalog)
+    await db.put_many([thing(key=f"k{at:02}", position=at, bucket=int(at > 0)) for at in range(41)])
+    search = {"limit": 1, "filter": {"bucket": 0}, "read_budget": 10}
+    page = await db.search(thing.by_position, **search)
+    assert ([record.key for record in page.items], page.stopped_by) == (["k00"], "BUDGET")
+    pages = [page]
+    while pages[-1].next_token is not None:
+        pages.append(await db.search(thing.by_position, **search, next_token=pages[-1].next_token))
+    assert [len(one.items) for one in pages[1:]] == [0] * (len(pages) - 1)
+    assert pages[-1].stopped_by is None
+
+
 @pytest.mark.parametrize("budget", [0, -1, True, 1.5, "10", None])
 async def test_a_budget_is_a_positive_whole_number(budget: Any, sqlite: SqliteStore) -> None:
     """A budget that is no positive whole number is rejected under the name of the argument."""

@@ -395,6 +395,27 @@ async def test_numbers_differ_to_the_last_digit(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_values_of_in_are_a_set(tmp_path: Path) -> None:
+    """A token continues with the same values of `in`, in any order and with duplicates, and not with other values."""
+    store = await open_sqlite(tmp_path / "x.db")
+    db = Database(Catalog(Sum), store, TokenSeal([OLD]), clock=lambda: NOW)
+    await store.ensure_table(db.catalog.table_definition())
+    await db.put_many([Sum(key=str(at), amount=Decimal(at)) for at in range(5)])
+
+    async def rest(token: str | None, *values: str) -> list[str]:
+        filter = {"amount": {"in": [*map(Decimal, values)]}}
+        page = await db.search(Sum.by_id, filter=filter, limit=1, next_token=token)
+        return [record.key for record in page.items]
+
+    first = await db.search(Sum.by_id, filter={"amount": {"in": [Decimal(1), Decimal(3)]}}, limit=1)
+    for same in (("1", "3"), ("3", "1"), ("3", "1.0", "3")):
+        assert await rest(first.next_token, *same) == ["3"]
+    for other in (("1",), ("1", "2"), ("1", "3", "4")):
+        with pytest.raises(TokenMismatch):
+            await rest(first.next_token, *other)
+    await store.close()
+
+
 # --- valid for one tenant and principal, for a day -------------------------------------------------------------
 
 

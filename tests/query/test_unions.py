@@ -13,6 +13,7 @@ from graphql_api import Catalog, Entity, Id, Index, Shards, Union, canonical, de
 from graphql_api.database import Database
 from graphql_api.errors import (
     ConflictingArguments,
+    EmptyKey,
     InvalidValue,
     StoreUnavailable,
     TokenMismatch,
@@ -181,6 +182,21 @@ async def test_members_may_be_descending_and_share_a_hash_property(db: Database)
     await store_records(db, *(Person(key=f"k{age}", age=age, team="t" if age % 2 else "u") for age in range(9)))
     assert flattened(await read_all_pages(db, Person.by_team, team="t", size=2)) == ["k7", "k5", "k3", "k1"]
     assert flattened(await read_all_pages(db, Person.by_team, team="t", to=5, reverse=True)) == ["k1", "k3", "k5"]
+
+
+async def test_an_empty_text_is_searched_in_the_indexes_that_can_hold_it(db: Database) -> None:
+    """`eq=""` finds the records of encoded indexes, also if another member of the union stores plain keys."""
+    people = [Person(key="a", first=""), Person(key="b", last=""), Person(key="c", first="x", nick="y")]
+    await store_records(db, *people)
+    for arguments in ({"eq": ""}, {"eq": "", "reverse": True}):
+        page = await db.search(Person.by_name, **arguments)
+        assert [person.key for person in page.items] == ["a", "b"]
+        first = await db.search(Person.by_name, limit=1, **arguments)
+        rest = await db.search(Person.by_name, next_token=first.next_token, **arguments)
+        assert [person.key for person in (*first.items, *rest.items)] == ["a", "b"]
+    assert (await db.count(Person.by_name, eq="")).value == 2
+    with pytest.raises(EmptyKey):
+        await db.search(Person.by_nick, eq="")
 
 
 async def test_a_filter_applies_to_every_index(db: Database) -> None:

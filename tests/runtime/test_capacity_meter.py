@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from graphql_api.runtime.request_statistics import CapacityMeter, current_meter, meter_capacity, meter_part
-from graphql_api.storage.item_rules import read_units
+from graphql_api.storage.capacity_units import read_units
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Store calls are counted for their request, and a metered store returns what its inner store returns."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from graphql_api.runtime.request_statistics import (
 )
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.metered_store import CANCELLED, UNFORESEEN, ForwardingStore, MeteredStore, StoreCall
-from graphql_api.storage.values import Delete, Item, Key, RangeRead, Write
+from graphql_api.storage.values import Delete, Item, Key, RangeRead, ReadResult, Write
 from tests.storage.scripted_dynamodb import Reply, error_reply, start_scripted_dynamodb
 from tests.support.all_types_catalog import SEAL
 from tests.support.store_doubles import CountingStore, FailingStore
@@ -65,18 +66,80 @@ async def test_a_request_is_counted(counting_store: CountingStore) -> None:
         assert await db.get(User, "nobody") is None
     after = counting_store.counts.scalar_counts()
     reads = after["records_read"] - before["records_read"]
-    assert statistics == RequestStatistics(
-        store_calls=len(calls),
-        records_read=reads + 1,
-        retries=0,
-        searches=2,
-        shards_asked=len(first.explain["hashKeys"]) + len(second.explain["hashKeys"]),
-        records_returned=10 + 7 + 1,
-    )
+    shards = len(first.explain["hashKeys"]) + len(second.explain["hashKeys"])
+    assert statistics.totals() == {
+        "store_calls": len(calls),
+        "records_read": reads + 1,
+        "retries": 0,
+        "hedges": 0,
+        "queued_milliseconds": 0,
+        "searches": 2,
+        "shards_asked": shards,
+        "records_returned": 10 + 7 + 1,
+    }
+    searches, by_key = statistics.of_index("user", "created"), statistics.of_index("user", "id")
+    assert (searches.reads, searches.empty_reads) == ({"first_page": 1, "next_page": 1}, {})
+    assert (searches.shards_asked, searches.records_read, searches.records_returned) == (shards, reads, 17)
+    assert (by_key.reads, by_key.empty_reads) == ({"key": 2}, {"key": 1})
+    assert (by_key.records_read, by_key.records_returned) == (1, 1)
+    assert len(searches.call_seconds) + len(by_key.call_seconds) == len(calls)
+    assert statistics.indexes.keys() == {("user", "created"), ("user", "id")}
     assert sum(call.parts for call in calls if call.name == "get_many") == after["gets"] - before["gets"] > 0
     assert [call.name for call in calls].count("read_ranges") == after["rounds"] - before["rounds"]
     assert sum(call.records_read for call in calls) == statistics.records_read
     assert all(call.failure is None and call.seconds > 0 for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("options", "reads", "empty_reads"),
+    [
+        ({"eq": 1}, {"first_page": 1}, {"first_page": 1}),
+        ({"eq": 1, "reverse": True}, {"first_page": 1}, {"first_page": 1}),
+        ({"eq": 1, "last": 3}, {"first_page": 1}, {"first_page": 1}),
+        ({"filter": {"phone": {"eq": "x"}}}, {"first_page": 1}, {"first_page": 1}),
+        ({"filter": {"phone": {"eq": "x"}}, "read_budget": 20}, {"first_page": 1}, {}),
+        ({"limit": 2}, {"first_page": 1}, {}),
+    ],
+)
+async def test_empty_searches_are_counted(
+    counting_store: CountingStore,
+    options: Mapping[str, Any],
+    reads: Mapping[str, int],
+    empty_reads: Mapping[str, int],
+) -> None:
+    """A search counts as empty if its first page is empty, unless its read budget ended it early."""
+    db = Database(catalog, MeteredStore(counting_store, lambda _: None), SEAL)
+    await db.put_many([*generate_users(80)])
+    with collect_statistics() as statistics:
+        page = await db.search(User.by_created, **options)
+    assert (len(page.items) == 0) == ("limit" not in options)
+    searches = statistics.of_index("user", "created")
+    assert (searches.reads, searches.empty_reads) == (reads, empty_reads)
+
+
+async def test_partial_counts_are_not_empty(counting_store: CountingStore) -> None:
+    """A count counts as empty only if it is exact."""
+    db = Database(catalog, MeteredStore(counting_store, lambda _: None), SEAL)
+    with collect_statistics() as statistics:
+        assert (await db.count(User.by_created)).value == 0
+        await db.put_many([*generate_users(20)])
+        assert (await db.count(User.by_created, at_most=5)).value == 5
+    searches = statistics.of_index("user", "created")
+    assert (searches.reads, searches.empty_reads) == ({"count": 2}, {"count": 1})
+
+
+async def test_failed_calls_are_timed(counting_store: CountingStore) -> None:
+    """The duration of a store call that fails counts for its index. The search is not counted."""
+
+    class BrokenStore(ForwardingStore):
+        async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+            raise StoreUnavailable("gone")
+
+    db = Database(catalog, BrokenStore(counting_store), SEAL)
+    with collect_statistics() as statistics, pytest.raises(StoreUnavailable):
+        await db.search(User.by_created)
+    searches = statistics.of_index("user", "created")
+    assert (len(searches.call_seconds), searches.reads) == (1, {})
 
 
 async def test_tasks_of_a_request_count_for_it() -> None:
@@ -161,7 +224,7 @@ async def test_every_call_is_forwarded(counting_store: CountingStore) -> None:
 
 
 async def test_retries_of_dynamodb_are_counted() -> None:
-    """Each retry of DynamoDB is counted for the request that waits for it."""
+    """Each retry of DynamoDB is counted for the request that waits for it, and each request to a shard is timed."""
     key = {"hashKey": {"S": "h!"}, "rangeKey": {"S": "r"}}
     async with start_scripted_dynamodb() as script:
         script.set_replies("Query", error_reply("InternalServerError", 500))
@@ -179,4 +242,6 @@ async def test_retries_of_dynamodb_are_counted() -> None:
     assert isinstance(answer, StoreError)
     assert found == [{"hashKey": "h!", "rangeKey": "r"}]
     assert (script.counts["Query"], searching.retries) == (3, 2)
+    assert [hash_key for hash_key, seconds in searching.shard_seconds if seconds > 0] == ["h!"] * 3
+    assert getting.shard_seconds == []
     assert (script.counts["BatchGetItem"], getting.retries) == (2, 1)

@@ -63,16 +63,28 @@ async def test_a_suspended_process_does_not_retry() -> None:
 
 
 async def test_a_retry_can_be_refused() -> None:
-    """A refused retry makes no pause. Permission is requested only if nothing else prevents the retry."""
+    """Permission is requested after the pause, with the deadline, and only if nothing else prevents the retry."""
     time = FakeTime()
     retries = replace(strategy_with(time), max_attempts=2).start()
-    requests: list[str] = []
+    deadlines: list[float] = []
 
-    def refuse() -> bool:
-        requests.append("retry")
+    async def refuse(deadline: float) -> bool:
+        assert time.pauses
+        deadlines.append(deadline)
         return False
 
     assert not await retries.pause(refuse)
     assert not await retries.pause(refuse)
-    assert time.pauses == []
-    assert requests == ["retry"]
+    assert time.pauses == [1.0]
+    assert deadlines == [200.0]
+
+
+async def test_permission_may_come_too_late() -> None:
+    """A retry whose permission arrives after the deadline is not made."""
+    time = FakeTime()
+
+    async def permit(_: float) -> bool:
+        await time.sleep(1_000)
+        return True
+
+    assert not await strategy_with(time).start().pause(permit)

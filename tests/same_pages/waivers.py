@@ -38,10 +38,10 @@ def _without_order_of_ties(view: View) -> View:
 
 
 def _without_first_reads(view: View) -> View:
-    """Removes the first reads of a resumed page, since the engines resume at different positions."""
+    """Removes the first reads of a resumed page and their estimate: the engines resume at different positions."""
     if not view["explain"]["resumed"]:
         return view
-    first_reads = ("shards", "hashKeys", "firstRead")
+    first_reads = ("shards", "hashKeys", "firstRead", "estimate")
     plan = {name: value for name, value in view["explain"].items() if name not in first_reads}
     return {name: value for name, value in view.items() if name != "shards"} | {"explain": plan}
 

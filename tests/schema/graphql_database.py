@@ -12,7 +12,7 @@ from graphql_api.database import Database
 from graphql_api.model.catalog import Catalog
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.specs import EntitySpec, IndexSpec
-from graphql_api.query.search_request import CONDITION_ARGUMENTS, PAGING_ARGUMENTS
+from graphql_api.query.search_request import CONDITION_ARGUMENTS, PAGING_ARGUMENTS, PYTHON_NAMES
 from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
@@ -125,6 +125,7 @@ def graphql_arguments(
     converted: dict[str, Any] = {}
     of_python = {naming.property_argument(name): name for name in entity.properties}
     exact = {part.name for part in index.hash}
+    lists = {PYTHON_NAMES.list_argument(entity, part.name): part for part in index.hash}
     first = index.sort[0].property if index.sort else None
     for name, value in arguments.items():
         if value is None:
@@ -139,6 +140,9 @@ def graphql_arguments(
             converted[naming.common_argument(name)] = value if text else argument_value(first.column.codec, value)
         elif index.physical is None and name in {part.name for part in index.id_prefix}:
             converted["id"] = "/".join(_escaped(arguments[part.name]) for part in index.id_prefix)
+        elif name in lists:
+            codec = lists[name].column.codec
+            converted[naming.list_argument(entity, lists[name].name)] = [argument_value(codec, each) for each in value]
         elif name in exact:
             converted[naming.property_argument(name)] = argument_value(entity.properties[name].column.codec, value)
         elif name == "id" and "id" not in of_python:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from graphql import GraphQLNonNull
+
 from graphql_api.codecs import EnumCodec, Float64, Int32, Text, Timestamp, TimestampMs
 from graphql_api.codecs.scalar_codec import Codec
 
@@ -61,6 +63,23 @@ def document_with_literals(field: str, given: Mapping[str, Any], selection: str,
 def _call(field: str, arguments: Mapping[str, str], selection: str) -> str:
     inside = ", ".join(f"{name}: {value}" for name, value in arguments.items())
     return f"{field}{f'({inside})' if inside else ''} {selection}"
+
+
+def needed_arguments(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that a field needs: the required ones, and hash properties, which a list can replace."""
+    listed = {name.removesuffix("_").removesuffix("In") for name in arguments if name.rstrip("_").endswith("In")}
+    return [name for name, of in arguments.items() if isinstance(of, GraphQLNonNull) or name in listed]
+
+
+def input_type(verb: str, entity: str) -> str:
+    """Return the name of the input type of a mutation; a single delete has none."""
+    return {"update": f"{entity}Patch", "delete": "DeleteInput"}.get(verb, f"{entity}Input")
+
+
+def input_type_of(mutation: str) -> str:
+    """Return the name of the input type of a mutation of one record: `createUser` has `UserInput`."""
+    verb = next(verb for verb in ("create", "update", "put", "delete") if mutation.startswith(verb))
+    return input_type(verb, mutation.removeprefix(verb))
 
 
 def page_selection(names: Sequence[str]) -> str:

@@ -46,14 +46,14 @@ def test_users_and_orders_declare_no_foreign_keys() -> None:
 async def test_addresses_may_refer_to_missing_users(tmp_path: Path) -> None:
     """An address may refer to a missing user, and deleting a user keeps the addresses."""
     async with open_client(users.catalog, tmp_path, graph=USERS) as client:
-        create = "mutation ($input: CreateEmailInput!) { createEmail(input: $input) { email { email userId } } }"
+        create = "mutation ($input: EmailInput!) { createEmail(input: $input) { email { email userId } } }"
         for user_id in ("missing", "u1"):
             created_record = await client.data(
                 create, {"input": {"email": f"{user_id}@example.com", "userId": user_id}}
             )
             assert created_record["createEmail"]["email"]["userId"] == user_id
         await client.data(
-            "mutation ($input: CreateUserInput!) { createUser(input: $input) { user { userId } } }", {"input": NEW_USER}
+            "mutation ($input: UserInput!) { createUser(input: $input) { user { userId } } }", {"input": NEW_USER}
         )
         deleted = await client.data('mutation { deleteUser(id: "u1") { deletedId } }')
         assert deleted["deleteUser"]["deletedId"]
@@ -65,11 +65,11 @@ async def test_addresses_may_refer_to_missing_users(tmp_path: Path) -> None:
 async def test_clients_may_provide_the_creation_time(tmp_path: Path, provided: dict[str, int], created: int) -> None:
     """The creation time of a user is the provided value, or the current second. It never changes afterwards."""
     async with open_client(users.catalog, tmp_path, graph=USERS) as client:
-        create = "mutation ($input: CreateUserInput!) { createUser(input: $input) { user { created } } }"
+        create = "mutation ($input: UserInput!) { createUser(input: $input) { user { created } } }"
         created_record = await client.data(create, {"input": {**NEW_USER, **provided}})
         assert created_record["createUser"]["user"] == {"created": created}
         for put, code in ((created + 1, "CREATION_CHANGED"), (created, None)):
-            query = "mutation ($input: PutUserInput!) { putUser(input: $input) { user { created phone } } }"
+            query = "mutation ($input: UserInput!) { putUser(input: $input) { user { created phone } } }"
             response = await client.execute(query, {"input": {**NEW_USER, "created": put, "phone": "1"}})
             assert response.codes == ((code,) if code else ())
         error = await client.error('mutation { updateUser(input: {id: "u1", created: 1}) { user { phone } } }')
@@ -81,7 +81,7 @@ async def test_clients_may_provide_the_creation_time(tmp_path: Path, provided: d
 async def test_an_address_keeps_its_creation_time(tmp_path: Path) -> None:
     """The creation time of an address never changes either, although addresses have one shard generation."""
     async with open_client(users.catalog, tmp_path, graph=USERS) as client:
-        put = "mutation ($input: PutEmailInput!) { putEmail(input: $input) { email { created userId } } }"
+        put = "mutation ($input: EmailInput!) { putEmail(input: $input) { email { created userId } } }"
         address = {"email": "ann@example.com", "userId": "u1", "created": 17}
         await client.data(put, {"input": address})
         error = await client.error(put, {"input": {**address, "created": 18}})
@@ -154,7 +154,7 @@ async def test_a_foreign_key_checks(tmp_path: Path) -> None:
 
 async def test_issues_are_numbered_in_their_project(tracker: GraphQLClient) -> None:
     """Each new issue gets the next number of its project, also in batches, and searches return it in order."""
-    create = """mutation ($inputs: [CreateIssueInput!]!) { createIssues(inputs: $inputs) {
+    create = """mutation ($inputs: [IssueInput!]!) { createIssues(inputs: $inputs) {
         results { issue { num state } error { code argument } } } }"""
     projects = [BRIDGE.project_id, DAILY_NEWS.project_id, uuid4(), BRIDGE.project_id]
     inputs = [{"name": f"i{at}", "projectId": str(project)} for at, project in enumerate(projects)]
@@ -172,7 +172,7 @@ async def test_issues_are_numbered_in_their_project(tracker: GraphQLClient) -> N
 async def test_refused_writes_of_issues(tracker: GraphQLClient) -> None:
     """Clients cannot set an issue number, move an issue, use a missing project, or delete a project with issues."""
     painting, rust = UUID("020e94b7-c8d1-4625-a7f0-3e5b81d6092f"), "67d10c5b-2ae4-4938-8d76-f1b9042e7ca3"
-    put = "mutation ($input: PutIssueInput!) { putIssue(input: $input) { issue { num } } }"
+    put = "mutation ($input: IssueInput!) { putIssue(input: $input) { issue { num } } }"
     whole = {"issueId": str(painting), "name": "Needs Painting", "projectId": str(BRIDGE.project_id)}
     for change, code in (
         ({"projectId": str(DAILY_NEWS.project_id)}, "IMMUTABLE"),
@@ -181,7 +181,7 @@ async def test_refused_writes_of_issues(tracker: GraphQLClient) -> None:
     ):
         assert (await tracker.error(put, {"input": {**whole, **change}}))["extensions"]["code"] == code
     again = {"issueId": str(painting), "name": "Again", "projectId": str(BRIDGE.project_id)}
-    create = "mutation ($input: CreateIssueInput!) { createIssue(input: $input) { issue { num } } }"
+    create = "mutation ($input: IssueInput!) { createIssue(input: $input) { issue { num } } }"
     assert (await tracker.error(create, {"input": again}))["extensions"]["code"] == "ALREADY_EXISTS"
     unknown = await tracker.error(create, {"input": {**again, "num": 2}})
     assert unknown["extensions"]["code"] == "BAD_USER_INPUT"

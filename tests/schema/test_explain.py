@@ -56,7 +56,7 @@ COSTS = {"rounds", "reads", "recordsRead", "fetched", "milliseconds", "capacityU
 
 
 PLANNED = {"entity", "index", "physicalIndex", "conditions", "order", "range", "reverse", "backward", "resumed"}
-PLANNED |= {"shards", "hashKeys", "limit", "firstRead"}
+PLANNED |= {"shards", "hashKeys", "limit", "firstRead", "estimate"}
 
 
 async def explain_output(
@@ -110,13 +110,15 @@ async def test_a_search(tmp_path: Path) -> None:
             "hashKeys": ["book!00", "book!01", "book!02"],
             "limit": 2,
             "firstRead": entry["firstRead"],
+            "estimate": entry["estimate"],
             "filter": {"conditions": "pages gt 5", "testedOnRows": ["pages gt 5"], "testedOnRecords": []},
         }
         assert read.keys() == COSTS
         assert (read["rounds"], read["reads"]) == (client.counts.rounds, client.counts.reads)
         assert (read["recordsRead"], read["returned"], read["fetched"]) == (client.counts.records_read, 2, 0)
         assert read["estimated"]
-        assert read["capacityUnits"] >= 0.5
+        assert entry["estimate"]["least"] == 1.5
+        assert entry["estimate"]["least"] <= read["capacityUnits"] <= entry["estimate"]["most"]
 
 
 async def test_each_field_has_an_entry(tmp_path: Path) -> None:

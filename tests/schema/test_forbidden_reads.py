@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphql import GraphQLField, GraphQLNonNull, get_named_type
+from graphql import GraphQLField, get_named_type
 
 from graphql_api import (
     Catalog,
@@ -32,6 +32,7 @@ from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
 from tests.schema.graphql_client import GraphQLClient, client_for, open_database, write
+from tests.schema.graphql_text import needed_arguments
 
 GROWN = Shards(2).then(5, since=500)
 
@@ -150,11 +151,12 @@ async def recording_client(folder: Path) -> AsyncIterator[tuple[GraphQLClient, l
 
 
 def field_call(name: str, field: GraphQLField, **values: str) -> str:
-    """A field with its required arguments and a selection of everything."""
+    """A field with the arguments that it needs and a selection of everything."""
+    needed = needed_arguments({argument: given.type for argument, given in field.args.items()})
     arguments = {
-        argument: values.get(argument) or VALUES[str(get_named_type(given.type))]
-        for argument, given in field.args.items()
-        if isinstance(given.type, GraphQLNonNull) and argument != "orderBy"
+        argument: values.get(argument) or VALUES[str(get_named_type(field.args[argument].type))]
+        for argument in needed
+        if argument != "orderBy"
     } | values
     given = f"({', '.join(f'{argument}: {value}' for argument, value in arguments.items())})" if arguments else ""
     is_page = str(get_named_type(field.type)).endswith("Connection")

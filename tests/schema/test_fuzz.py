@@ -21,7 +21,7 @@ from graphql_api.schema.graph import build_schema
 from graphql_api.storage.engines.sqlite import open_sqlite
 from tests.docs.test_errors import error_classes
 from tests.schema.graphql_client import SEAL, GraphQLClient, client_for
-from tests.schema.graphql_text import EnumName, document_with_literals, document_with_variables
+from tests.schema.graphql_text import EnumName, document_with_literals, document_with_variables, needed_arguments
 from tests.server.catalog_server import Server, start_server
 from tests.support.all_types_catalog import CATALOG as ALL_TYPES
 from tests.support.all_types_catalog import Line, Settings, Thing
@@ -135,7 +135,7 @@ def calls(draw: st.DrawFn, *, any_type: bool) -> tuple[str, str, dict[str, Any]]
     """Draw a field, its selection, and some arguments. With `any_type`, values may have any type."""
     field = draw(st.sampled_from([*FIELDS]))
     arguments = FIELDS[field]
-    needed = [name for name, of in arguments.items() if isinstance(of, GraphQLNonNull)]
+    needed = needed_arguments(arguments)
     chosen = draw(st.sets(st.sampled_from([*arguments]), max_size=5)) if arguments else set()
     given = {
         name: draw(valid_values(arguments[name]) | JSON if any_type else valid_values(arguments[name]))

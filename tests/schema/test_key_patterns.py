@@ -83,6 +83,11 @@ def fields_of(schema: strawberry.Schema) -> dict[str, dict[str, str]]:
     return fields
 
 
+def one_or_more(hash_property: str) -> dict[str, str]:
+    """Return the arguments of a hash property: one value, or a list of values."""
+    return {hash_property: "String", f"{hash_property}In": "[String!]"}
+
+
 def test_fields_and_arguments() -> None:
     """Each kind of entity has exactly these fields, and conditions have the type of their property."""
     text = {"eq": "String", "prefix": "String", "from": "String", "to": "String"}
@@ -91,12 +96,12 @@ def test_fields_and_arguments() -> None:
         "product": {"id": "ID!"},
         "productById": {"id": "ID", **text, "productId": "StringCondition"},
         "productByCategory": {
-            "category": "String!",
+            **one_or_more("category"),
             **dict.fromkeys(("eq", "from", "to"), "Float"),
             "price": "FloatCondition",
         },
         "productByPrice": {
-            "category": "String!",
+            **one_or_more("category"),
             **dict.fromkeys(("eq", "from", "to"), "Timestamp"),
             "created": "TimestampCondition",
             "price": "FloatCondition",
@@ -106,14 +111,14 @@ def test_fields_and_arguments() -> None:
             "created": "TimestampCondition",
         },
         "productByName": {**text, "productId": "StringCondition"},
-        "products": {"category": "String!", "orderBy": "ProductOrder!"},
+        "products": {**one_or_more("category"), "orderBy": "ProductOrder!"},
         "allProducts": {"orderBy": "AllProductsOrder!"},
         "orderTracking": {"id": "ID!", "changedAt": "String"},
         "orderTrackingById": {"id": "ID!", **text, "changedAt": "StringCondition"},
-        "orderTrackingByCustomerId": {"customerId": "String!"},
-        "orderTrackingByStatus": {"status": "String!", **text, "changedAt": "StringCondition"},
-        "orderTrackings": {"customerId": "String!", "orderBy": "OrderTrackingOrder!"},
-        "orderTrackingsByStatus": {"status": "String!", "orderBy": "OrderTrackingByStatusOrder!"},
+        "orderTrackingByCustomerId": {**one_or_more("customerId")},
+        "orderTrackingByStatus": {**one_or_more("status"), **text, "changedAt": "StringCondition"},
+        "orderTrackings": {**one_or_more("customerId"), "orderBy": "OrderTrackingOrder!"},
+        "orderTrackingsByStatus": {**one_or_more("status"), "orderBy": "OrderTrackingByStatusOrder!"},
         "component": {"id": "ID!", "category": "String", "number": "BigInt"},
         "componentById": {"id": "ID!", **text, "category": "StringCondition", "number": "BigIntCondition"},
         "log": {"at": "BigInt"},

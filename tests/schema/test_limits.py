@@ -10,9 +10,9 @@ import pytest
 from graphql import get_introspection_query
 from pydantic import BaseModel, Field
 
-from graphql_api import Catalog, Entity, Id, Index, Shards
+from graphql_api import Catalog, Entity, HasMany, Id, Index, Shards
 from graphql_api.schema.execution.document_executor import MAX_TEXT_LENGTH
-from graphql_api.schema.execution.document_limits import MAX_COST, Limits
+from graphql_api.schema.execution.document_limits import MAX_COUNT, Limits
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
@@ -145,7 +145,7 @@ async def test_fragment_bombs(tmp_path: Path) -> None:
     bomb += " fragment f30 on WideConnection { edges { cursor } }"
     async with open_client(CATALOG, tmp_path) as client:
         error = await _refusal(client, "{ wideById { ...f0 } }" + bomb)
-        assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": LIMITS.cost, "found": MAX_COST}
+        assert error["extensions"] == {"code": "QUERY_TOO_COSTLY", "limit": LIMITS.cost, "found": MAX_COUNT}
 
 
 # --- counts ----------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ async def test_root_field_counts_are_capped(tmp_path: Path) -> None:
     bomb = "".join(f" fragment f{at} on Query {{ {f'...f{at + 1} ' * 10} }}" for at in range(30))
     async with open_client(CATALOG, tmp_path) as client:
         error = await _refusal(client, "{ ...f0 }" + bomb + " fragment f30 on Query { __typename }")
-        assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": MAX_COST}
+        assert error["extensions"] == {"code": "TOO_MANY_ROOT_FIELDS", "limit": 20, "found": MAX_COUNT}
 
 
 async def test_tokens(tmp_path: Path) -> None:
@@ -255,11 +255,11 @@ async def test_fields_of_many_fragments(tmp_path: Path) -> None:
 
 
 async def test_documents_with_many_errors(tmp_path: Path) -> None:
-    """A document with hundreds of errors reports 100 of them, and that there are more."""
+    """A document with hundreds of errors reports 20 of them, and that there are more."""
     async with open_client(CATALOG, tmp_path) as client:
         errors = await client.errors('{ wide(id: "w1") {' + " ".join(f"g{at}" for at in range(1_000)) + "} }")
         assert {error["extensions"]["code"] for error in errors} == {"GRAPHQL_VALIDATION_FAILED"}
-        assert len(errors) == 101
+        assert len(errors) == 21
         assert errors[-1]["message"].startswith("Too many validation errors")
 
 
@@ -364,6 +364,97 @@ async def test_the_cost_of_introspection(tmp_path: Path) -> None:
         many = " ".join(f"a{at}: __schema {{ types {{ ...FullType }} }}" for at in range(10))
         error = await _refusal(client, f"{{ {many} }} {fragments}")
         assert error["extensions"]["code"] == "QUERY_TOO_COSTLY"
+
+
+# --- elements of inputs ----------------------------------------------------------------------------------------
+
+FILTER = len(Wide.model_fields) + len(["and", "or", "not"])
+"""Fields of the filter of Wide."""
+COMPARISONS = len(["eq", "ne", "in", "lt", "le", "gt", "ge", "between", "prefix", "contains", "exists"])
+"""Fields of the comparisons of texts."""
+BY_FILTER = "query ($f: WideFilter) { wides(filter: $f) { nextToken } }"
+TWICE = "query ($f: WideFilter) { a: wides(filter: $f) { nextToken } b: wides(filter: $f) { nextToken } }"
+ELEMENTS: Sequence[tuple[str, dict[str, Any], int]] = [
+    ("{ wideByFirst(limit: 2) { nextToken } }", {}, 1),
+    ('{ wide(id: "' + "a" * 250 + '") { f1 } }', {}, 1 + 2),
+    ("query ($i: ID!) { wide(id: $i) { f1 } }", {"i": "a" * 250}, (1 + 2) + (1 + 3)),
+    ('{ wide(id: "' + "é" * 250 + '") { f1 } }', {}, 1 + 10),
+    ('{ wide(id: "' + "\ufdfa" * 100 + '") { f1 } }', {}, 1 + 18 * 4),
+    ("{ wides(filter: {}) { nextToken } }", {}, 1 + FILTER),
+    ("{ wides(filter: {and: [{}, {}]}) { nextToken } }", {}, (1 + FILTER) + 1 + 2 * (1 + FILTER)),
+    (BY_FILTER, {"f": {}}, (1 + FILTER) + (1 + 1 + FILTER)),
+    (TWICE, {"f": {}}, (1 + FILTER) + 2 * (1 + 1 + FILTER)),
+    (BY_FILTER.replace("WideFilter", "WideFilter = {}"), {}, (1 + FILTER) + (1 + 1 + FILTER)),
+    (BY_FILTER, {"f": {"f1": {"in": ["a", "b"]}}}, 2 * ((1 + FILTER) + (1 + COMPARISONS) + (1 + 2)) + 1),
+    (
+        'mutation ($t: [String!]) { putWide(input: {wideId: "w", tags: $t}) { wide { f1 } } }',
+        {"t": []},
+        1 + (1 + len(Wide.model_fields) + 1 + 2),
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "variables", "elements"), ELEMENTS)
+async def test_elements(tmp_path: Path, query: str, variables: dict[str, Any], elements: int) -> None:
+    """Values, declared input fields and blocks of text count once in a variable, and once for each use."""
+    async with open_client(CATALOG, tmp_path, limits=replace(LIMITS, elements=elements)) as client:
+        assert (await client.execute(query, variables)).executed
+        if elements > 1:
+            error = await _refusal(
+                client_for(client.db, limits=replace(LIMITS, elements=elements - 1)), query, variables
+            )
+            assert error["extensions"].pop("found", elements) == elements
+            assert error["extensions"] == {"code": "INPUT_TOO_LARGE", "limit": elements - 1}
+
+
+class Parent(Entity):
+    """A record with child lists."""
+
+    parent_id: Id[str]
+    children = HasMany("Child", via="by_parent")
+
+
+class Child(Entity):
+    """A child of a record."""
+
+    child_id: Id[str]
+    parent_id: str
+    by_parent = Index(hash="parent_id", sort="child_id")
+
+
+async def test_elements_of_each_record(tmp_path: Path) -> None:
+    """An argument of a field of a record counts once for each record of the largest page."""
+    query = "query ($n: Int) { parents(limit: $n) { items { children(filter: {}) { nextToken } } } }"
+    child_filter = 1 + len(["childId", "parentId", "and", "or", "not"])
+    async with open_client(Catalog(Parent, Child), tmp_path, limits=replace(LIMITS, elements=1_000)) as client:
+        assert (await client.execute(query, {"n": 100})).executed
+        for size in (200, 200.0):
+            error = await _refusal(client, query, {"n": size})
+            found = 1 + (1 + 1) + 200 * child_filter
+            assert error["extensions"] == {"code": "INPUT_TOO_LARGE", "limit": 1_000, "found": found}
+
+
+@pytest.mark.parametrize(
+    ("query", "variables", "code", "text"),
+    [
+        ("query ($i: [ID!]!) { nodes(ids: $i) { id } }", {"i": ["a"] * 101}, "INVALID_LIMIT", "ids has 101 ids"),
+        ("{ nodes(ids: [" + '"a" ' * 101 + "]) { id } }", {}, "INVALID_LIMIT", "ids has 101 ids"),
+        (BY_FILTER, {"f": {"and": [{}] * 101}}, "FILTER_TOO_LARGE", "filter: and has 101 filters"),
+        (BY_FILTER, {"f": {"f1": {"in": ["a"] * 101}}}, "FILTER_TOO_LARGE", "filter: in has 101 values"),
+        (
+            "mutation ($i: [DeleteInput!]!) { deleteWides(inputs: $i) { results { error { code } } } }",
+            {"i": [{"id": "a"}] * 101},
+            "INVALID_LIMIT",
+            "inputs has 101 rows",
+        ),
+    ],
+)
+async def test_lists_have_limits(tmp_path: Path, query: str, variables: dict[str, Any], code: str, text: str) -> None:
+    """A list of an argument has a limit of its own, in literals and in variables."""
+    async with open_client(CATALOG, tmp_path) as client:
+        error = await _refusal(client, query, variables)
+        assert error["extensions"]["code"] == code
+        assert f"{text}, and at most 100 are allowed" in error["message"]
 
 
 # --- time ------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from graphql_api.schema.graph import Graph
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.metered_store import ForwardingStore
 from tests.schema.graphql_client import LIMITS, GraphQLClient, client_for, open_client, open_database
+from tests.schema.graphql_text import input_type
 from tests.support.store_doubles import Counts
 
 
@@ -53,7 +54,7 @@ async def run_batch(
     """Runs a batch mutation of badges and returns its results."""
     shown = "deletedId" if verb == "delete" else "badge { badgeId code level version }"
     name = f"{verb}Badges"
-    query = f"""mutation ($inputs: [{verb.capitalize()}BadgeInput!]!, $key: String) {{
+    query = f"""mutation ($inputs: [{input_type(verb, "Badge")}!]!, $key: String) {{
       {name}(inputs: $inputs, idempotencyKey: $key) {{ results {{ {shown} {ERROR} }} }}
     }}"""
     found: list[Any] = (await client.data(query, {"inputs": given, "key": key}))[name]["results"]
@@ -151,7 +152,7 @@ async def test_version_of_a_row(tmp_path: Path) -> None:
 
 
 async def test_history_rows(tmp_path: Path) -> None:
-    """Rows of histories identify their entry by id and sub id, or by its global id."""
+    """Updates of histories identify their entry by id and sub id, or by its global id; deletes by its global id."""
     async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
         query = """mutation {
           createEntries(inputs: [{badgeId: "b", at: 1}, {badgeId: "b", at: 2}]) { results { entry { id at } } }
@@ -163,12 +164,12 @@ async def test_history_rows(tmp_path: Path) -> None:
             {"entry": None, "error": {"code": "MISSING_ARGUMENT"}},
         ]
         second = made["createEntries"]["results"][1]["entry"]["id"]
-        delete = """mutation ($id: ID!) { deleteEntries(inputs: [{id: $id}, {id: $id, at: 1}]) {
+        delete = """mutation ($id: ID!) { deleteEntries(inputs: [{id: $id}, {id: "b"}]) {
           results { deletedId error { code argument } } } }"""
         deleted = (await client.data(delete, {"id": second}))["deleteEntries"]["results"]
         assert deleted == [
             {"deletedId": second, "error": None},
-            {"deletedId": None, "error": {"code": "CONFLICTING_ARGUMENTS", "argument": "at"}},
+            {"deletedId": None, "error": {"code": "MISSING_ARGUMENT", "argument": "id"}},
         ]
 
 
@@ -216,7 +217,7 @@ async def test_row_limit(tmp_path: Path) -> None:
     """One field writes at most 100 rows. An empty batch is valid, and larger batches are refused before any read."""
     async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
         assert await run_batch(client, "create", []) == []
-        query = "mutation ($inputs: [DeleteBadgeInput!]!) { deleteBadges(inputs: $inputs) { results { deletedId } } }"
+        query = "mutation ($inputs: [DeleteInput!]!) { deleteBadges(inputs: $inputs) { results { deletedId } } }"
         error = await client.error(query, {"inputs": [{"id": "b"}] * (MAX_ROWS + 1)})
         assert error["extensions"] == {"code": "INVALID_LIMIT", "argument": "inputs"}
         assert client.counts.scalar_counts() == Counts().scalar_counts()
@@ -227,7 +228,7 @@ async def test_row_limit(tmp_path: Path) -> None:
 async def test_query_cost_of_rows(tmp_path: Path, by_variable: bool) -> None:
     """Each row adds its write and its selected fields to the query cost, even with a minimal selection."""
     literal = "[{id: 1}, {id: 2}, {id: 3}]"
-    given, inputs = ("($inputs: [DeleteBadgeInput!]!)", "$inputs") if by_variable else ("", literal)
+    given, inputs = ("($inputs: [DeleteInput!]!)", "$inputs") if by_variable else ("", literal)
     variables = {"inputs": [{"id": "1"}, {"id": "2"}, {"id": "3"}]} if by_variable else {}
     async with open_client(CATALOG, tmp_path, graph=GRAPH, limits=replace(LIMITS, cost=5)) as client:
         for shown, cost in (("{ __typename }", 32), ("{ results { deletedId error { code } } }", 1 + 30 + 1 + 3 * 4)):

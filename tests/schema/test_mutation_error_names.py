@@ -30,6 +30,7 @@ from graphql_api.storage.values import Put
 from graphql_api.writes.commands import Create, Replace
 from graphql_api.writes.item_keys import possible_keys
 from tests.schema.graphql_client import GraphQLClient, open_client
+from tests.schema.graphql_text import input_type_of
 
 
 class Home_town(Entity, shards=Shards(1).then(4, since=2_000_000_000)):  # noqa: N801 - is called like a property
@@ -113,8 +114,8 @@ async def test_id_that_contains_a_property_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", LOOKALIKES)
 async def test_data_that_looks_like_names(people_client: GraphQLClient, data: str) -> None:
     """Ids, values and map keys are reported unchanged, in single writes and batches, quoted and unquoted."""
-    create = "mutation ($input: CreatePersonInput!) { createPerson(input: $input) { __typename } }"
-    rows = """mutation ($input: CreatePersonInput!) {
+    create = "mutation ($input: PersonInput!) { createPerson(input: $input) { __typename } }"
+    rows = """mutation ($input: PersonInput!) {
       createPersons(inputs: [$input]) { results { error { message argument fields { field message } } } } }"""
     update = "mutation ($id: ID!) { updatePerson(input: {id: $id}) { __typename } }"
     key = 'mutation ($key: String!) { deletePerson(id: "z", idempotencyKey: $key) { __typename } }'
@@ -214,8 +215,7 @@ async def test_names_of_both_audiences(
     people_client: GraphQLClient, mutation: str, given: dict[str, Any], message: str, argument: str | None
 ) -> None:
     """The same error has GraphQL names in GraphQL and Python names in Python."""
-    input_type = f"{mutation[0].upper()}{mutation[1:]}Input"
-    query = f"mutation ($input: {input_type}!) {{ {mutation}(input: $input) {{ __typename }} }}"
+    query = f"mutation ($input: {input_type_of(mutation)}!) {{ {mutation}(input: $input) {{ __typename }} }}"
     error = await people_client.error(query, {"input": given})
     assert error["message"].startswith(str(with_names(message, GRAPHQL)))
     assert error["extensions"].get("argument") == with_names(argument, GRAPHQL)

@@ -49,7 +49,7 @@ class Map(Entity):
 
 
 CATALOG = Catalog(Map)
-CREATE = "mutation ($input: CreateMapInput!) { createMap(input: $input) { map { mapId } } }"
+CREATE = "mutation ($input: MapInput!) { createMap(input: $input) { map { mapId } } }"
 PIN = {"latDeg": 1.5}
 
 PATHS: list[tuple[dict[str, Any], list[str]]] = [

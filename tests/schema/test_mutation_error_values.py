@@ -184,7 +184,7 @@ async def test_keys_of_invalid_length(
     beads_client: GraphQLClient, given: dict[str, str], extensions: dict[str, str], message: str
 ) -> None:
     """The error names the search field of the index, and the argument to change."""
-    query = "mutation ($input: CreateLabelInput!) { createLabel(input: $input) { label { labelId } } }"
+    query = "mutation ($input: LabelInput!) { createLabel(input: $input) { label { labelId } } }"
     error = await beads_client.error(query, {"input": {"labelId": "l", **given}})
     assert error["extensions"] == extensions
     assert error["message"].startswith(message)
@@ -194,11 +194,11 @@ async def test_record_size_limit(beads_client: GraphQLClient) -> None:
     """The error names the record that is too large, in a single write and in a batch."""
     message = "Label l has 420,127 bytes"
     large = {"labelId": "l", "wholeText": "x", "body": "y" * 420_000}
-    one = "mutation ($row: CreateLabelInput!) { createLabel(input: $row) { label { labelId } } }"
+    one = "mutation ($row: LabelInput!) { createLabel(input: $row) { label { labelId } } }"
     error = await beads_client.error(one, {"row": large})
     assert error["extensions"] == {"code": "ITEM_TOO_LARGE"}
     assert error["message"].startswith(message)
-    many = """mutation ($rows: [CreateLabelInput!]!) {
+    many = """mutation ($rows: [LabelInput!]!) {
       createLabels(inputs: $rows) { results { label { labelId } error { code message } } } }"""
     found = (await beads_client.data(many, {"rows": [large, {"labelId": "m", "wholeText": "z"}]}))["createLabels"][
         "results"

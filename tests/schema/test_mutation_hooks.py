@@ -94,7 +94,12 @@ async def test_arguments_of_a_hook(tmp_path: Path) -> None:
           deleteSeat(id: "a", expectedVersion: 2) { __typename }
         }""")
     create, update, delete = seen
-    assert vars(create.pop("input")) == {"seat_id": "a", "code": "c", "row_name": strawberry.UNSET}
+    assert vars(create.pop("input")) == {
+        "seat_id": "a",
+        "code": "c",
+        "row_name": strawberry.UNSET,
+        "expected_version": strawberry.UNSET,
+    }
     (row,) = update.pop("inputs")
     assert vars(row) == {"id": "a", "code": strawberry.UNSET, "row_name": None, "expected_version": 1}
     assert (create, update) == ({"idempotencyKey": "k"}, {})
@@ -115,7 +120,7 @@ async def test_hook_on_a_batch(tmp_path: Path) -> None:
     graph.hook("createSeats", Numbered())
     async with open_client(CATALOG, tmp_path, Seat(seat_id="s", code="Y", version=1), graph=graph) as client:
         inputs = [{"seatId": f"s{at}", "code": code} for at, code in enumerate("xyz")]
-        query = f"mutation ($inputs: [CreateSeatInput!]!) {{ createSeats(inputs: $inputs) {SHOWN} }}"
+        query = f"mutation ($inputs: [SeatInput!]!) {{ createSeats(inputs: $inputs) {SHOWN} }}"
         made = {"seatId": "s0", "code": "X", "rowName": "row 0", "version": 1}
         assert (await client.data(query, {"inputs": inputs}))["createSeats"]["results"] == [
             {"seat": made, "error": None},
@@ -139,7 +144,7 @@ async def test_hook_after_a_write(tmp_path: Path) -> None:
     graph = Graph(CATALOG)
     graph.hook("createSeat", Late())
     async with open_client(CATALOG, tmp_path, graph=graph) as client:
-        query = "mutation ($input: CreateSeatInput!) { createSeat(input: $input) { seat { code } } }"
+        query = "mutation ($input: SeatInput!) { createSeat(input: $input) { seat { code } } }"
         assert (await client.data(query, {"input": {"seatId": "a", "code": "c"}}))["createSeat"]["seat"] == {
             "code": "c"
         }

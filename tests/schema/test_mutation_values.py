@@ -15,7 +15,7 @@ from graphql_api import Catalog, Entity, Id, Int32, stored
 from graphql_api.errors import InvalidCatalog
 from graphql_api.schema.graph import Graph
 from tests.schema.graphql_client import open_client
-from tests.schema.graphql_text import EnumName, literal
+from tests.schema.graphql_text import EnumName, input_type, literal
 from tests.schema.test_nested_values import NESTED, Address, Inner, Nested, Open, Tree, Wrapped
 from tests.schema.test_values import CATALOG, VALUES, Everything, Grade, Level, Shade
 
@@ -104,7 +104,7 @@ async def test_output_is_valid_input(tmp_path: Path, catalog: Catalog, record: A
             given = {**output, "key": key}
             if verb == "update":
                 given["id"] = given.pop("key")
-            head = f"mutation ($input: {verb.capitalize()}{name}Input!)"
+            head = f"mutation ($input: {input_type(verb, name)}!)"
             query = f"{head} {{ {verb}{name}(input: $input) {{ {field} {{ {selection} }} }} }}"
             made = await client.data(query, {"input": given})
             assert made[f"{verb}{name}"][field] == {**output, "key": key}
@@ -130,23 +130,16 @@ async def test_scalars(tmp_path: Path, part: str, kind: str, value: Any, out: An
 
 
 def test_inputs_of_models() -> None:
-    """Models become input types. Fields with a default are optional, and descriptions are kept."""
+    """Models become input types. Fields with a default are optional."""
     types = Graph(NESTED).schema._schema.type_map
     assert print_type(types["InnerInput"]).splitlines() == [
-        '"""',
-        "A model inside a model.",
-        "",
-        "Described in two paragraphs.",
-        '"""',
+        '"""Inner as input."""',
         "input InnerInput {",
-        '  """The level."""',
         "  level: Level!",
-        "",
-        '  """The at."""',
         "  at: DateTime",
         "}",
     ]
-    address, nested = types["AddressInput"], types["CreateNestedInput"]
+    address, nested = types["AddressInput"], types["NestedInput"]
     assert isinstance(address, GraphQLInputObjectType)
     assert isinstance(nested, GraphQLInputObjectType)
     assert address.fields["old"].deprecation_reason == "Ask for streetName."
@@ -217,7 +210,7 @@ class Shelf(Entity):
 
 
 SHELVES = Catalog(Shelf)
-PUT = "mutation ($input: PutShelfInput!) { putShelf(input: $input) { shelf { chunks deep rowId expectedVersion } } }"
+PUT = "mutation ($input: ShelfInput!) { putShelf(input: $input) { shelf { chunks deep rowId expectedVersion } } }"
 
 
 async def test_bytes_in_json(tmp_path: Path) -> None:
@@ -271,14 +264,10 @@ async def test_properties_with_reserved_names(tmp_path: Path) -> None:
 async def test_null_in_creates_and_updates(tmp_path: Path) -> None:
     """In a create, null counts as omitted for a required value; in an update, it clears the property or is refused."""
     async with open_client(CATALOG, tmp_path) as client:
-        query = (
-            "mutation ($input: CreateEverythingInput!) { createEverything(input: $input) { everything { big level } } }"
-        )
+        query = "mutation ($input: EverythingInput!) { createEverything(input: $input) { everything { big level } } }"
         made = await client.data(query, {"input": {"key": "k", "big": None, "level": None, "nothing": None}})
         assert made["createEverything"]["everything"] == {"big": "0", "level": "LOW"}
-        change = (
-            "mutation ($input: UpdateEverythingInput!) { updateEverything(input: $input) { everything { nothing } } }"
-        )
+        change = "mutation ($input: EverythingPatch!) { updateEverything(input: $input) { everything { nothing } } }"
         await client.data(change, {"input": {"id": "k", "nothing": "x"}})
         await client.data(change, {"input": {"id": "k"}})
         assert await client.data('{ everything(id: "k") { nothing } }') == {"everything": {"nothing": "x"}}
@@ -290,15 +279,15 @@ async def test_null_in_creates_and_updates(tmp_path: Path) -> None:
 
 
 def test_input_type_collisions() -> None:
-    """A model whose input type has the name of an entity's input type is refused."""
+    """A model whose input type has the name of a shared input type is refused."""
 
-    class CreateDepot(BaseModel):
+    class Delete(BaseModel):
         model_config = ConfigDict(frozen=True)
         size: int
 
     class Depot(Entity):
         depot_id: Id[str]
-        first: CreateDepot
+        first: Delete
 
-    with pytest.raises(InvalidCatalog, match="becomes the type 'CreateDepotInput', which is taken by"):
+    with pytest.raises(InvalidCatalog, match="becomes the type 'DeleteInput', which is taken by"):
         Graph(Catalog(Depot))

@@ -114,7 +114,7 @@ def _input_fields(graph: Graph = GRAPH) -> dict[str, dict[str, str]]:
 
 
 def test_mutations_of_each_key_pattern() -> None:
-    """Every entity has create, update, put and delete mutations, single and batch; a singleton has only single ones."""
+    """Every entity has four mutations, single and batch; a singleton has only single ones. All share `write`."""
     of = {
         "Member": "Members",
         "Order": "Orders",
@@ -123,23 +123,23 @@ def test_mutations_of_each_key_pattern() -> None:
     }
     verbs = ("create", "update", "put", "delete")
     expected = [f"{verb}{name}" for one, several in of.items() for verb in verbs for name in (one, several)]
-    assert [*GRAPH.mutations] == [*expected, *(f"{verb}Settings" for verb in verbs)]
+    assert [*GRAPH.mutations] == [*expected, *(f"{verb}Settings" for verb in verbs), "write"]
 
 
 def test_namespace() -> None:
     """A namespace is the prefix of every mutation and every type."""
     graph = Graph(Catalog(Order, namespace="Shop"))
+    verbs = ("create", "update", "put", "delete")
     assert [*graph.mutations] == [
-        f"Shop_{verb}Order{several}" for verb in ("create", "update", "put", "delete") for several in ("", "s")
+        *(f"Shop_{verb}Order{several}" for verb in verbs for several in ("", "s")),
+        "Shop_write",
     ]
-    made = {name for name in graph.schema._schema.type_map if name.endswith(("Input", "Payload", "Result"))}
+    made = {name for name in graph.schema._schema.type_map if name.endswith(("Input", "Patch", "Payload", "Result"))}
     assert made == {
-        *(f"Shop_{verb}OrderInput" for verb in ("Create", "Update", "Put", "Delete")),
-        *(f"Shop_{verb}Order{s}Payload" for verb in ("Create", "Update", "Put", "Delete") for s in ("", "s")),
-        "Shop_OrderResult",
-        "DeleteResult",
+        *(f"Shop_Order{suffix}" for suffix in ("Input", "Patch", "Payload", "BatchPayload", "Result")),
+        *("DeleteInput", "DeletePayload", "DeleteBatchPayload", "DeleteResult", "WritePayload", "WriteResult"),
     }
-    assert "order" in graph.schema._schema.type_map["Shop_CreateOrderPayload"].fields  # type: ignore[attr-defined]
+    assert "order" in graph.schema._schema.type_map["Shop_OrderPayload"].fields  # type: ignore[attr-defined]
 
 
 def test_inputs_of_a_record() -> None:
@@ -149,37 +149,33 @@ def test_inputs_of_a_record() -> None:
     """
     inputs = _input_fields()
     optional = {"level": "Level", "town": "String", "note": "String"}
-    assert inputs["CreateMemberInput"] == {
+    assert inputs["MemberInput"] == {
         "memberId": "String",
         "created": "Timestamp",
         "mail": "String!",
         "firstName": "String!",
         "country": "String",
         **optional,
-    }
-    assert inputs["PutMemberInput"] == {
-        **inputs["CreateMemberInput"],
-        "memberId": "String!",
         "expectedVersion": "Int",
     }
-    assert inputs["UpdateMemberInput"] == {
+    assert inputs["MemberPatch"] == {
         "id": "ID!",
         "mail": "String",
         "firstName": "String",
         **optional,
         "expectedVersion": "Int",
     }
-    assert inputs["DeleteMemberInput"] == {"id": "ID!", "expectedVersion": "Int"}
+    assert inputs["DeleteInput"] == {"id": "ID!", "expectedVersion": "BigInt"}
 
 
 def test_inputs_of_other_key_patterns() -> None:
     """A sub id is optional in addition to an id, and required without one. A singleton has neither."""
     inputs = _input_fields()
-    assert inputs["UpdateOrderInput"] == {"id": "ID!", "version": "String", "status": "String", "total": "Float"}
-    assert inputs["DeletePartInput"] == {"id": "ID!", "category": "String", "number": "BigInt"}
-    assert inputs["UpdateLogInput"] == {"at": "BigInt!", "text": "String"}
-    assert inputs["UpdateSettingsInput"] == {"theme": "String", "size": "BigInt"}
-    assert "DeleteSettingsInput" not in inputs
+    assert inputs["OrderPatch"] == {"id": "ID!", "version": "String", "status": "String", "total": "Float"}
+    assert inputs["PartPatch"] == {"id": "ID!", "category": "String", "number": "BigInt", "text": "String"}
+    assert inputs["LogPatch"] == {"at": "BigInt!", "text": "String"}
+    assert inputs["SettingsPatch"] == {"theme": "String", "size": "BigInt"}
+    assert "DeleteInput" not in _input_fields(Graph(Catalog(Settings)))
 
 
 def test_immutable_records_have_no_update() -> None:
@@ -195,7 +191,7 @@ def test_immutable_records_have_no_update() -> None:
 
     graph = Graph(Catalog(Visit, Ticket))
     assert not [name for name in graph.mutations if name.startswith("update")]
-    assert _input_fields(graph)["CreateVisitInput"] == {"visitId": "String", "at": "Timestamp"}
+    assert _input_fields(graph)["VisitInput"] == {"visitId": "String", "at": "Timestamp"}
 
 
 def test_read_only_entity() -> None:
@@ -226,7 +222,7 @@ def test_entity_called_error() -> None:
 
 # --- one record ------------------------------------------------------------------------------------------------
 
-CREATE = """mutation ($input: CreateMemberInput!, $key: String) {
+CREATE = """mutation ($input: MemberInput!, $key: String) {
   createMember(input: $input, idempotencyKey: $key) {
     member { id memberId created updated version number mail firstName name level town country note }
   }
@@ -278,7 +274,7 @@ async def test_invalid_records(tmp_path: Path) -> None:
     """All validation errors of a record are reported at once, under the GraphQL names of the properties."""
     catalog = Catalog(_visit_with_places())
     async with open_client(catalog, tmp_path) as client:
-        query = "mutation ($input: CreateVisitInput!) { createVisit(input: $input) { visit { visitId } } }"
+        query = "mutation ($input: VisitInput!) { createVisit(input: $input) { visit { visitId } } }"
         wrong = {"visitId": "v", "dayCount": 0, "placesSeen": [{"townName": "x" * 9}]}
         error = await client.error(query, {"input": wrong})
         extensions = error["extensions"]
@@ -303,7 +299,7 @@ def _visit_with_places() -> Any:
 
 async def test_update(tmp_path: Path) -> None:
     """An update keeps omitted properties and clears null ones. It accepts the raw id and the global id."""
-    query = """mutation ($input: UpdateMemberInput!) {
+    query = """mutation ($input: MemberPatch!) {
       updateMember(input: $input) { member { firstName name town note version updated created number } }
     }"""
     at = [NOW]
@@ -336,7 +332,7 @@ async def test_update(tmp_path: Path) -> None:
 
 async def test_put_and_delete(tmp_path: Path) -> None:
     """A put creates or replaces a whole record. A delete returns the id of the deleted record, or null without one."""
-    put = "mutation ($input: PutMemberInput!) { putMember(input: $input) { member { id note town version number } } }"
+    put = "mutation ($input: MemberInput!) { putMember(input: $input) { member { id note town version number } } }"
     delete = "mutation ($id: ID!) { deleteMember(id: $id) { deletedId } }"
     async with open_client(CATALOG, tmp_path, graph=GRAPH) as client:
         first = (await client.data(put, {"input": {**NEW, "town": "Rom", "note": "x"}}))["putMember"]["member"]
@@ -398,7 +394,7 @@ async def test_histories(tmp_path: Path) -> None:
         first = made["createOrder"]["order"]["id"]
         current = '{ order(id: "o-1") { version status total } }'
         assert await client.data(current) == {"order": {"version": "~current", "status": "sent", "total": 9.5}}
-        change = "mutation ($input: UpdateOrderInput!) { updateOrder(input: $input) { order { version status } } }"
+        change = "mutation ($input: OrderPatch!) { updateOrder(input: $input) { order { version status } } }"
         # The global id identifies one entry; with another sub id the update appends an entry.
         changed = await client.data(change, {"input": {"id": first, "status": "paid"}})
         assert changed == {"updateOrder": {"order": {"version": "v1", "status": "paid"}}}
@@ -467,18 +463,26 @@ async def test_explain_output(tmp_path: Path) -> None:
             """mutation {
               updateOrder(input: {id: "o", version: "v1", status: "x"}) { order { status } }
               createOrder(input: {orderId: "o", version: "v1", status: "new"}) { order { status } }
-              deleteParts(inputs: [{id: "a/b", category: "c", number: 1}, {id: "a"}]) { results { deletedId } }
+              deleteParts(inputs: [{id: "a"}]) { results { deletedId } }
             }""",
             caller=EXPLAINED,
         )
         assert answer.codes == ("RECORD_NOT_FOUND",)
         explained = answer.body["extensions"]["explain"]
         by_field = {one["path"][0]: one for one in explained}
-        assert {name: (one["entity"], one["records"], one["write"]) for name, one in by_field.items()} == {
-            "createOrder": ("Order", 1, {"rounds": 1, "writes": 2}),
-            "deleteParts": ("Part", 1, {"rounds": 0, "writes": 0}),
-            "updateOrder": ("Order", 1, {"rounds": 0, "writes": 0}),
+        shown = ("rounds", "writes", "capacityUnits")
+        found = {
+            name: (one["entity"], one["records"], *(one["write"][part] for part in shown))
+            for name, one in by_field.items()
         }
+        assert found == {
+            "createOrder": ("Order", 1, 1, 2, 8),
+            "deleteParts": ("Part", 0, 0, 0, 0),
+            "updateOrder": ("Order", 1, 0, 0, 0),
+        }
+        write = by_field["createOrder"]["write"]
+        assert write["estimated"]
+        assert write["estimate"]["least"] <= write["capacityUnits"] <= write["estimate"]["most"]
         assert by_field["createOrder"]["why"] == "createOrder writes Order records by their keys."
         read = by_field["createOrder"]["read"]
         assert read["fetched"] == 2
@@ -518,7 +522,7 @@ async def test_read_only_requests(tmp_path: Path) -> None:
         assert (answer.status, answer.codes) == (405, ("METHOD_NOT_ALLOWED",))
         assert client.counts.scalar_counts() == Counts().scalar_counts()
     assert GRAPH.read_only_schema._schema.mutation_type is None
-    assert "CreateMemberInput" not in GRAPH.read_only_schema._schema.type_map
+    assert "MemberInput" not in GRAPH.read_only_schema._schema.type_map
 
 
 async def test_hooks(tmp_path: Path) -> None:

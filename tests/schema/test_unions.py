@@ -189,7 +189,7 @@ def test_arguments_of_a_union() -> None:
     paging = ["reverse", "limit", "nextToken", "first", "after", "last", "before", "onShardFailure"]
     flat = ["eq", "prefix", "from", "to", "filter", "orderBy"]
     assert [*query.fields["personByName"].args] == [*flat, *paging]
-    assert [*query.fields["personByTownName"].args] == ["town", *flat, *paging]
+    assert [*query.fields["personByTownName"].args] == ["town", "townIn", *flat, *paging]
     kind: Any = query.fields["personByName"].args["orderBy"].type
     assert kind.name == "PersonByNameSort"
     assert {"BORN_ASC", "BORN_DESC", "FIRST_NAME_ASC", "PERSON_ID_DESC"} <= {*kind.values}

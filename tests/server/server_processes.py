@@ -3,10 +3,12 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import httpx
 
 import graphql_api
+from tests.support.cpu_quota import cpu_quota
 from tests.support.loopback import TIMEOUT
 
 USERS = "graphql_api.examples.users:catalog"
@@ -62,9 +65,14 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "graphql_api.cli", "serve", *words]
 
 
-@contextmanager
-def server_process(folder: Path, *words: str, **variables: str) -> Iterator[ServerProcess]:
+def server_process(folder: Path, *words: str, **variables: str) -> AbstractContextManager[ServerProcess]:
     """Start a server at a free port. At the end, ensure that the process has ended."""
+    return limited_server_process(folder, 1, *words, **variables)
+
+
+@contextmanager
+def limited_server_process(folder: Path, cpu_share: float, *words: str, **variables: str) -> Iterator[ServerProcess]:
+    """Start a server with a share of a CPU."""
     log = folder / "log"
     with log.open("w") as errors:
         process = subprocess.Popen(  # noqa: S603 - a fixed command
@@ -77,14 +85,15 @@ def server_process(folder: Path, *words: str, **variables: str) -> Iterator[Serv
         )
     assert process.stdout is not None
     try:
-        output = ""
-        for line in process.stdout:
-            output += line
-            if line.strip() == LAST_LINE:
-                break
-        else:
-            raise AssertionError(f"the server did not start: {log.read_text()}")
-        yield ServerProcess(process, output, log)
+        with cpu_quota(process.pid, cpu_share) if cpu_share < 1 else nullcontext():
+            output = ""
+            for line in process.stdout:
+                output += line
+                if line.strip() == LAST_LINE:
+                    break
+            else:
+                raise AssertionError(f"the server did not start: {log.read_text()}")
+            yield ServerProcess(process, output, log)
     finally:
         if process.poll() is None:
             process.kill()
@@ -103,3 +112,15 @@ def run_failing_server(folder: Path, *words: str, **variables: str) -> subproces
         timeout=TIMEOUT,
         check=False,
     )
+
+
+def wait_until_refused(address: str) -> None:
+    """Wait until connections to an address are refused."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    end = time.monotonic() + TIMEOUT
+    while time.monotonic() < end:
+        with closing(socket.socket()) as probe:
+            if probe.connect_ex((host, int(port))):
+                return
+        time.sleep(0.02)
+    raise AssertionError("the server still listens")

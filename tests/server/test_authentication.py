@@ -109,7 +109,7 @@ def start_client(
 ) -> Iterator[AuthenticationClient]:
     """Start a server with these settings. `fast` shortens the timeouts and intervals of the JWKS cache."""
     chosen = read_settings(**settings)
-    authenticator = build_authenticator(chosen, SECRETS)
+    authenticator = build_authenticator(chosen, lambda: SECRETS)
     for verifier in authenticator.token_verifiers:
         if fast and isinstance(verifier, IssuerTokenVerifier):
             verifier.keys.max_age = verifier.keys.retry_interval = verifier.keys.unknown_key_interval = 0.1
@@ -694,5 +694,5 @@ def test_invalid_key_files(tmp_path: Path, variables: dict[str, str], message: s
 
 def test_default_settings() -> None:
     """By default, development accepts development tokens, and production accepts no tokens."""
-    assert len(build_authenticator(Settings(), SECRETS).token_verifiers) == 1
-    assert build_authenticator(Settings(production=True), SECRETS).token_verifiers == []
+    assert len(build_authenticator(Settings(), lambda: SECRETS).token_verifiers) == 1
+    assert build_authenticator(Settings(production=True), lambda: SECRETS).token_verifiers == []

@@ -20,7 +20,7 @@ EXECUTOR = ScriptedExecutor()
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The URL of a server that allows no origin."""
-    with serve_app(build_app(EXECUTOR, no_database(), Settings())) as found:
+    with serve_app(build_app(EXECUTOR, no_database(), Settings(cors_origins=()))) as found:
         yield found
 
 
@@ -148,7 +148,24 @@ def test_any_origin() -> None:
         assert "access-control-allow-credentials" not in reply.headers
 
 
-@pytest.mark.parametrize("origin", ["friend.example", "https://friend.example/", "https://*.example", "", "https://A"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_pages_of_the_same_machine(host: str) -> None:
+    """In development, pages of the same machine may read responses from any port; in production they may not."""
+    local, others = [f"http://{host}", f"http://{host}:5173"], [f"https://{host}:5173", f"http://{host}.example:80"]
+    with (
+        serve_app(build_app(EXECUTOR, no_database(), Settings())) as address,
+        RawConnection(address) as connection,
+    ):
+        for origin in local:
+            assert connection.post(GOOD, origin=origin).headers["access-control-allow-origin"] == origin
+        for origin in (*others, "null"):
+            assert "access-control-allow-origin" not in connection.post(GOOD, origin=origin).headers
+    assert Settings(production=True).cors_origins == ()
+
+
+@pytest.mark.parametrize(
+    "origin", ["friend.example", "https://a:*:*", "https://friend.example/", "https://*.example", "", "https://A"]
+)
 def test_invalid_origins(origin: str) -> None:
     """An invalid origin is refused before the server starts."""
     with pytest.raises(InvalidValue, match="is not an origin"):

@@ -143,6 +143,29 @@ async def test_known_keys_stay_while_the_issuer_is_unavailable(caplog: pytest.Lo
     assert await issuer.accepts("two")
 
 
+async def test_keys_expire_while_the_issuer_is_unavailable(caplog: pytest.LogCaptureFixture) -> None:
+    """Known keys are refused beyond their longest age, as a temporary failure, until the issuer answers again."""
+    issuer = FakeIssuer()
+    issuer.keys.expiry_age = 3_600
+    assert await issuer.accepts("one")
+    issuer.ids = None
+    issuer.now += 3_599
+    assert await issuer.accepts("one")
+    await issuer.run_pending_tasks()
+    issuer.now += 1
+    assert await issuer.is_retryable("one")
+    assert await issuer.is_retryable("unknown")
+    issuer.now += 5
+    assert await issuer.is_retryable("one")
+    assert caplog.messages[-1] == "Keys of the issuer: It is silent. No token can be verified."
+    fetches = issuer.fetches
+    assert await issuer.is_retryable("one")
+    assert issuer.fetches == fetches
+    issuer.ids, issuer.now = ("two",), issuer.now + 5
+    assert await issuer.accepts("two")
+    assert not await issuer.accepts("one")
+
+
 async def test_unknown_key_while_the_issuer_is_unavailable() -> None:
     """An unknown key cannot be verified while the issuer is unavailable, so the refusal is retryable."""
     issuer = FakeIssuer()

@@ -80,7 +80,7 @@ def test_elements_of_a_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     }
     assert [message for message in caplog.messages if "place.town" in message] == [
         (
-            "The index place.town is announced: stored records do not follow it yet. "
+            "The index place.town is announced, and not built yet. "
             "Build it with: shardql migrate MODULE:CATALOG --store URL --apply"
         )
     ]

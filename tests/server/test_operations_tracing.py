@@ -70,6 +70,8 @@ def test_operation_span(spans: SpanRecorder, tmp_path: Path) -> None:
         "shardql.storeCalls": len(calls),
         "shardql.recordsRead": sum(int(str((call.attributes or {})["shardql.store.records_read"])) for call in calls),
         "shardql.retries": 0,
+        "shardql.hedges": 0,
+        "shardql.queuedMilliseconds": 0,
         "shardql.searches": 1,
         "shardql.shardsAsked": 17,
         "shardql.recordsReturned": 3,

@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import time
-from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -17,7 +16,14 @@ from graphql_api.cli import app
 from graphql_api.errors import BodyTooLarge, DocumentRequired, QueryTooDeep
 from graphql_api.examples.users import generate_users
 from tests.server.observed_server import count_changes, parse_counts
-from tests.server.server_processes import KEY, USERS, run_failing_server, server_process
+from tests.server.server_processes import (
+    KEY,
+    USERS,
+    ServerProcess,
+    run_failing_server,
+    server_process,
+    wait_until_refused,
+)
 from tests.support.loopback import LOOPBACK, TIMEOUT, RawConnection
 
 PAGE = "query Page($after: String) { userByCreated(limit: 5, nextToken: $after) { items { userId } nextToken } }"
@@ -75,18 +81,6 @@ def test_accepted_requests_are_finished(tmp_path: Path) -> None:
     assert reply.headers["connection"] == "close"
 
 
-def wait_until_refused(address: str) -> None:
-    """Wait until connections to an address are refused."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    end = time.monotonic() + TIMEOUT
-    while time.monotonic() < end:
-        with closing(socket.socket()) as probe:
-            if probe.connect_ex((host, int(port))):
-                return
-        time.sleep(0.02)
-    raise AssertionError("the server still listens")
-
-
 def test_shutdown_timeout(tmp_path: Path) -> None:
     """Requests that exceed the shutdown timeout are aborted. The exit code is 0."""
     with (
@@ -131,11 +125,12 @@ def test_production(tmp_path: Path) -> None:
     assert browser.status_code == 406
     assert "mode    production\n" in server.output
     assert "tokens  sealed with 1 key from the settings\n" in server.output
-    warning, *requests = map(json.loads, server.log.read_text().splitlines())
+    warning, hosts, *requests = map(json.loads, server.log.read_text().splitlines())
     assert (
         warning["message"]
         == "Anyone who reaches the server can read and write User, Email: no access rule is declared."
     )
+    assert "list the names that clients use in SHARDQL_ALLOWED_HOSTS" in hosts["message"]
     assert [line["status"] for line in requests] == [200, 200, 406, 200]
     with server_process(tmp_path, *words, **variables) as other:
         next_page = other.execute(PAGE, variables={"after": page["nextToken"]})["data"]["userByCreated"]
@@ -208,7 +203,7 @@ def test_workers_share_port_and_metrics(tmp_path: Path) -> None:
         assert server.stop() == 0
     counted = count_changes(before, after)
     assert counted["shardql_operations_total ok"] == 30
-    assert counted["shardql_records_returned_total"] == 150
+    assert counted["shardql_records_returned_total user created"] == 150
     assert counted["shardql_operation_seconds_count"] == 30
     assert after["shardql_operations_in_flight"] == 0
     assert "Traceback" not in server.log.read_text()
@@ -216,18 +211,47 @@ def test_workers_share_port_and_metrics(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not PROC.exists(), reason="needs /proc to find processes")
 def test_killed_worker_is_replaced(tmp_path: Path) -> None:
-    """A killed worker is replaced, with a log entry. The other workers keep serving."""
+    """A killed worker is replaced, with a log entry. The other workers keep serving, and no counts are lost."""
+    earlier = tmp_path / "earlier.txt"
     with server_process(tmp_path, USERS, "--workers", "2", "--sample", "20") as server:
+        for _ in range(12):
+            server.execute(PAGE)
+        earlier.write_text(httpx.get(f"{server.address}/metrics").text)
         first = worker_processes(server.process.pid)
         os.kill(first[0], signal.SIGKILL)
         assert len(server.execute(PAGE)["data"]["userByCreated"]["items"]) == 5
-        end = time.monotonic() + TIMEOUT
-        while len(workers := worker_processes(server.process.pid)) < 2 or first[0] in workers:
-            assert time.monotonic() < end, "the killed worker is not replaced"
-            time.sleep(0.05)
+        workers = wait_until_replaced(server, first[0])
+        result = CliRunner().invoke(app, ["compare", str(earlier), server.address, "--json"])
         assert server.stop() == 0
     assert first[1] in workers
+    periods = [json.loads(result.stdout)[side] for side in ("before", "after")]
+    assert [(period["operations"], period["since"]) for period in periods] == [
+        (12, "the start of the server"),
+        (1, "the first page"),
+    ]
     assert re.search(rf"Worker process {first[0]} ended with -9: starting a new one", server.log.read_text())
+
+
+def wait_until_replaced(server: ServerProcess, worker: int) -> list[int]:
+    """Wait until another process replaces a worker, and connect to the server meanwhile. Return the workers."""
+    end = time.monotonic() + TIMEOUT
+    while len(workers := worker_processes(server.process.pid)) < 2 or worker in workers:
+        assert time.monotonic() < end, "the worker is not replaced"
+        assert httpx.get(f"{server.address}/healthz", timeout=TIMEOUT).status_code == 200
+        time.sleep(0.05)
+    return workers
+
+
+@pytest.mark.skipif(not PROC.exists(), reason="needs /proc to find processes")
+def test_stopped_worker_is_replaced(tmp_path: Path) -> None:
+    """A worker that gets a stop signal of its own is replaced. The server accepts connections all the time."""
+    with server_process(tmp_path, USERS, "--workers", "2", SHARDQL_DRAIN_SECONDS="0.1") as server:
+        first = worker_processes(server.process.pid)
+        os.kill(first[0], signal.SIGTERM)
+        assert first[1] in wait_until_replaced(server, first[0])
+        for _ in range(10):
+            assert httpx.get(f"{server.address}/healthz", timeout=TIMEOUT).status_code == 200
+        assert server.stop() == 0
 
 
 @pytest.mark.skipif(not PROC.exists(), reason="needs /proc to find processes")

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from graphql_api.cli.process.server_process import LimitedHttpProtocol
+from graphql_api.cli.process.http_protocol import LimitedHttpProtocol
 from graphql_api.server.app import build_app
 from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database

@@ -76,9 +76,16 @@ def test_default_limits() -> None:
     """The default limits are those of the executor, and each setting sets its own limit."""
     assert read_settings().limits() == Limits()
     settings = read_settings(
-        max_depth=1, max_aliases=2, max_tokens=3, max_directives=4, max_root_fields=5, max_cost=6, deadline_seconds=7
+        max_depth=1,
+        max_aliases=2,
+        max_tokens=3,
+        max_directives=4,
+        max_root_fields=5,
+        max_cost=6,
+        max_elements=7,
+        deadline_seconds=8,
     )
-    assert settings.limits() == Limits(1, 2, 3, 4, 5, 6, 7.0)
+    assert settings.limits() == Limits(1, 2, 3, 4, 5, 6, 7, 8.0)
 
 
 def test_settings_are_picklable() -> None:
@@ -310,6 +317,7 @@ def test_settings_reach_the_authenticator() -> None:
         jwt_algorithms=("ES256",),
         jwt_skew_seconds=5,
         jwks_fresh_seconds=7,
+        jwks_expiry_seconds=70,
         groups_claim="roles",
         tenant_claim="org",
     )
@@ -318,6 +326,7 @@ def test_settings_reach_the_authenticator() -> None:
     assert isinstance(issued, IssuerTokenVerifier)
     assert issued.rules == ClaimRules("me", frozenset({"a", "b"}), 5, "roles", "org")
     assert (issued.algorithms, issued.keys.location, issued.keys.max_age) == ({"ES256"}, JWKS, 7)
+    assert issued.keys.expiry_age == 70
     assert authenticator.needs_tenant
     (by_default,) = build_authenticator(read_settings(jwks=JWKS)).token_verifiers
     assert isinstance(by_default, IssuerTokenVerifier)
@@ -369,6 +378,7 @@ def test_settings_reach_the_authenticator() -> None:
         ({"jwks": JWKS, "jwt_algorithms": ("HS256",)}, ["SHARDQL_JWT_ALGORITHMS names HS256, whose key is a secret"]),
         ({"cognito_user_pool": POOL, "jwt_algorithms": ("HS256",)}, ["SHARDQL_JWT_ALGORITHMS names HS256, whose key"]),
         ({"jwks": "jwks.json", "jwt_algorithms": ("HS256",)}, []),
+        ({"jwks": JWKS, "jwks_fresh_seconds": 20_000}, ["SHARDQL_JWKS_EXPIRY_SECONDS is less than"]),
         ({"jwks": "http://issuer.example/jwks"}, ["SHARDQL_JWKS is http://issuer.example/jwks: over plain http"]),
         ({"jwks": "http://issuer.example/jwks", "jwks_plain_http": True}, []),
         *(({"jwks": f"http://{host}:8080/jwks"}, []) for host in ("127.0.0.1", "localhost", "[::1]")),

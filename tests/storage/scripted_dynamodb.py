@@ -50,11 +50,12 @@ QUICK = DynamoSettings(
     deadline=60.0,
     connect_seconds=10.0,
     read_seconds=20.0,
+    attempts=3,
     backoff_base=0.001,
     backoff_cap=0.002,
     breaker_failures=100,
 )
-"""short pauses, and timeouts long enough for a busy machine"""
+"""few attempts, short pauses, and timeouts long enough for a busy machine"""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import aioboto3
 import pytest
@@ -167,13 +168,38 @@ async def test_cancelled_calls_end_their_requests(server: ScriptedDynamoDB) -> N
 
 
 async def test_the_retry_budget_limits_retries(server: ScriptedDynamoDB) -> None:
-    """If every request fails, the retry budget allows the floor, plus one retry for ten requests."""
+    """If every request fails, the retry budget allows its floor initially and per second, and a tenth of all requests.
+
+    Operations wait for the budget until their deadline.
+    """
     server.set_replies("Query", error_reply("InternalServerError", 500))
-    store = await server.open(retry_floor=2.0)
-    for _ in range(40):
-        await store.read_ranges([READ], 10)
+    store = await server.open(retry_floor=2.0, deadline=2.0)
+    started = time.monotonic()
+    await asyncio.gather(*(store.read_ranges([READ], 10) for _ in range(40)))
+    seconds = time.monotonic() - started
     await store.close()
-    assert 40 + 2 <= server.counts["Query"] <= 40 + 2 + 4 + 4  # the floor, a tenth, and the refill over time
+    assert seconds > 1.5
+    assert 40 + 2 + 4 <= server.counts["Query"] <= 40 + 2 * (1 + seconds) + 4 + 1
+
+
+async def test_a_retry_waits_for_the_budget(server: ScriptedDynamoDB) -> None:
+    """Requests that fail once succeed, although the budget allows only two retries a second at first."""
+    failing = {f"t!{shard:02}" for shard in range(16)}
+
+    def reply(body: Mapping[str, Any]) -> Reply:
+        key = body["ExpressionAttributeValues"][":h"]["S"]
+        if key not in failing:
+            return Reply({"Items": [], "Count": 0, "ScannedCount": 0})
+        failing.remove(key)
+        return error_reply("ProvisionedThroughputExceededException")
+
+    server.set_replies("Query", reply)
+    store = await server.open(retry_floor=2.0, retry_share=0.0)
+    reads = [RangeRead("byText", f"t!{shard:02}", shard, KeyRange(), 10) for shard in range(16)]
+    results = [await store.read_ranges([read], 10) for read in reads]
+    await store.close()
+    assert all(isinstance(page, RowPage) for (page,) in results)
+    assert server.counts["Query"] == 32
 
 
 async def test_unprocessed_keys_are_requested_again(server: ScriptedDynamoDB) -> None:

@@ -1,4 +1,4 @@
-"""Concurrency limits, the retry budget, and circuit breakers of shards."""
+"""Concurrency limits, and circuit breakers of shards."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,46 +7,9 @@ from dataclasses import replace
 import pytest
 
 from graphql_api.errors import StoreRefused, StoreUnavailable
-from graphql_api.storage.engines.dynamodb.concurrency_limits import MAX_TRACKED_SHARDS, ConcurrencyLimiter, RetryBudget
+from graphql_api.storage.engines.dynamodb.concurrency_limits import MAX_TRACKED_SHARDS, ConcurrencyLimiter
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DEFAULTS, DynamoSettings
 from tests.support.fake_clock import FakeClock
-
-
-def test_a_new_budget_allows_its_floor() -> None:
-    """A new retry budget allows ten retries."""
-    budget = RetryBudget(0.1, 10, FakeClock())
-    assert [budget.withdraw() for _ in range(11)] == [True] * 10 + [False]
-
-
-def test_the_budget_is_a_share_of_requests() -> None:
-    """Beyond the floor, ten requests allow one retry."""
-    budget = RetryBudget(0.1, 10, FakeClock())
-    for _ in range(10):
-        budget.withdraw()
-    for _ in range(101):
-        budget.deposit()
-    assert sum(budget.withdraw() for _ in range(50)) == 10
-
-
-def test_the_budget_refills_to_its_floor() -> None:
-    """Each second adds ten retries, up to ten in total without requests."""
-    clock = FakeClock()
-    budget = RetryBudget(0.1, 10, clock)
-    for _ in range(10):
-        budget.withdraw()
-    clock.now += 0.35
-    assert sum(budget.withdraw() for _ in range(10)) == 3
-    clock.now += 60
-    assert sum(budget.withdraw() for _ in range(50)) == 10
-
-
-def test_the_budget_has_a_maximum() -> None:
-    """A million successful requests allow at most 100 retries."""
-    budget = RetryBudget(0.1, 10, FakeClock())
-    for _ in range(1_000_000):
-        budget.deposit()
-    assert sum(budget.withdraw() for _ in range(1_000)) == 100
-
 
 # --- slots -----------------------------------------------------------------------------------------------------
 
@@ -122,9 +85,11 @@ async def test_circuit_breaker() -> None:
     limiter = ConcurrencyLimiter(DEFAULTS, clock)
     for _ in range(4):
         await send_request(limiter, "a", succeeded=False)
+        clock.now += 0.25
     await send_request(limiter, "a", succeeded=True)
     for _ in range(5):
         await send_request(limiter, "a", succeeded=False)
+        clock.now += 0.25
     with pytest.raises(StoreUnavailable, match="circuit breaker is open"):
         await send_request(limiter, "a", succeeded=True)
     await send_request(limiter, "b", succeeded=True)
@@ -138,6 +103,23 @@ async def test_circuit_breaker() -> None:
     clock.now += 1
     await send_request(limiter, "a", succeeded=True)
     await send_request(limiter, "a", succeeded=True)
+
+
+async def test_a_burst_of_failures_does_not_open_the_breaker() -> None:
+    """Any number of failures within the time of one attempt leaves the breaker closed. A later failure opens it."""
+    clock = FakeClock()
+    limiter = ConcurrencyLimiter(DEFAULTS, clock)
+    for _ in range(20):
+        await send_request(limiter, "a", succeeded=False)
+        clock.now += 0.04
+    await send_request(limiter, "a", succeeded=True)
+    for _ in range(20):
+        await send_request(limiter, "a", succeeded=False)
+        clock.now += 0.04
+    clock.now += 0.3
+    await send_request(limiter, "a", succeeded=False)
+    with pytest.raises(StoreUnavailable):
+        await send_request(limiter, "a", succeeded=True)
 
 
 async def test_only_failing_shards_are_tracked() -> None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -163,7 +162,8 @@ def test_reads_of_one_search_share_their_expressions() -> None:
     """Reads with the same filter and attributes share one expression object. Other reads have their own."""
     filter = AllOf((A, B))
     reads = [RangeRead("all", f"t!{shard}", shard, KeyRange(), 5, filter=filter) for shard in range(3)]
-    reads += [replace(reads[0], filter=A), replace(reads[0], filter=None), replace(reads[0], attributes=frozenset("x"))]
+    first = reads[0]
+    reads += [first._replace(filter=A), first._replace(filter=None), first._replace(attributes=frozenset("x"))]
     expressions = build_per_search(reads, lambda read: build_expressions(TABLE, ALL, read.filter, read.attributes))
     assert expressions[0] is expressions[1] is expressions[2]
     assert [each.filter for each in expressions[3:]] == ["#a2 = :a0", None, expressions[0].filter]
@@ -260,7 +260,7 @@ async def test_filtered_rows_at_the_end_of_a_range(server: ScriptedDynamoDB, val
 async def test_filtered_rows_on_an_exclusive_end_bound(server: ScriptedDynamoDB) -> None:
     """A descending read ends if the engine has reached the exclusive end bound."""
     server.set_replies("Query", query_reply(3, scanned=3, last=1))
-    page = await read_page(server, replace(NUMBER, descending=True))
+    page = await read_page(server, NUMBER._replace(descending=True))
     assert ([row.value for row in page.rows], page.scanned_to) == ([3], None)
 
 
@@ -274,11 +274,11 @@ async def test_consumed_capacity_is_requested_on_demand(server: ScriptedDynamoDB
     server.set_replies(
         "Query", Reply({"Items": [], "Count": 0, "ScannedCount": 0, "ConsumedCapacity": {"CapacityUnits": 1.5}})
     )
-    read = replace(NUMBER, filter=None)
+    read = NUMBER._replace(filter=None)
     store = await server.open()
     await store.read_ranges([read], 5)
     with meter_capacity() as meter:
-        await store.read_ranges([read, replace(read, hash_key="n!02", ordinal=8)], 5)
+        await store.read_ranges([read, read._replace(hash_key="n!02", ordinal=8)], 5)
     await store.close()
     assert (meter.units, meter.estimated) == (3.0, False)
     requested = [request.get("ReturnConsumedCapacity") for request in server.requests("Query")]

@@ -323,9 +323,9 @@ async def test_rejection_of_every_attempt(server: ScriptedDynamoDB, reason: str)
 async def test_an_open_circuit_breaker_is_a_certain_failure(server: ScriptedDynamoDB) -> None:
     """It is certain that nothing was written exactly if no attempt has reached the store."""
     server.set_replies("TransactWriteItems", DROPPED)
-    for breaker, certain in ((1, True), (100, False)):  # An open circuit breaker sends no request.
-        store = await server.open(attempts=1, breaker_failures=breaker)
-        for expected in (False, certain):
+    for breaker, certain in ((2, True), (100, False)):  # An open circuit breaker sends no request.
+        store = await server.open(attempts=1, breaker_failures=breaker, read_seconds=1e-9)
+        for expected in (False, False, certain):
             with pytest.raises(StoreUnavailable) as caught:
                 await store.write_together([Put(item())], "token")
             assert caught.value.certain is expected

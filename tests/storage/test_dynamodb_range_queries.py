@@ -1,7 +1,6 @@
 """Range reads as DynamoDB queries: key conditions, start keys, and replies that make progress."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -49,31 +48,31 @@ async def read_page(server: ScriptedDynamoDB, read: RangeRead, want: int = 100) 
 
 CONDITIONS: dict[str, tuple[RangeRead, str, dict[str, Mapping[str, str]]]] = {
     "all": (TEXT, "", {}),
-    "from": (replace(TEXT, range=KeyRange("b")), " AND #r >= :low", {":low": {"S": "b"}}),
-    "after": (replace(TEXT, range=KeyRange("b", low_open=True)), " AND #r >= :low", {":low": {"S": "b\0"}}),
+    "from": (TEXT._replace(range=KeyRange("b")), " AND #r >= :low", {":low": {"S": "b"}}),
+    "after": (TEXT._replace(range=KeyRange("b", low_open=True)), " AND #r >= :low", {":low": {"S": "b\0"}}),
     "after a long one": (
-        replace(TEXT, range=KeyRange(LONG, low_open=True)),
+        TEXT._replace(range=KeyRange(LONG, low_open=True)),
         " AND #r > :low",
         {":low": {"S": LONG}},
     ),
-    "to": (replace(TEXT, range=KeyRange(None, "b")), " AND #r <= :high", {":high": {"S": "b"}}),
-    "before": (replace(TEXT, range=KeyRange(None, "b", high_open=True)), " AND #r < :high", {":high": {"S": "b"}}),
+    "to": (TEXT._replace(range=KeyRange(None, "b")), " AND #r <= :high", {":high": {"S": "b"}}),
+    "before": (TEXT._replace(range=KeyRange(None, "b", high_open=True)), " AND #r < :high", {":high": {"S": "b"}}),
     "between": (
-        replace(TEXT, range=KeyRange("a", "b")),
+        TEXT._replace(range=KeyRange("a", "b")),
         " AND #r BETWEEN :low AND :high",
         {":low": {"S": "a"}, ":high": {"S": "b"}},
     ),
     "half open": (
-        replace(TEXT, range=KeyRange("a", "b", low_open=True, high_open=True)),
+        TEXT._replace(range=KeyRange("a", "b", low_open=True, high_open=True)),
         " AND #r BETWEEN :low AND :high",
         {":low": {"S": "a\0"}, ":high": {"S": "b"}},
     ),
     "number": (
-        replace(NUMBER, range=KeyRange(1, Decimal("2.50"))),
+        NUMBER._replace(range=KeyRange(1, Decimal("2.50"))),
         " AND #r BETWEEN :low AND :high",
         {":low": {"N": "1"}, ":high": {"N": "25E-1"}},
     ),
-    "after a number": (replace(NUMBER, range=KeyRange(1, low_open=True)), " AND #r > :low", {":low": {"N": "1"}}),
+    "after a number": (NUMBER._replace(range=KeyRange(1, low_open=True)), " AND #r > :low", {":low": {"N": "1"}}),
 }
 
 
@@ -84,7 +83,7 @@ async def test_key_conditions(
     """A range is one condition on the range key in the key condition, never a filter."""
     server.set_replies("Query", Reply({"Items": [], "Count": 0, "ScannedCount": 0}))
     for descending in (False, True):
-        await read_page(server, replace(read, descending=descending))
+        await read_page(server, read._replace(descending=descending))
     for request, forward in zip(server.requests("Query"), (True, False), strict=True):
         assert request["KeyConditionExpression"] == f"#h = :h{condition}"
         assert request["ExpressionAttributeValues"] == {":h": {"S": read.hash_key}, **values}
@@ -97,7 +96,7 @@ async def test_key_conditions(
 async def test_limit(server: ScriptedDynamoDB, limit: int, want: int, sent: int) -> None:
     """A query requests no more rows than the limit of the read and the rows that the caller wants."""
     server.set_replies("Query", query_reply(["a"], more=False))
-    await read_page(server, replace(TEXT, limit=limit), want)
+    await read_page(server, TEXT._replace(limit=limit), want)
     (request,) = server.requests("Query")
     assert request["Limit"] == sent
 
@@ -116,7 +115,7 @@ async def test_limit_with_an_exclusive_bound(
 ) -> None:
     """If the first row may be on an exclusive bound and is dropped, the query requests one more row."""
     server.set_replies("Query", query_reply(["a"], more=False))
-    await read_page(server, replace(TEXT, limit=10, range=range, descending=descending), want=3)
+    await read_page(server, TEXT._replace(limit=10, range=range, descending=descending), want=3)
     (request,) = server.requests("Query")
     assert request["Limit"] == sent
 
@@ -133,8 +132,8 @@ async def test_page(server: ScriptedDynamoDB) -> None:
 async def test_start_keys(server: ScriptedDynamoDB) -> None:
     """A start key has the keys of the table and the index, and no other attributes."""
     server.set_replies("Query", Reply({"Items": [], "Count": 0, "ScannedCount": 0}))
-    await read_page(server, replace(NUMBER, start=StartKey(5, Key("h!", "r5"))))
-    await read_page(server, replace(TEXT, index=None, hash_key="h!", start=StartKey("r", Key("h!", "r"))))
+    await read_page(server, NUMBER._replace(start=StartKey(5, Key("h!", "r5"))))
+    await read_page(server, TEXT._replace(index=None, hash_key="h!", start=StartKey("r", Key("h!", "r"))))
     by_index, by_table = (request["ExclusiveStartKey"] for request in server.requests("Query"))
     keys = {"hashKey": {"S": "h!"}, "rangeKey": {"S": "r5"}}
     assert by_index == {**keys, "n": {"S": "n!01"}, "number": {"N": "5"}}
@@ -144,16 +143,16 @@ async def test_start_keys(server: ScriptedDynamoDB) -> None:
 async def test_an_exclusive_end_bound_ends_a_read(server: ScriptedDynamoDB) -> None:
     """A row on the exclusive end bound is dropped and ends the read."""
     server.set_replies("Query", query_reply(["a", "b"], more=True), query_reply([3, 2, 1], more=True))
-    page = await read_page(server, replace(TEXT, range=KeyRange("a", "b", high_open=True)))
+    page = await read_page(server, TEXT._replace(range=KeyRange("a", "b", high_open=True)))
     assert ([row.value for row in page.rows], page.scanned_to) == (["a"], None)
-    page = await read_page(server, replace(NUMBER, range=KeyRange(1, 3, low_open=True), descending=True))
+    page = await read_page(server, NUMBER._replace(range=KeyRange(1, 3, low_open=True), descending=True))
     assert ([row.value for row in page.rows], page.scanned_to, page.records_read) == ([3, 2], None, 3)
 
 
 async def test_many_rows_on_an_exclusive_start_bound(server: ScriptedDynamoDB) -> None:
     """If a reply has only rows on the exclusive start bound, the read continues after all of them."""
     server.set_replies("Query", query_reply([1, 1, 1], more=True), query_reply([2, 3, 4], more=True))
-    page = await read_page(server, replace(NUMBER, range=KeyRange(1, 3, low_open=True), limit=3))
+    page = await read_page(server, NUMBER._replace(range=KeyRange(1, 3, low_open=True), limit=3))
     assert ([row.value for row in page.rows], page.scanned_to, page.records_read) == ([2, 3], None, 6)
     first, second = server.requests("Query")
     assert first["KeyConditionExpression"].endswith("#r BETWEEN :low AND :high")
@@ -164,7 +163,7 @@ async def test_many_rows_on_an_exclusive_start_bound(server: ScriptedDynamoDB) -
 async def test_many_rows_on_an_exclusive_start_bound_descending(server: ScriptedDynamoDB) -> None:
     """A descending read of text continues after all rows on its exclusive start bound."""
     server.set_replies("Query", query_reply(["c", "c"], more=True), query_reply(["b", "a"], more=True))
-    page = await read_page(server, replace(TEXT, range=KeyRange("b", "c", high_open=True), limit=2, descending=True))
+    page = await read_page(server, TEXT._replace(range=KeyRange("b", "c", high_open=True), limit=2, descending=True))
     assert ([row.value for row in page.rows], page.scanned_to) == (["b"], None)
     assert server.requests("Query")[1]["KeyConditionExpression"].endswith("#r < :high")
 
@@ -181,7 +180,7 @@ async def test_duplicate_hash_keys(server: ScriptedDynamoDB) -> None:
     """Two reads of one hash key in one call are rejected before a request."""
     store = await server.open()
     with pytest.raises(StoreRefused):
-        await store.read_ranges([TEXT, replace(TEXT, ordinal=8)], 10)
+        await store.read_ranges([TEXT, TEXT._replace(ordinal=8)], 10)
     await store.close()
     assert server.counts["Query"] == 0
 

@@ -10,6 +10,7 @@ from graphql_api.errors import StoreRefused, StoreUnavailable, WrongTable
 from graphql_api.storage.values import IndexDefinition, TableDefinition
 from tests.storage.scripted_dynamodb import (
     DESCRIPTION,
+    DROPPED,
     QUICK,
     Reply,
     ScriptedDynamoDB,
@@ -48,6 +49,39 @@ def table_reply(**changes: Any) -> Reply:
     return Reply({"Table": {**DESCRIPTION, **changes}})
 
 
+async def test_table_operations_are_retried_until_their_deadline(server: ScriptedDynamoDB) -> None:
+    """A table operation has more attempts than a read: the engine may still be starting."""
+    server.set_replies("DescribeTable", *[DROPPED] * 5, *[error_reply("InternalServerError", 500)] * 5, READY)
+    server.set_replies("DescribeTimeToLive", *[DROPPED] * 5, EXPIRING)
+    store = await server.open(attempts=3)
+    assert await store.describe() == WANTED
+    server.set_replies("DescribeTable", *[DROPPED] * 5, NO_TABLE, READY)
+    server.set_replies("CreateTable", *[DROPPED] * 5, Reply({"TableDescription": DESCRIPTION}))
+    await store.ensure_table(WANTED)
+    await store.close()
+    assert server.counts["CreateTable"] == 6
+
+
+async def test_a_slow_table_operation(server: ScriptedDynamoDB) -> None:
+    """A table operation may take longer than the time that reads have."""
+    server.set_replies("DescribeTable", Reply(READY.body, delay=1.5))
+    server.set_replies("DescribeTimeToLive", NOT_EXPIRING)
+    store = await server.open(read_seconds=0.1, connect_seconds=0.1)
+    assert await store.describe() == WANTED
+    await store.close()
+    assert server.counts["DescribeTable"] == 1
+
+
+async def test_table_operations_have_a_deadline(server: ScriptedDynamoDB) -> None:
+    """A table operation that never succeeds fails at its deadline, with a retryable error."""
+    server.set_replies("DescribeTable", DROPPED)
+    store = await server.open(table_deadline=0.5)
+    with pytest.raises(StoreUnavailable):
+        await store.describe()
+    await store.close()
+    assert server.counts["DescribeTable"] > 3
+
+
 async def test_describe(server: ScriptedDynamoDB) -> None:
     """`describe` returns the indexes sorted by name, and the TTL attribute."""
     server.set_replies("DescribeTimeToLive", EXPIRING)
@@ -57,6 +91,21 @@ async def test_describe(server: ScriptedDynamoDB) -> None:
     assert found == WANTED
     assert found is not None
     assert found.ttl_attribute == "expires"
+
+
+async def test_describe_a_global_table(server: ScriptedDynamoDB) -> None:
+    """`describe` returns about how many items the table has, and the regions of its replicas."""
+    replicas = [{"RegionName": name, "ReplicaStatus": "ACTIVE"} for name in ("us-east-1", "eu-west-1")]
+    server.set_replies("DescribeTimeToLive", NOT_EXPIRING)
+    server.set_replies("DescribeTable", READY, table_reply(ItemCount=1_000, Replicas=replicas))
+    store = await server.open()
+    first, second = await store.describe(), await store.describe()
+    await store.close()
+    assert first == second == WANTED
+    assert first is not None
+    assert second is not None
+    assert (first.item_count, first.replica_regions) == (None, ())
+    assert (second.item_count, second.replica_regions) == (1_000, ("eu-west-1", "us-east-1"))
 
 
 async def test_creation(server: ScriptedDynamoDB) -> None:
@@ -69,6 +118,23 @@ async def test_creation(server: ScriptedDynamoDB) -> None:
     assert [index["IndexName"] for index in request["GlobalSecondaryIndexes"]] == ["byNumber", "byText"]
     assert {"AttributeName": "number", "AttributeType": "N"} in request["AttributeDefinitions"]
     assert server.counts["DescribeTable"] == 3
+
+
+async def test_creation_while_the_engine_starts(server: ScriptedDynamoDB) -> None:
+    """A table is created although the engine does not answer at first, for longer than a request is repeated."""
+    failure = error_reply("InternalServerError", 500)
+    server.set_replies("DescribeTable", *[failure] * 10, NO_TABLE, *[failure] * 10, READY)
+    server.set_replies("CreateTable", *[failure] * 3, Reply({"TableDescription": DESCRIPTION}))
+    await ensure_table(server)
+    assert server.counts["CreateTable"] == 4
+    assert server.counts["DescribeTable"] == 22
+
+
+async def test_an_engine_that_does_not_start(server: ScriptedDynamoDB) -> None:
+    """An engine that stays silent is an error after a bounded time."""
+    server.set_replies("DescribeTable", error_reply("InternalServerError", 500))
+    with pytest.raises(StoreUnavailable):
+        await ensure_table(server, table_deadline=0.05)
 
 
 async def test_concurrent_creation(server: ScriptedDynamoDB) -> None:

@@ -173,7 +173,7 @@ async def test_missing_folder(tmp_path: Path) -> None:
 
 async def test_file_settings(store: SqliteStore, tmp_path: Path) -> None:
     """The file has our application id, a write-ahead log, and full synchronization. Readers are read-only."""
-    sql = store._writer._sql
+    sql = store.writer._sql
     assert sql.execute("PRAGMA application_id").fetchone() == (database_file.APPLICATION_ID,)
     assert sql.execute("PRAGMA user_version").fetchone() == (database_file.FORMAT,)
     assert sql.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -188,7 +188,7 @@ async def test_file_settings(store: SqliteStore, tmp_path: Path) -> None:
 async def test_group_commit(store: SqliteStore) -> None:
     """Concurrent writes share a commit, and each caller gets its own result."""
     commits = []
-    store._writer._sql.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+    store.writer._sql.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
     writes = [put(0, Expect()), *(put(number) for number in range(1, 200)), put(200, Expect())]
     results = await asyncio.gather(*(store.write([write]) for write in writes))
     assert [result[0] is None for result in results] == [False, *[True] * 199, False]
@@ -265,7 +265,7 @@ class _FailingConnection:
 
 async def test_failed_commit(store: SqliteStore) -> None:
     """If a commit fails, all its callers get an error and nothing is stored. The next commit succeeds."""
-    store._writer._sql = _FailingConnection(store._writer._sql, "COMMIT")  # type: ignore[assignment]
+    store.writer._sql = _FailingConnection(store.writer._sql, "COMMIT")  # type: ignore[assignment]
     results = await asyncio.gather(
         *(store.write([put(number), put(number + 100)]) for number in range(3)), return_exceptions=True
     )
@@ -279,7 +279,7 @@ async def test_failed_commit(store: SqliteStore) -> None:
 @pytest.mark.parametrize(("statement", "certain"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
 async def test_certainty_of_failures(store: SqliteStore, statement: str, certain: bool) -> None:
     """A failure before the transaction is certain: nothing was written. After COMMIT was sent it is not certain."""
-    store._writer._sql = _FailingConnection(store._writer._sql, statement)  # type: ignore[assignment]
+    store.writer._sql = _FailingConnection(store.writer._sql, statement)  # type: ignore[assignment]
     with pytest.raises(StoreUnavailable) as caught:
         await store.write_together([put(0)], "token")
     assert caught.value.certain is certain

@@ -1,7 +1,6 @@
 """Filters and projections of the ordered scan, and its estimated capacity."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ async def test_each_read_has_its_own_filter(store: SqliteStore) -> None:
     """Reads of one call may have different filters."""
     first, second, third, fourth = reads_of_all_shards()
     odd = AttributeTest("even", "eq", (False,), or_missing=False)
-    reads = [replace(first, filter=EVEN), replace(second, filter=odd), third, replace(fourth, filter=EVEN)]
+    reads = [first._replace(filter=EVEN), second._replace(filter=odd), third, fourth._replace(filter=EVEN)]
     pages = await read_pages(store, reads, 100)
     assert [[row.value for row in page.rows] for page in pages] == [
         ["00", "08", "16"],

@@ -100,7 +100,7 @@ def _remaining_read(
     read: RangeRead, rows: Sequence[Row], scanned_to: Position, *, by_position: bool
 ) -> RangeRead | None:
     if rows and (not by_position or rows[-1].position == scanned_to):
-        return replace(read, start=StartKey(rows[-1].value, rows[-1].key))
+        return read._replace(start=StartKey(rows[-1].value, rows[-1].key))
     if not read.range.contains(scanned_to.value):
         return read  # The scan has not reached the range yet.
     if read.start is not None and _is_after(read.start.value, scanned_to.value, read.descending):
@@ -120,7 +120,7 @@ def _remaining_read(
     if rest.is_empty:
         return None
     start = read.start if read.start is not None and read.start.value == scanned_to.value and not ordinal_done else None
-    return replace(read, range=rest, start=start)
+    return read._replace(range=rest, start=start)
 
 
 def _is_after(value: Any, other: Any, descending: bool) -> bool:

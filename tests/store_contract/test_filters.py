@@ -1,7 +1,6 @@
 """What an engine may omit from its rows: rows that do not match the filter, and attributes that were not requested."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -182,7 +181,7 @@ async def test_engine_filters_return_exactly_the_matching_rows(
         extra |= {} if color == "-" else {"color": color}
         await put(store, record((hash_key, color), textHash=hash_key, text=f"{position}", **extra))
     for index, whole in ((None, KeyRange("-", "d")), ("byText", KeyRange())):
-        found = await read_page(store, replace(range_read(index, hash_key, whole), filter=filter))
+        found = await read_page(store, range_read(index, hash_key, whole)._replace(filter=filter))
         assert {row.key.range for row in found.rows} == set(expected)
         assert (found.scanned_to, found.records_read) == (None, 5)
 
@@ -193,8 +192,7 @@ async def test_pages_without_matching_rows_make_progress(store: Store) -> None:
     hash_key = f"empty{next(RUN_NUMBERS)}!"
     await put(store, *(record((hash_key, f"{n}"), textHash=hash_key, text=f"{n}", size=n) for n in range(9)))
     for descending in (False, True):
-        read: RangeRead | None = replace(
-            range_read("byText", hash_key, limit=2, descending=descending),
+        read: RangeRead | None = range_read("byText", hash_key, limit=2, descending=descending)._replace(
             filter=AttributeTest("size", "eq", (4,), or_missing=False),
         )
         seen = []
@@ -223,7 +221,7 @@ async def test_attributes_that_an_index_lacks_are_not_filtered(store: Store, ind
         for filter in (test, *several, AllOf((test, AnyOf((*others, test))))):
             assert [
                 row.key.range
-                for row in (await read_page(store, replace(range_read(index, hash_key), filter=filter))).rows
+                for row in (await read_page(store, range_read(index, hash_key)._replace(filter=filter))).rows
             ] == ["r"]
 
 
@@ -243,7 +241,7 @@ async def test_rows_have_the_requested_attributes(
     hash_key = f"some{next(RUN_NUMBERS)}!"
     whole = record((hash_key, "r"), textHash=hash_key, text="v", numberHash=hash_key, number=7, color="red", size=3)
     await put(store, whole)
-    read = replace(range_read(index, hash_key), attributes=requested, filter=filter)
+    read = range_read(index, hash_key)._replace(attributes=requested, filter=filter)
     (row,) = (await read_page(store, read)).rows
     keys = {"hashKey", "rangeKey", *{None: (), "byNumber": ("numberHash", "number")}.get(index, ("textHash", "text"))}
     projected = PROJECTED[index]
@@ -271,8 +269,8 @@ async def test_reads_consume_capacity_by_size(store: Store) -> None:
     with meter_capacity() as whole:
         for work in (
             store.read_ranges(reads, 5),
-            store.read_ranges([replace(read, index="onlyKeys") for read in reads], 5),
-            store.read_ranges([replace(range_read(None, f"{name}!00"), consistent=True)], 5),
+            store.read_ranges([read._replace(index="onlyKeys") for read in reads], 5),
+            store.read_ranges([range_read(None, f"{name}!00")._replace(consistent=True)], 5),
             store.get_many(keys, consistent=False),
             store.get_many(keys, consistent=True),
         ):
@@ -291,7 +289,7 @@ async def test_filtered_records_consume_capacity(store: Store) -> None:
     filter = AttributeTest("size", "eq", (1,), or_missing=False)
     with meter_capacity() as meter:
         found = await read_page(
-            store, replace(range_read(None, hash_key), filter=filter, attributes=frozenset({"size"}))
+            store, range_read(None, hash_key)._replace(filter=filter, attributes=frozenset({"size"}))
         )
     assert len(found.rows) == 1
     assert meter.units == 2.5

@@ -1,7 +1,6 @@
 """Range reads: order, bounds, start keys, ties, projections."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from itertools import count, product
 from typing import Any
@@ -116,7 +115,7 @@ async def test_start_keys(store: Store, index: str | None, descending: bool) -> 
     read = range_read(index, hash_key, descending=descending)
     rows = (await read_page(store, read)).rows
     for position, row in enumerate(rows):
-        after_start = replace(read, start=StartKey(row.value, row.key))
+        after_start = read._replace(start=StartKey(row.value, row.key))
         assert values_and_keys((await read_page(store, after_start)).rows) == values_and_keys(rows[position + 1 :])
         await store.write([Delete(row.key)])
         assert values_and_keys((await read_page(store, after_start)).rows) == values_and_keys(rows[position + 1 :])
@@ -127,7 +126,7 @@ async def test_start_key_of_a_moved_record(store: Store) -> None:
     hash_key = await store_values(store, "byText", ["a", "b", "c"])
     first, second, third = (await read_page(store, range_read("byText", hash_key))).rows
     await put(store, {**first.item, "text": "bb"})
-    rows = (await read_page(store, replace(range_read("byText", hash_key), start=StartKey("a", first.key)))).rows
+    rows = (await read_page(store, range_read("byText", hash_key)._replace(start=StartKey("a", first.key)))).rows
     assert [(row.value, row.key) for row in rows] == [("b", second.key), ("bb", first.key), ("c", third.key)]
 
 
@@ -139,7 +138,7 @@ async def test_start_key_within_bounds(store: Store, descending: bool) -> None:
     read = range_read("byText", hash_key, KeyRange("b", "c"), descending=descending)
     results = {}
     for row in rows[1:3]:
-        after_start = await read_page(store, replace(read, start=StartKey(row.value, row.key)))
+        after_start = await read_page(store, read._replace(start=StartKey(row.value, row.key)))
         results[row.value] = [found.value for found in after_start.rows]
     assert results == ({"b": [], "c": ["b"]} if descending else {"b": ["c"], "c": []})
 
@@ -155,7 +154,7 @@ async def test_ties(store: Store, index: str, value: RangeValue) -> None:
     for descending in (False, True):
         rows = forward[::-1] if descending else forward
         for position, (_, key) in enumerate(rows):
-            read = replace(range_read(index, hash_key, descending=descending), start=StartKey(value, key))
+            read = range_read(index, hash_key, descending=descending)._replace(start=StartKey(value, key))
             assert values_and_keys((await read_page(store, read)).rows) == rows[position + 1 :]
 
 
@@ -182,7 +181,7 @@ async def test_each_read_returns_the_rows_of_its_hash_key(store: Store) -> None:
             for shard, value in product("13", "ab")
         ),
     )
-    reads = [replace(range_read("byText", f"t!0{shard}"), ordinal=shard) for shard in (3, 2, 1)]
+    reads = [range_read("byText", f"t!0{shard}")._replace(ordinal=shard) for shard in (3, 2, 1)]
     results = await store.read_ranges(reads, 100)
     pages = [result for result in results if isinstance(result, RowPage)]
     assert [[(row.ordinal, row.value) for row in page.rows] for page in pages] == [
@@ -196,7 +195,7 @@ async def test_each_read_returns_the_rows_of_its_hash_key(store: Store) -> None:
 async def test_reads_of_unrelated_hash_keys(store: Store) -> None:
     """One call may read hash keys that have no common prefix."""
     hash_keys = [await store_values(store, "byText", ["a", "b"]) for _ in range(3)]
-    reads = [replace(range_read("byText", key), ordinal=position) for position, key in enumerate(hash_keys)]
+    reads = [range_read("byText", key)._replace(ordinal=position) for position, key in enumerate(hash_keys)]
     results = await store.read_ranges(reads, 100)
     assert [len(result.rows) for result in results if isinstance(result, RowPage)] == [2, 2, 2]
 
@@ -232,5 +231,5 @@ async def test_projections(store: Store) -> None:
 async def test_consistent_reads(store: Store) -> None:
     """A consistent read of the table returns all earlier writes, in order."""
     await put(store, *(record(("h!", text)) for text in "bac"))
-    rows = (await read_page(store, replace(range_read(None, "h!"), consistent=True))).rows
+    rows = (await read_page(store, range_read(None, "h!")._replace(consistent=True))).rows
     assert [row.value for row in rows] == ["a", "b", "c"]

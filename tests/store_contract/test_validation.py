@@ -1,7 +1,6 @@
 """Invalid input that every engine rejects before it reads or writes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -192,32 +191,32 @@ TEXT = range_read("byText", "t!")
 NUMBER = range_read("byNumber", "n!")
 
 INVALID_READS: dict[str, Sequence[RangeRead]] = {
-    "limit 0": [replace(TEXT, limit=0)],
-    "unknown index": [replace(TEXT, index="byTxt")],
-    "empty hash key": [replace(TEXT, hash_key="")],
-    "long hash key": [replace(TEXT, hash_key="a" * 2049)],
-    "lone surrogate as hash key": [replace(TEXT, hash_key=SURROGATE)],
-    "inverted range": [replace(TEXT, range=KeyRange("b", "a"))],
-    "inverted numbers": [replace(NUMBER, range=KeyRange(Decimal("1.5"), 1))],
-    "open at its only value": [replace(TEXT, range=KeyRange("a", "a", low_open=True))],
-    "open above its only value": [replace(NUMBER, range=KeyRange(1, 1, high_open=True))],
-    "empty bound": [replace(TEXT, range=KeyRange("", "a"))],
-    "long bound": [replace(TEXT, range=KeyRange(None, "a" * 1025))],
-    "lone surrogate as bound": [replace(TEXT, range=KeyRange(SURROGATE))],
-    "number as text bound": [replace(TEXT, range=KeyRange(1))],
-    "text as numeric bound": [replace(NUMBER, range=KeyRange("1"))],
-    "bool as numeric bound": [replace(NUMBER, range=KeyRange(high=True))],
-    "39 digits as bound": [replace(NUMBER, range=KeyRange(10**38 + 1))],
-    "start outside of its range": [replace(TEXT, range=KeyRange("b"), start=StartKey("a", KEY))],
-    "start at an open bound": [replace(TEXT, range=KeyRange("b", low_open=True), start=StartKey("b", KEY))],
-    "start after its range": [replace(NUMBER, range=KeyRange(1, 2), start=StartKey(3, KEY))],
-    "start of the wrong type": [replace(NUMBER, start=StartKey("a", KEY))],
-    "start with an empty key": [replace(TEXT, start=StartKey("a", Key("h!", "")))],
-    "start of another hash key": [replace(TEXT, index=None, start=StartKey("r", KEY))],
-    "start of another range key": [replace(TEXT, index=None, hash_key="h!", start=StartKey("a", KEY))],
-    "consistent index": [replace(TEXT, consistent=True)],
-    "two indexes": [TEXT, replace(TEXT, index="onlyKeys", hash_key="t!1", ordinal=2)],
-    "two directions": [TEXT, replace(TEXT, descending=True, hash_key="t!1", ordinal=2)],
+    "limit 0": [TEXT._replace(limit=0)],
+    "unknown index": [TEXT._replace(index="byTxt")],
+    "empty hash key": [TEXT._replace(hash_key="")],
+    "long hash key": [TEXT._replace(hash_key="a" * 2049)],
+    "lone surrogate as hash key": [TEXT._replace(hash_key=SURROGATE)],
+    "inverted range": [TEXT._replace(range=KeyRange("b", "a"))],
+    "inverted numbers": [NUMBER._replace(range=KeyRange(Decimal("1.5"), 1))],
+    "open at its only value": [TEXT._replace(range=KeyRange("a", "a", low_open=True))],
+    "open above its only value": [NUMBER._replace(range=KeyRange(1, 1, high_open=True))],
+    "empty bound": [TEXT._replace(range=KeyRange("", "a"))],
+    "long bound": [TEXT._replace(range=KeyRange(None, "a" * 1025))],
+    "lone surrogate as bound": [TEXT._replace(range=KeyRange(SURROGATE))],
+    "number as text bound": [TEXT._replace(range=KeyRange(1))],
+    "text as numeric bound": [NUMBER._replace(range=KeyRange("1"))],
+    "bool as numeric bound": [NUMBER._replace(range=KeyRange(high=True))],
+    "39 digits as bound": [NUMBER._replace(range=KeyRange(10**38 + 1))],
+    "start outside of its range": [TEXT._replace(range=KeyRange("b"), start=StartKey("a", KEY))],
+    "start at an open bound": [TEXT._replace(range=KeyRange("b", low_open=True), start=StartKey("b", KEY))],
+    "start after its range": [NUMBER._replace(range=KeyRange(1, 2), start=StartKey(3, KEY))],
+    "start of the wrong type": [NUMBER._replace(start=StartKey("a", KEY))],
+    "start with an empty key": [TEXT._replace(start=StartKey("a", Key("h!", "")))],
+    "start of another hash key": [TEXT._replace(index=None, start=StartKey("r", KEY))],
+    "start of another range key": [TEXT._replace(index=None, hash_key="h!", start=StartKey("a", KEY))],
+    "consistent index": [TEXT._replace(consistent=True)],
+    "two indexes": [TEXT, TEXT._replace(index="onlyKeys", hash_key="t!1", ordinal=2)],
+    "two directions": [TEXT, TEXT._replace(descending=True, hash_key="t!1", ordinal=2)],
 }
 
 

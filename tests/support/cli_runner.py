@@ -3,10 +3,9 @@
 import re
 from typing import Any
 
-from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from graphql_api.cli import app
+from graphql_api.cli import SUMMARIES, app, load_command
 
 USERS = "graphql_api.examples.users:catalog"
 
@@ -24,11 +23,11 @@ def plain_output(result: Result) -> str:
     return " ".join(re.sub(r"[│╭╮╰╯─]", " ", result.output).split())
 
 
-def commands(group: Any = None, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+def commands() -> dict[tuple[str, ...], Any]:
     """All commands by their path of words."""
-    group = group or get_command(app)
     found: dict[tuple[str, ...], Any] = {}
-    for name, command in group.commands.items():
-        inside = commands(command, (*path, name)) if hasattr(command, "commands") else {(*path, name): command}
-        found |= inside
+    for name in SUMMARIES:
+        command = load_command(name)
+        inside = getattr(command, "commands", None)
+        found |= {(name,): command} if inside is None else {(name, word): one for word, one in inside.items()}
     return found

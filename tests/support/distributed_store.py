@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +86,7 @@ class KeyOrderedStore(ForwardingStore):
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
         # The inner store examines every row of the range, in its own order of ties.
-        whole = [replace(read, start=None, limit=ALL_ROWS, filter=None, attributes=None) for read in reads]
+        whole = [read._replace(start=None, limit=ALL_ROWS, filter=None, attributes=None) for read in reads]
         rows = [row for read in whole for row in await self._read_whole(read)]
         rows.sort(key=_position, reverse=bool(reads) and reads[0].descending)
         read_of = {read.ordinal: read for read in reads}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreUnavailable
+from graphql_api.runtime import MemoryBudget
+from graphql_api.storage.budgeted_store import BudgetedStore
 from graphql_api.storage.filter_evaluation import filter_matches
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
@@ -63,7 +65,7 @@ class IndependentReadsStore(ForwardingStore):
         answers: list[ReadResult] = []
         for read in reads:
             # The filter may test attributes that the read does not request.
-            unfiltered = read if read.filter is None else replace(read, filter=None, attributes=None)
+            unfiltered = read if read.filter is None else read._replace(filter=None, attributes=None)
             (answer,) = await self.inner.read_ranges([unfiltered], min(read.limit, self.max_rows))
             answers.append(_filtered(read, answer) if isinstance(answer, RowPage) else answer)
         return answers
@@ -88,6 +90,19 @@ class InterleavingStore(ForwardingStore):
         if action is not None:
             await action()
         return answers
+
+
+class TinyMemoryStore(ForwardingStore):
+    """Has a memory budget for the reply to one range read, so that all reads of a search are in waves of one."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._budget = MemoryBudget(1, 60.0, TimeoutError)
+        self._budgeted = BudgetedStore(inner)
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        with self._budget.operation():
+            return await self._budgeted.read_ranges(reads, want)
 
 
 class FailingStore(ForwardingStore):
@@ -161,7 +176,7 @@ class UnfilteredStore(ForwardingStore):
     """Ignores filters, as the storage port permits: the caller tests every row again."""
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
-        return await super().read_ranges([replace(read, filter=None) for read in reads], want)
+        return await super().read_ranges([read._replace(filter=None) for read in reads], want)
 
 
 class MinimalAttributesStore(ForwardingStore):

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
+from typing import Any
 
 from graphql_api.errors import Conflict, StoreError, StoreUnavailable
 from graphql_api.storage.metered_store import ForwardingStore
@@ -46,10 +47,10 @@ class FaultyStore(ForwardingStore):
         return occurs
 
 
-def faulty_opener(open_store: Callable[[str], Awaitable[Store]], **shares: float) -> Callable[[str], Awaitable[Store]]:
+def faulty_opener(open_store: Callable[..., Awaitable[Store]], **shares: float) -> Callable[[str], Awaitable[Store]]:
     """Returns an opener of faulty stores."""
 
-    async def open_faulty(url: str) -> Store:
-        return FaultyStore(await open_store(url), Random(), **shares)
+    async def open_faulty(url: str, **options: Any) -> Store:
+        return FaultyStore(await open_store(url, **options), Random(), **shares)
 
     return open_faulty

@@ -41,7 +41,11 @@ class Server:
 
     def kill(self) -> None:
         """Kills the process without any cleanup, like a power failure."""
-        _kill(self.pid)
+        _end(self.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Lets the process end after its requests."""
+        _end(self.pid, signal.SIGTERM)
 
 
 class ServerForker:
@@ -80,7 +84,7 @@ class StartingServer:
 
     def kill(self) -> None:
         """Kills the process, even if it does not listen yet."""
-        _kill(self.pid)
+        _end(self.pid, signal.SIGKILL)
 
     def wait_until_ready(self) -> Server:
         """Waits until the server listens, and returns it."""
@@ -122,9 +126,9 @@ def cpu_wait_seconds(pid: int) -> float:
     return waited / 1e9
 
 
-def _kill(pid: int) -> None:
+def _end(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     deadline = time.monotonic() + TIMEOUT
     while _exists(pid):
         assert time.monotonic() < deadline, "the server does not end"

@@ -47,6 +47,25 @@ class ModelCommand:
 
 
 @dataclass(frozen=True)
+class ModelWrite:
+    """Commands that are executed all or none."""
+
+    commands: tuple[ModelCommand, ...]
+    """without keys"""
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class WriteResponse:
+    """The responses to all commands of a write, or the failed one."""
+
+    responses: tuple["Response", ...] = ()
+    failed: int | None = None
+    """position of the command that failed"""
+    code: str | None = None
+
+
+@dataclass(frozen=True)
 class Response:
     """A response of the database: a record, nothing, or an error."""
 
@@ -67,7 +86,7 @@ class ReferenceModel:
     """by entity and id"""
     assigned_numbers: dict[str, set[int]] = field(default_factory=dict)
     """all assigned counter values, by group"""
-    responses: dict[str, tuple[ModelCommand, Response]] = field(default_factory=dict)
+    responses: dict[str, tuple[ModelCommand | ModelWrite, Response | WriteResponse]] = field(default_factory=dict)
     """by idempotency key"""
 
     def __post_init__(self) -> None:
@@ -97,6 +116,33 @@ class ReferenceModel:
             return False
         self.records[command.kind][command.id] = new
         return self._store_response(command, new, response)
+
+    def apply_write(self, write: ModelWrite, response: WriteResponse, now: int) -> bool:
+        """Applies all commands of a write or none, and returns whether the response of the database is correct."""
+        if write.key is not None and write.key in self.responses:
+            return self.responses[write.key] == (write, response)
+        attempt = self.copy()
+        if response.code is not None:
+            assert response.failed is not None, "an error names the command"
+            before, failed = write.commands[: response.failed], write.commands[response.failed]
+            return all(attempt.apply(command, attempt.predict(command, now), now) for command in before) and (
+                attempt.apply(failed, Response(code=response.code), now)
+            )
+        if not all(map(attempt.apply, write.commands, response.responses, [now] * len(write.commands))):
+            return False
+        vars(self).update(vars(attempt))
+        if write.key is not None:
+            self.responses[write.key] = write, response
+        return True
+
+    def predict(self, command: ModelCommand, now: int) -> Response:
+        """Returns the response to a command that does not fail, with any number."""
+        old = self.records[command.kind].get(command.id)
+        if command.action == "remove":
+            return Response(old)
+        new = self._new_record(command, old, now)
+        numbers = {name: 10**6 for name, value in new.items() if value == ANY_NUMBER}
+        return Response({**new, **numbers})
 
     # --- new records
 

@@ -99,7 +99,7 @@ class Cluster:
     ) -> Any:
         """Creates a record at one of the servers, and returns the selected fields."""
         name = f"{kind[0].lower()}{kind[1:]}"
-        query = f"""mutation ($input: Create{kind}Input!, $key: String) {{
+        query = f"""mutation ($input: {kind}Input!, $key: String) {{
             create{kind}(input: $input, idempotencyKey: $key) {{ {name} {{ {selection} }} }}
         }}"""
         return (await self.execute(at, query, {"input": values, "key": key}))[name]

@@ -25,6 +25,8 @@ from tests.write_guarantees.server_cluster import Cluster, Refused, TableLocatio
 from tests.write_guarantees.table_audit import check_table
 
 CLIENTS = 64
+PAIRS = 16
+"""pairs of records that clients write, all or none: every write conflicts with those of three other clients"""
 CONFLICTS = 0.3
 
 Outcome = Any
@@ -118,6 +120,46 @@ async def create_issues(cluster: Cluster, location: TableLocation, each: int) ->
     assert stored == acknowledged
 
 
+async def write_pairs(cluster: Cluster, location: TableLocation, each: int) -> None:
+    """Clients write the same text to two accounts, all or none. The accounts never differ, and no write is lost."""
+    async with open_catalog(CATALOG, location.url) as db:
+        for number in range(PAIRS):
+            for id in pair_of(number):
+                await db.put(Account(account_id=id, email=f"{id}@example.com", version=1))
+    query = """mutation ($operations: [WriteOperation!]!, $key: String) {
+        write(operations: $operations, idempotencyKey: $key) { results { record { ... on Account { version } } } }
+    }"""
+
+    async def write(client: int) -> list[int]:
+        versions = []
+        for number in range(each):
+            pair = pair_of(client % PAIRS)
+            ids = pair if client // PAIRS % 2 else pair[::-1]
+            operations = [{"updateAccount": {"id": id, "note": f"{client} {number}"}} for id in ids]
+            found = await cluster.execute(client, query, {"operations": operations, "key": location.new_key()})
+            one, other = (result["record"]["version"] for result in found["results"])
+            assert one == other
+            versions.append(one)
+        return versions
+
+    outcomes = await run_concurrently(write)
+    assert not refusals(outcomes)
+    async with open_catalog(CATALOG, location.url) as db:
+        for number in range(PAIRS):
+            one, other = await db.get_many(Account, pair_of(number))
+            assert one is not None
+            assert other is not None
+            assert (one.note, one.version) == (other.note, other.version)
+            written = sorted(version for versions in outcomes[number::PAIRS] for version in versions)
+            assert written == [*range(2, 2 + CLIENTS // PAIRS * each)]
+            assert one.version == written[-1]
+
+
+def pair_of(number: int) -> list[str]:
+    """Returns the ids of a pair of accounts."""
+    return [f"one{number}", f"other{number}"]
+
+
 async def delete_projects_during_creates(
     cluster: Cluster, location: TableLocation, random: Random, rounds: int
 ) -> set[bool]:
@@ -173,6 +215,12 @@ async def test_concurrent_creates_get_distinct_numbers(four_servers: Cluster, lo
     await audit_table(location)
 
 
+async def test_writes_of_two_records_are_applied_all_or_none(four_servers: Cluster, location: TableLocation) -> None:
+    """Clients of four servers write two records, all or none. Neither record is ever written without the other."""
+    await write_pairs(four_servers, location, each=depth(1, 10))
+    await audit_table(location)
+
+
 async def test_project_deletion_during_issue_creation(
     four_servers: Cluster, location: TableLocation, random: Random
 ) -> None:
@@ -193,6 +241,7 @@ async def test_guarantees_under_random_conflicts(conflicting_cluster: Cluster, l
     """With 30 % transaction conflicts the guarantees hold: one address, distinct numbers, nothing lost."""
     await create_one_email(conflicting_cluster, location, rounds=depth(1, 10))
     await create_issues(conflicting_cluster, location, each=depth(1, 10))
+    await write_pairs(conflicting_cluster, location, each=1)
     check_few_conflicts_reach_clients(conflicting_cluster)
     await audit_table(location)
 

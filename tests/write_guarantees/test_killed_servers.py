@@ -39,24 +39,29 @@ ROWS = 5
 WRITERS = 3
 """writers of accounts; as many others create issues, and as many create and delete projects"""
 
-CREATE_ISSUES = """mutation ($inputs: [CreateIssueInput!]!, $key: String) {
+CREATE_ISSUES = """mutation ($inputs: [IssueInput!]!, $key: String) {
   createIssues(inputs: $inputs, idempotencyKey: $key) {
     results { issue { issueId num name state } error { code message } }
   }
 }"""
-CREATE_ACCOUNT = """mutation ($input: CreateAccountInput!, $key: String) {
+CREATE_ACCOUNT = """mutation ($input: AccountInput!, $key: String) {
   createAccount(input: $input, idempotencyKey: $key) { account { accountId email note version } }
 }"""
-UPDATE_ACCOUNT = """mutation ($input: UpdateAccountInput!, $key: String) {
+UPDATE_ACCOUNT = """mutation ($input: AccountPatch!, $key: String) {
   updateAccount(input: $input, idempotencyKey: $key) { account { accountId email note version } }
 }"""
-CREATE_PROJECT = """mutation ($input: CreateProjectInput!, $key: String) {
+CREATE_PROJECT = """mutation ($input: ProjectInput!, $key: String) {
   createProject(input: $input, idempotencyKey: $key) { project { projectId name } }
 }"""
-CREATE_ISSUE = """mutation ($input: CreateIssueInput!, $key: String) {
+CREATE_ISSUE = """mutation ($input: IssueInput!, $key: String) {
   createIssue(input: $input, idempotencyKey: $key) { issue { issueId num name } }
 }"""
 DELETE_ISSUE = """mutation ($id: ID!, $key: String) { deleteIssue(id: $id, idempotencyKey: $key) { deletedId } }"""
+WRITE_PROJECT = """mutation ($operations: [WriteOperation!]!, $key: String) {
+    write(operations: $operations, idempotencyKey: $key) {
+        results { record { ... on Project { projectId name } ... on Issue { issueId num name } } }
+    }
+}"""
 DELETE_PROJECT = """mutation ($id: ID!, $key: String) { deleteProject(id: $id, idempotencyKey: $key) { deletedId } }"""
 DELETE_ACCOUNT = """mutation ($id: ID!, $key: String) { deleteAccount(id: $id, idempotencyKey: $key) { deletedId } }"""
 
@@ -100,7 +105,8 @@ class Writers:
         accounts = (self._accounts(client, f"{self.name}-{number}") for number in range(WRITERS))
         issues = (self._issues(client, f"{self.name}-{number}") for number in range(WRITERS))
         projects = (self._projects(client, f"{self.name}-{number}") for number in range(WRITERS))
-        await asyncio.gather(*accounts, *issues, *projects)
+        writes = (self._writes(client, f"{self.name}-{number}w") for number in range(WRITERS))
+        await asyncio.gather(*accounts, *issues, *projects, *writes)
 
     async def _issues(self, client: httpx.AsyncClient, client_name: str) -> None:
         for number in count():
@@ -165,6 +171,22 @@ class Writers:
                 if not await self._send(client, step):
                     return
 
+    async def _writes(self, client: httpx.AsyncClient, client_name: str) -> None:
+        """Creates a project and its issues, all or none, repeatedly."""
+        for number in count():
+            key, project, issues = f"{client_name}/{number}", str(uuid4()), [str(uuid4()) for _ in range(ROWS)]
+            create = {"projectId": project, "name": key, "tenantId": self.tenant}
+            inputs = [{"issueId": issue, "name": key, "projectId": project} for issue in issues]
+            operations = [{"createProject": create}, *({"createIssue": one} for one in inputs)]
+
+            def expected(found: Any, project: str = project, issues: list[str] = issues) -> bool:
+                records = [result["record"] for result in found["results"]]
+                return records[0]["projectId"] == project and [one["issueId"] for one in records[1:]] == issues
+
+            request = Request(WRITE_PROJECT, {"operations": operations, "key": key}, expected)
+            if not await self._send(client, request):
+                return
+
     async def _send(self, client: httpx.AsyncClient, request: Request) -> bool:
         try:
             reply = await client.post(PATH, json={"query": request.query, "variables": request.variables})
@@ -184,7 +206,11 @@ class Writers:
         if len(self.completed) >= self.wanted_responses:
             self.enough_responses.set()
         for row in found.get("results", [found] if "issue" in found else []):
-            self.issues[row["issue"]["issueId"]] = row["issue"]["num"], row["issue"]["name"]
+            record = row.get("issue") or row["record"]
+            if "issueId" in record:
+                self.issues[record["issueId"]] = record["num"], record["name"]
+            else:
+                self.projects.add(record["projectId"])
         if "account" in found:
             self.accounts[found["account"]["accountId"]] = found["account"]
         if "project" in found:
@@ -307,6 +333,12 @@ async def check_acknowledged_writes(location: TableLocation, writers: Writers) -
             rows = [UUID(row["issueId"]) for row in request.variables.get("inputs", ())]
             stored = [issue is not None for issue in await db.get_many(Issue, rows)]
             writers.partial_batches += any(stored) and not all(stored)
+            operations = request.variables.get("operations")
+            if operations is not None:
+                issues = [UUID(one["createIssue"]["issueId"]) for one in operations[1:]]
+                project = await db.get(Project, UUID(operations[0]["createProject"]["projectId"]))
+                found_issues = await db.get_many(Issue, issues)
+                assert {one is not None for one in (project, *found_issues)} in ({True}, {False})
         for issue_id, (num, name) in writers.issues.items():
             found = await db.get(Issue, UUID(issue_id))
             if issue_id not in in_progress_ids:

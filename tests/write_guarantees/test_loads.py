@@ -144,8 +144,10 @@ def test_checked_loads_over_a_faulty_store(tmp_path: Path, random: Random) -> No
         nonlocal fault_count
         stores = []
 
-        async def open_faulty(url: str) -> FaultyStore:
-            stores.append(FaultyStore(await open_store(url), Random(random.random()), conflicts=0.1, lost=0.3))
+        async def open_faulty(url: str, **options: Any) -> FaultyStore:
+            stores.append(
+                FaultyStore(await open_store(url, **options), Random(random.random()), conflicts=0.1, lost=0.3)
+            )
             return stores[-1]
 
         with pytest.MonkeyPatch.context() as patch:

@@ -27,19 +27,24 @@ WORKERS = 8
 WRITES_PER_TURN = 9
 """creates, updates and counter increments of one turn"""
 
-CREATE_ACCOUNT = """mutation ($input: CreateAccountInput!, $key: String) {
+CREATE_ACCOUNT = """mutation ($input: AccountInput!, $key: String) {
   createAccount(input: $input, idempotencyKey: $key) { account { accountId email note version } }
 }"""
-UPDATE_ACCOUNT = """mutation ($input: UpdateAccountInput!, $version: Int, $key: String) {
+UPDATE_ACCOUNT = """mutation ($input: AccountPatch!, $version: Int, $key: String) {
   updateAccount(input: $input, expectedVersion: $version, idempotencyKey: $key) {
     account { accountId email note version }
   }
 }"""
 DELETE_ACCOUNT = """mutation ($id: ID!, $key: String) { deleteAccount(id: $id, idempotencyKey: $key) { deletedId } }"""
-CREATE_ISSUE = """mutation ($input: CreateIssueInput!, $key: String) {
+CREATE_ISSUE = """mutation ($input: IssueInput!, $key: String) {
   createIssue(input: $input, idempotencyKey: $key) { issue { issueId num name } }
 }"""
-CREATE_ISSUES = """mutation ($inputs: [CreateIssueInput!]!, $key: String) {
+WRITE = """mutation ($operations: [WriteOperation!]!, $key: String) {
+  write(operations: $operations, idempotencyKey: $key) {
+    results { record { ... on Issue { issueId num name } ... on Account { accountId email note version } } }
+  }
+}"""
+CREATE_ISSUES = """mutation ($inputs: [IssueInput!]!, $key: String) {
   createIssues(inputs: $inputs, idempotencyKey: $key) {
     results { issue { issueId num name } error { code retryable message } }
   }
@@ -67,6 +72,7 @@ class Worker:
         for turn in range(turns):
             await self.write_account(f"{self.name}-{turn}")
             await self.create_issues(f"{self.name}-{turn}")
+            await self.write_all_or_none(f"{self.name}-{turn}")
 
     async def write_account(self, id: str) -> None:
         """Creates and updates an account, expects the refusal of invalid writes, and sometimes deletes the account."""
@@ -97,6 +103,19 @@ class Worker:
             (provided["issueId"], provided["name"]) for provided in (one, *others)
         ]
         self.issues |= {issue["issueId"]: (issue["num"], issue["name"]) for issue in created}
+
+    async def write_all_or_none(self, id: str) -> None:
+        """Creates an issue and an account together, and expects the refusal of a write of which one part fails."""
+        issue, account = str(uuid4()), {"accountId": f"both-{id}", "email": f"both-{id}@example.com", "note": "both"}
+        new_issue = {"issueId": issue, "name": id, "projectId": self.project}
+        operations = [{"createIssue": new_issue}, {"createAccount": account}]
+        written = await self.execute_with_key(WRITE, {"operations": operations})
+        created, stored = (result["record"] for result in written["results"])
+        assert stored == {**account, "version": 1}
+        self.issues[issue] = created["num"], created["name"]
+        again = [{"createIssue": {**new_issue, "issueId": str(uuid4())}}, {"createAccount": account}]
+        await self.expect_error(WRITE, {"operations": again}, "ALREADY_EXISTS")
+        self.accounts[stored["accountId"]] = stored
 
     async def create_batch(self, inputs: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Creates issues in a batch, which is repeated while one of its rows has a retryable error."""

@@ -31,7 +31,14 @@ from tests.support.dynamodb_servers import Server
 from tests.support.run_depth import examples
 from tests.support.store_doubles import all_items, store_with_runner
 from tests.write_guarantees.faulty_store import FaultyStore
-from tests.write_guarantees.reference_model import ModelCommand, ReferenceModel, Response, Values
+from tests.write_guarantees.reference_model import (
+    ModelCommand,
+    ModelWrite,
+    ReferenceModel,
+    Response,
+    Values,
+    WriteResponse,
+)
 from tests.write_guarantees.table_audit import Table, check, classify_items
 from tests.write_guarantees.team_catalog import CATALOGS, ENTITY_RULES, INDEXES, MEMBERS, SINCE, Team, to_model
 from tests.write_guarantees.write_steps import IDS, CommandDraft, ScenarioStep, scenarios
@@ -48,6 +55,9 @@ CLASSES = [
         "remove",
         "concurrent",
         "batch",
+        "together",
+        "together applied",
+        "together refused",
         "repeated",
         "reused key",
         "new generation",
@@ -163,6 +173,17 @@ class WriteScenario:
             commands, [self.to_response(command, answer) for command, answer in zip(commands, answers, strict=True)]
         )
 
+    async def together(self, step: ScenarioStep) -> None:
+        """Executes commands all or none, and another command or a copy of the write at the same time."""
+        commands = [replace(self.model_command(draft, step), key=None) for draft in step.drafts]
+        keyed = step.drafts[0].has_key or "lost" in step.faults
+        write = ModelWrite(tuple(commands), f"key{next(self.keys)}" if keyed else None)
+        others: list[ModelCommand | ModelWrite] = [write] if step.repeat_first and keyed else []
+        if not step.repeat_first and step.pick % 2:
+            others = [self.model_command(step.drafts[0], step)]
+        seen["together"] += 1
+        await self.execute([write, *others], step)
+
     async def advance_clock(self, step: ScenarioStep) -> None:
         """Advances the clock, possibly past the start of a shard generation."""
         self.now += step.seconds
@@ -175,7 +196,7 @@ class WriteScenario:
 
     # --- results
 
-    async def execute(self, commands: Sequence[ModelCommand], step: ScenarioStep) -> None:
+    async def execute(self, commands: Sequence[ModelCommand | ModelWrite], step: ScenarioStep) -> None:
         """Executes commands concurrently."""
         for number, process in enumerate(self.processes):
             process.reset(Random(f"{step.seed} {number}"), **step.faults)
@@ -186,24 +207,42 @@ class WriteScenario:
         ]
         seen["mixed generations"] += len(commands) > 1 and generations[0] != generations[1]
 
-        async def execute_command(at: int, command: ModelCommand) -> Response:
+        async def execute_command(at: int, command: ModelCommand | ModelWrite) -> Response | WriteResponse:
             generation = generations[at % 2] if len(commands) > 1 else self.generation
             db = self.db(generation, self.processes[(at + step.pick) % 2])
             problems: list[str] = []
             for _ in range(MAX_ATTEMPTS):
                 try:
-                    answer: Any = await db.apply(self.database_command(command, generation))
+                    answer: Any = await self.apply(db, command, generation)
                 except ShardQLError as problem:
                     if problem.retryable and (command.key is not None or problem.code == "CONFLICT"):
                         problems.append(problem.message)
                         continue
                     answer = problem
+                if isinstance(command, ModelWrite):
+                    return self.to_write_response(command, answer)
                 return self.to_response(command, answer)
             raise AssertionError(f"{command} exceeded its attempts: {problems}")
 
         responses = await asyncio.gather(*(execute_command(at, command) for at, command in enumerate(commands)))
         seen["faults"] += any(process.fault_count for process in self.processes)
         await self.check_outcome(commands, responses)
+
+    async def apply(self, db: Database, command: ModelCommand | ModelWrite, generation: int) -> Any:
+        """Executes a command, or a write."""
+        if isinstance(command, ModelWrite):
+            commands = [self.database_command(one, generation) for one in command.commands]
+            return await db.apply_together(commands, command.key)
+        return await db.apply(self.database_command(command, generation))
+
+    def to_write_response(self, write: ModelWrite, answer: Any) -> WriteResponse:
+        if isinstance(answer, ShardQLError):
+            ((failed, problem),) = answer.operations
+            seen["together refused"] += failed > 0
+            return WriteResponse(failed=failed, code=problem.code)
+        seen["together applied"] += 1
+        records = (None if record is None else to_model(record) for record in answer)
+        return WriteResponse(tuple(map(Response, records)))
 
     def to_response(self, command: ModelCommand, answer: Any) -> Response:
         if isinstance(answer, ShardQLError):
@@ -229,12 +268,14 @@ class WriteScenario:
         }
         return len(generations) > 1
 
-    async def check_outcome(self, commands: Sequence[ModelCommand], responses: Sequence[Response]) -> None:
+    async def check_outcome(
+        self, commands: Sequence[ModelCommand | ModelWrite], responses: Sequence[Response | WriteResponse]
+    ) -> None:
         """Checks that some sequential order explains all responses and the stored records."""
         candidates: list[ReferenceModel] = []
         for order in permutations(range(len(commands))):
             model = self.model.copy()
-            if all(model.apply(commands[at], responses[at], int(self.now)) for at in order):
+            if all(self.explains(model, commands[at], responses[at]) for at in order):
                 candidates.append(model)
         stored = await self.stored_records()
         matching = [model for model in candidates if model.records == stored]
@@ -242,9 +283,21 @@ class WriteScenario:
         assert matching, f"before:\n{self.model.records}\n{history}\nafter:\n{stored}"
         self.model = matching[0]
         self.completed += [
-            command for command in commands if command.key is not None and command.key in self.model.responses
+            command
+            for command in commands
+            if isinstance(command, ModelCommand) and command.key is not None and command.key in self.model.responses
         ]
         await self.search(stored)
+
+    def explains(
+        self, model: ReferenceModel, command: ModelCommand | ModelWrite, response: Response | WriteResponse
+    ) -> bool:
+        """Applies a command or write to a model, and returns whether the response is correct."""
+        if isinstance(command, ModelWrite):
+            assert isinstance(response, WriteResponse)
+            return model.apply_write(command, response, int(self.now))
+        assert isinstance(response, Response)
+        return model.apply(command, response, int(self.now))
 
     async def stored_records(self) -> dict[str, dict[str, Values]]:
         """Audits the table and returns its records in terms of the model."""

@@ -79,7 +79,10 @@ DRAFTS = st.sampled_from(["team", "member", "member", "member"]).flatmap(drafts_
 STEPS = st.builds(
     ScenarioStep,
     action=st.sampled_from(
-        ["single", "single", "single", "repeat", "reuse_key", "concurrent", "batch", "advance_clock", "add_generation"]
+        [
+            *("single", "single", "single", "repeat", "reuse_key", "concurrent", "batch", "together", "together"),
+            *("advance_clock", "add_generation"),
+        ]
     ),
     drafts=st.lists(DRAFTS, min_size=2, max_size=3),
     repeat_first=st.booleans(),

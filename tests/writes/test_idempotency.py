@@ -34,8 +34,7 @@ from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, Put, TransactionWrite
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update
-from graphql_api.writes.entity_records import EntityRecords
-from graphql_api.writes.idempotency import RESPONSE_SECONDS, SWEEP_GRACE_SECONDS, IdempotencyGuard, request_digest
+from graphql_api.writes.idempotency import RESPONSE_SECONDS, SWEEP_GRACE_SECONDS, IdempotencyGuard, IdempotentRequest
 from tests.support.engine_params import on_both_engines
 from tests.support.fake_clock import FakeClock
 from tests.writes.conftest import OpenTable
@@ -292,7 +291,7 @@ def test_request_digest() -> None:
         create(more={"b": [now], "a": 1}, size=Decimal("1.5000"), kind="loud"),
         create(more={"b": [now], "a": Decimal("1.0")}, size=Decimal("1.5"), kind=Kind.loud),
     ]
-    assert len({request_digest(command) for command in same}) == 1
+    assert len({IdempotentRequest("k", [command]).digest for command in same}) == 1
     digits = "12345678901234567890123456789012345678"
     values: list[Any] = [None, 0, 1, True, "1", "", [], [1], ["1"], [[1]], {}, {"1": 1}, {"1": "1"}, b"1", {1}, {"1"}]
     values += [["number", "1"], ["bytes", "31"], ["set"], Decimal(digits), Decimal(digits) - 1, Decimal("1E+100"), now]
@@ -305,7 +304,7 @@ def test_request_digest() -> None:
         Update(ORDER, ["a", "b"], {}),
         Update(NOTE, ["ab"], {}),
     ]
-    assert len({request_digest(command) for command in commands}) == len(commands)
+    assert len({IdempotentRequest("k", [command]).digest for command in commands}) == len(commands)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b", "a\n", "é", "\x7f", " ", "a\x00"])
@@ -571,10 +570,9 @@ async def test_expiry_attribute_of_responses(db: Database) -> None:
     await apply_note(db, create())
     (stored,) = await items(db, "shardql~once")
     assert stored["until"] == stored["_until"] == 1_800_000_000 + RESPONSE_SECONDS
-    records = EntityRecords(db.store, create().entity, None, db.clock)
-    without = IdempotencyGuard(records, create(), "k", None, None)
+    without = IdempotencyGuard(IdempotentRequest("k", [create()]), db.store, None, None, db.clock(), None)
     await without.read_response()
-    assert not without.response_write(None).item.keys() & {"until"}
+    assert not without.response_write([None]).item.keys() & {"until"}
 
 
 async def test_expired_responses_are_swept(db: Database, clock: FakeClock) -> None:

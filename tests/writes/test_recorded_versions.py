@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, derived
+from graphql_api import Catalog, Create, Created, Delete, Entity, Id, Index, Shards, Timestamp, derived
 from graphql_api.errors import CatalogBehind, InvalidCatalog, NotReady
 from graphql_api.evolution import TableRecord, proposed
 from graphql_api.storage.engines.sqlite import open_sqlite
@@ -74,6 +74,9 @@ async def test_every_write_of_an_entity_that_cannot_be_computed_is_refused(serve
     for write in (db.create(record), db.put(record), db.update(tag, "t", text="b"), db.delete(tag, "t")):
         with pytest.raises(CatalogBehind):
             await write
+    with pytest.raises(CatalogBehind) as refused:
+        await db.write([Create(record), Delete(tag, "t")])
+    assert [position for position, _ in refused.value.operations] == [0]
     assert [type(result) for result in await db.put_many([record])] == [CatalogBehind]
     assert not await servers.items()
 
@@ -123,7 +126,7 @@ async def test_creations_wait_for_a_generation_that_is_being_built(servers: Serv
     assert {key for key, _ in await servers.items()} == {"car!"}
     servers.record = with_state(servers.record, "building")
     db = servers.server(old)
-    with pytest.raises(NotReady, match="shards for records since 1000 are being built") as refused:
+    with pytest.raises(NotReady, match=r"since 1000 need the generation \S+, which is being built") as refused:
         await db.create(car, car_id="new", created=1_000)
     assert refused.value.extensions["state"] == "building"
     (problem,) = await db.put_many([car(car_id="new", created=1_000)])

@@ -1,8 +1,11 @@
 """Deletions of entries keep the current record correct."""
 
+from pathlib import Path
+
 import pytest
 
-from graphql_api.errors import InvalidRecord, MissingArgument
+from graphql_api import Catalog, Entity, ForeignKey, Id, SubId, Unique, open_catalog
+from graphql_api.errors import ForeignKeyBroken, InvalidRecord, MissingArgument, NotUnique
 from tests.writes.histories.order_history import CURRENT, CallRecordingStore, Entry, Order, Shop, order
 
 
@@ -60,3 +63,48 @@ async def test_a_history_without_current_records(shop: Shop) -> None:
     await shop.db.put(Entry(order_id="o", part=1, at="a", line=1))
     await shop.db.delete(Entry, "o/1", at="a", line=1)
     assert await shop.items() == []
+
+
+class Team(Entity):
+    """A team."""
+
+    team_id: Id[str]
+
+
+class Member(Entity, current="~current"):
+    """The states of a member, with a badge that no other member has now."""
+
+    member_id: Id[str]
+    at: SubId[str]
+    badge: Unique[str | None] = None
+    team_id: str | None = None
+
+    of_team = ForeignKey("Team", by="team_id")
+
+
+async def test_an_entry_that_can_not_become_current(tmp_path: Path) -> None:
+    """An entry is not deleted if the entry before it has values that are taken, or references a missing record."""
+    async with open_catalog(Catalog(Team, Member), f"sqlite:///{tmp_path}/x.db") as db:
+        await db.put(Team(team_id="red"))
+        await db.put(Member(member_id="ann", at="1", badge="b1"))
+        await db.put(Member(member_id="ann", at="2", badge="b2", team_id="red"))
+        await db.put(Member(member_id="ann", at="3", badge="b3"))
+        await db.put(Member(member_id="bob", at="1", badge="b2"))
+        with pytest.raises(NotUnique) as taken:
+            await db.delete(Member, "ann", at="3")
+        assert taken.value.message == (
+            "Deleting Member ann/3 would make the entry before it current. Member.badge: another Member already has "
+            "'b2'. Choose another value, or change that record. Or delete earlier entries first."
+        )
+        await db.update(Member, "bob", at="1", badge="b4")
+        await db.delete(Team, "red")
+        with pytest.raises(ForeignKeyBroken, match=r"Deleting Member ann/3 would make .* Team red, which does not"):
+            await db.delete(Member, "ann", at="3")
+        current = await db.get(Member, "ann")
+        assert current is not None
+        assert current.badge == "b3"
+        await db.delete(Member, "ann", at="2")
+        await db.delete(Member, "ann", at="3")
+        current = await db.get(Member, "ann")
+        assert current is not None
+        assert current.badge == "b1"
