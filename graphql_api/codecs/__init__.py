@@ -7,6 +7,7 @@ from graphql_api.codecs.composite_ids import parse_composite_id as parse_composi
 from graphql_api.codecs.composite_ids import parse_id_prefix as parse_id_prefix
 from graphql_api.codecs.composite_ids import parse_leading_id_parts as parse_leading_id_parts
 from graphql_api.codecs.hash_keys import HashKeyParts as HashKeyParts
+from graphql_api.codecs.hash_keys import ShardHashKeys as ShardHashKeys
 from graphql_api.codecs.hash_keys import hash_key as hash_key
 from graphql_api.codecs.hash_keys import hash_key_parts as hash_key_parts
 from graphql_api.codecs.hash_keys import shard_name as shard_name

@@ -1,9 +1,9 @@
 """Hash keys: `[tenant|]head!shard[|name#value…]`. Their order has no meaning (docs/reference/key-format.md)."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from graphql_api.codecs.scalar_codec import short_repr
 from graphql_api.codecs.text_codecs import check_well_formed
@@ -60,6 +60,31 @@ def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant
         names = ", ".join(name for name, _ in values) or "the tenant"
         raise KeyTooLong(f"The hash key would have {size:,} bytes, at most {MAX_HASH_BYTES:,} fit. Shorten {names}.")
     return key
+
+
+@dataclass(frozen=True)
+class ShardHashKeys:
+    """The hash keys of several shards that differ in nothing else. They are built on first use."""
+
+    head: str
+    values: tuple[tuple[str, str], ...]
+    tenant: str | None
+    ordinals: Mapping[str, int] = field(repr=False)
+    """the ordinal of each shard by its text, in ascending order"""
+
+    def __len__(self) -> int:
+        return len(self.ordinals)
+
+    @cached_property
+    def last(self) -> str:
+        """Return the hash key of the last shard: none is longer."""
+        return hash_key(self.head, [*self.ordinals][-1], self.values, self.tenant)
+
+    @cached_property
+    def by_ordinal(self) -> Mapping[int, str]:
+        """Return all hash keys by the ordinals of their shards."""
+        shards = self.ordinals.items()
+        return {ordinal: hash_key(self.head, text, self.values, self.tenant) for text, ordinal in shards}
 
 
 def parse_hash_key(text: str) -> HashKeyParts:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphql_api.codecs import KeyRange, hash_key, join_segments, short_repr
+from graphql_api.codecs import KeyRange, ShardHashKeys, join_segments, short_repr
 from graphql_api.errors import (
     ConflictingArguments,
     ExpiredToken,
@@ -119,33 +119,31 @@ class _ScanPlanner:
         conditions = narrow_range_by_filter(index, provided, self.parts)
         if request.history == "CURRENT":
             conditions = restrict_to_current(entity, index, conditions)
-        single_id, hash_keys = self._hash_keys_to_read(index, conditions)
+        single_id, shards = self._shards_to_read(index, conditions)
         view = RowView(entity, index, provided.known)
         row_parts = [part for part in self.parts if all(map(view.provides, part.properties))]
         # The engine sees only the attributes that the index carries.
         carried = [part for part in row_parts if all(map(view.carries_attribute, part.properties))]
         engine_filter = store_filter(entity, carried)
         attributes = self._attributes_for_count(view, row_parts, earlier) if request.count_only else None
-        shard_reads = tuple(
-            RangeRead(
-                index=index.physical,
-                hash_key=key,
-                ordinal=ordinal,
-                range=conditions.range,
-                limit=1,
-                consistent=request.consistent and index.physical is None,
-                descending=self.descending,
-                filter=engine_filter,
-                attributes=attributes,
-                row_bytes=entity.max_record_bytes,
-            )
-            for ordinal, key in hash_keys
+        read = RangeRead(
+            index=index.physical,
+            hash_key="",
+            ordinal=0,
+            range=conditions.range,
+            limit=1,
+            consistent=request.consistent and index.physical is None,
+            descending=self.descending,
+            filter=engine_filter,
+            attributes=attributes,
+            row_bytes=entity.max_record_bytes,
         )
         return IndexScan(
             number=len(earlier),
             index=index,
             conditions=conditions,
-            shard_reads=shard_reads,
+            read=read,
+            shards=shards,
             single_id=single_id,
             row_view=view,
             row_filter=all_of(row_parts),
@@ -153,33 +151,37 @@ class _ScanPlanner:
             filters_records=len(row_parts) < len(self.parts),
         )
 
-    def _hash_keys_to_read(self, index: IndexSpec, conditions: IndexConditions) -> tuple[bool, list[tuple[int, str]]]:
-        """Return whether all matches have one unique id, and the ordinals and hash keys to read.
+    def _shards_to_read(self, index: IndexSpec, conditions: IndexConditions) -> tuple[bool, tuple[ShardHashKeys, ...]]:
+        """Return whether all matches have one unique id, and the shards to read for each combination of hash values.
 
         An ordinal is that of the shard. With several hash values, those of a value follow those of the value before.
         """
-        request, single_id, keys = self.request, False, list[tuple[int, str]]()
+        request, single_id, keys = self.request, False, list[ShardHashKeys]()
         if conditions.range.is_empty:
-            return single_id, keys
+            return single_id, ()
         for number, values in enumerate(conditions.hash_values):
-            single_id, shards = _shards_to_read(self.entity, index, conditions, values)
-            first = number * index.space.capacity
+            single_id, covering = _covering_shards(self.entity, index, conditions, values)
+            if not covering:
+                continue
+            ordinals, first = index.space.ordinals_by_text(covering), number * index.space.capacity
+            if first:
+                ordinals = {text: first + ordinal for text, ordinal in ordinals.items()}
+            shards = ShardHashKeys(index.hash_entity, values, request.tenant, ordinals)
             with about(_longest_hash_argument(index, values, request.naming)):
-                keys += [
-                    (first + shard, hash_key(index.hash_entity, index.space.shard_text(shard), values, request.tenant))
-                    for shard in shards
-                ]
-        if len(conditions.hash_values) > 1 and len(keys) > MAX_HASH_KEYS:
+                _ = shards.last  # refuses values that are too long
+            keys.append(shards)
+        count = sum(map(len, keys))
+        if len(conditions.hash_values) > 1 and count > MAX_HASH_KEYS:
             several = zip(index.hash, conditions.hash_values[0], conditions.hash_values[-1], strict=True)
             listed = next(part for part, first_value, last_value in several if first_value != last_value)
             argument = request.naming.list_argument(self.entity, listed.name)
             raise QueryTooCostly(
-                f"{argument} has {len(conditions.hash_values):,} values, for which {len(keys):,} shards must be read. "
+                f"{argument} has {len(conditions.hash_values):,} values, for which {count:,} shards must be read. "
                 f"A search reads at most {MAX_HASH_KEYS:,}: split the list.",
                 argument=argument,
                 limit=MAX_HASH_KEYS,
             )
-        return single_id, keys
+        return single_id, tuple(keys)
 
     def _attributes_for_count(
         self, view: RowView, row_parts: Sequence[Filter], earlier: Sequence[IndexSpec]
@@ -245,7 +247,7 @@ def _longest_hash_argument(index: IndexSpec, values: HashValues, naming: NamingS
     return naming.property_argument(index.hash[lengths.index(max(lengths))].name) if lengths else "tenant"
 
 
-def _shards_to_read(
+def _covering_shards(
     entity: EntitySpec, index: IndexSpec, conditions: IndexConditions, values: HashValues
 ) -> tuple[bool, tuple[int, ...]]:
     """Return whether all matches with these hash values have one unique id, and the ordinals of the shards to read."""

@@ -1,11 +1,11 @@
 """The plan of one page of a search, as data: execution needs nothing else and decides nothing again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from graphql_api.codecs import hash_key, readable_key
+from graphql_api.codecs import ShardHashKeys, hash_key, readable_key
 from graphql_api.model import EntitySpec, IndexSpec, SortProperty
 from graphql_api.query.filters import Filter, conjuncts
 from graphql_api.query.page_token import Cursor, PageToken, RecordPosition
@@ -14,19 +14,21 @@ from graphql_api.query.range_conditions import IndexConditions
 from graphql_api.query.read_sizing import first_limit
 from graphql_api.query.search_request import SearchRequest
 from graphql_api.query.shard_progress import ShardProgress, Traversal
-from graphql_api.storage import Item, Key, Position, RangeRead, resume_after
+from graphql_api.storage import Item, Key, Position, RangeRead, ShardReads, resume_after
 
 
 @dataclass(frozen=True)
 class IndexScan:
-    """The scan of one index: a read of each shard, and the filters that its rows and records must match."""
+    """The scan of one index: the shards to read, and the filters that its rows and records must match."""
 
     number: int
     """position of the index within a union, otherwise 0"""
     index: IndexSpec
     conditions: IndexConditions
-    shard_reads: tuple[RangeRead, ...]
-    """one read of the whole range for each shard"""
+    read: RangeRead
+    """a read of the whole range, without a shard"""
+    shards: tuple[ShardHashKeys, ...]
+    """the shards to read, for each combination of hash values"""
     single_id: bool
     """all matches have one unique id, so each generation holds them in one shard"""
     row_view: RowView
@@ -38,16 +40,27 @@ class IndexScan:
     """part of the filter is evaluated on the fetched records"""
 
     @cached_property
-    def hash_keys(self) -> frozenset[str]:
-        """Return the hash keys that are read."""
-        return frozenset(read.hash_key for read in self.shard_reads)
+    def hash_keys(self) -> Mapping[int, str]:
+        """Return the hash keys to read by their ordinals."""
+        if len(self.shards) == 1:
+            return self.shards[0].by_ordinal
+        return {ordinal: key for shards in self.shards for ordinal, key in shards.by_ordinal.items()}
+
+    @cached_property
+    def shard_reads(self) -> tuple[RangeRead, ...]:
+        """Return a read of the whole range for each shard."""
+        return tuple(self.read._replace(hash_key=key, ordinal=ordinal) for ordinal, key in self.hash_keys.items())
+
+    @cached_property
+    def _hash_key_set(self) -> frozenset[str]:
+        return frozenset(self.hash_keys.values())
 
     def contains(self, item: Item) -> bool:
         """Check whether a record is in the range of this scan, by the index keys that are stored with it."""
         value = item.get(self.index.range_attribute)
         if value is None or not self.conditions.range.contains(value):
             return False
-        return item.get(self.index.hash_attribute) in self.hash_keys
+        return item.get(self.index.hash_attribute) in self._hash_key_set
 
     def cursor_at(self, position: Position) -> Cursor:
         """Return the cursor after a row; where rows may tie, it names the record."""
@@ -106,20 +119,21 @@ class SearchPlan:
         union = self.entity.unions.get(self.request.index)
         return self.scans[0].index.name if union is None else union.name
 
-    @property
     def ordinals(self) -> tuple[int, ...]:
         """Return all shards that are read."""
-        return tuple(dict.fromkeys(read.ordinal for scan in self.scans for read in scan.shard_reads))
+        return tuple(dict.fromkeys(ordinal for scan in self.scans for ordinal in scan.hash_keys))
 
     def reads_of(
         self, scan: IndexScan, progress: ShardProgress, count: int, excluded: Collection[int] = ()
-    ) -> list[RangeRead]:
+    ) -> Sequence[RangeRead]:
         """Return the first reads of a scan that resumes at this progress, to find `count` records.
 
         Shards in `excluded` are not read.
         """
-        remaining = []
         common = self._position(scan, progress.cursor)
+        if len(scan.shards) == 1 and not progress.lagging and not excluded and not (scan.index.raw and common):
+            return self._reads_of_all_shards(scan, progress.cursor, common, count)
+        remaining = []
         for shard_read in scan.shard_reads:
             cursor = progress.cursor_of(shard_read.ordinal)
             position = common if cursor is progress.cursor else self._position(scan, cursor)
@@ -133,10 +147,30 @@ class SearchPlan:
                 remaining.append((read, is_own and read.descending and read.start is None))
         if not remaining:
             return []
-        hint = 0 if scan.filters_records else self.token.selectivity_hint
-        limit = first_limit(count, len(remaining), selectivity_hint=hint, single_id=scan.single_id)
-        limit = min(limit, -(-self.request.read_budget // len(remaining)))
+        limit = self._first_limit(scan, count, len(remaining))
         return [read._replace(limit=limit + rereads) for read, rereads in remaining]
+
+    def _reads_of_all_shards(
+        self, scan: IndexScan, cursor: Cursor, position: Position | None, count: int
+    ) -> Sequence[RangeRead]:
+        """Return the first reads of a scan whose shards are all at one cursor, so that they share their range."""
+        read: RangeRead | None = scan.read
+        if position is not None:
+            read = resume_after(scan.read, position, may_tie=False)
+        elif self.traversal.has_left(cursor, scan.number):
+            read = None
+        if read is None:
+            return []
+        (keys,) = scan.shards
+        reread = None
+        if position is not None and read.descending and position.ordinal in keys.ordinals.values():
+            reread = position.ordinal
+        return ShardReads(read._replace(limit=self._first_limit(scan, count, len(keys))), keys, reread)
+
+    def _first_limit(self, scan: IndexScan, count: int, shards: int) -> int:
+        hint = 0 if scan.filters_records else self.token.selectivity_hint
+        limit = first_limit(count, shards, selectivity_hint=hint, single_id=scan.single_id)
+        return min(limit, -(-self.request.read_budget // shards))
 
     def describe(self) -> dict[str, Any]:
         """Return the plan for tests, explain output and logs."""

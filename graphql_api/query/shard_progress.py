@@ -8,7 +8,7 @@ shard that failed moves to its own last row on the page. No shard moves back, so
 moves past what it has returned, so no record is lost.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,17 +84,18 @@ class Traversal:
         return cursor == end or self.is_before(end, cursor)
 
     def progress_after(
-        self, returned: Mapping[int, Cursor], last: Cursor, ordinals: Iterable[int], failed: Iterable[int]
+        self, returned: Mapping[int, Cursor], last: Cursor, ordinals: Callable[[], Iterable[int]], failed: Iterable[int]
     ) -> ShardProgress:
         """Compute the progress after a page that ends at `last`.
 
-        `returned` maps a shard to the cursor of its last row on the page; failed shards continue there.
+        `returned` maps a shard to the cursor of its last row on the page; failed shards continue there. `ordinals`
+        returns all shards; it is called only if they have different cursors.
         """
         failures = set(failed)
         if not failures and not self.start.lagging:
             return ShardProgress(self.later(last, self.start.cursor))  # The common case: all shards share one cursor.
         latest, cursors = Cursor(self.index_count if self.backward else 0), dict[int, Cursor]()
-        for ordinal in ordinals:
+        for ordinal in ordinals():
             started = self.start.cursor_of(ordinal)
             cursor = returned.get(ordinal, started) if ordinal in failures else self.later(last, started)
             latest, cursors[ordinal] = self.later(latest, cursor), cursor

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 BASE36_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -68,10 +69,9 @@ class ShardSpace:
         """
         first = 0 if created_from is None else self.generation_at(created_from)
         last = len(self._beginnings) if created_to is None else bisect_right(self._beginnings, created_to)
-        ordinals = set[int]()
-        for generation in range(first, last + 1):
-            ordinals |= {*self.ordinals(generation)} if unique_id is None else {self.ordinal(unique_id, generation)}
-        return tuple(sorted(ordinals))
+        if unique_id is None:
+            return _shards_of_sizes(tuple(generation.size for generation in self.generations[first : last + 1]))
+        return tuple(sorted({self.ordinal(unique_id, generation) for generation in range(first, last + 1)}))
 
     def ordinal(self, unique_id: str, generation: int) -> int:
         """Return the ordinal of an id's shard: 0 in a generation of one shard, else the number of the shard + 1."""
@@ -80,8 +80,7 @@ class ShardSpace:
 
     def ordinals(self, generation: int) -> range:
         """Return all ordinals of a generation. Growth renumbers none of them, and generations share them."""
-        size = self.generations[generation].size
-        return range(1, size + 1) if size > 1 else range(1)
+        return _shards_of_size(self.generations[generation].size)
 
     @property
     def capacity(self) -> int:
@@ -91,6 +90,25 @@ class ShardSpace:
     def shard_text(self, ordinal: int) -> str:
         """Format a shard for hash keys: base 36 of fixed width, empty for ordinal 0. Texts sort like ordinals."""
         return _shard_text(ordinal, self.width)
+
+    def ordinals_by_text(self, ordinals: tuple[int, ...]) -> Mapping[str, int]:
+        """Return ordinals by the texts of their shards, in the same order."""
+        return _ordinals_by_text(ordinals, self.width)
+
+
+def _shards_of_size(size: int) -> range:
+    return range(1, size + 1) if size > 1 else range(1)
+
+
+@lru_cache(maxsize=256)
+def _shards_of_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the ordinals of all shards of some generations, ascending and without duplicates."""
+    return tuple(sorted({ordinal for size in sizes for ordinal in _shards_of_size(size)}))
+
+
+@lru_cache(maxsize=256)
+def _ordinals_by_text(ordinals: tuple[int, ...], width: int) -> Mapping[str, int]:
+    return MappingProxyType({_shard_text(ordinal, width): ordinal for ordinal in ordinals})
 
 
 @lru_cache(maxsize=4096)

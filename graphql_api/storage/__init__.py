@@ -69,6 +69,10 @@ from graphql_api.storage.request_checks import check_write as check_write
 from graphql_api.storage.request_checks import malformed_text_error as malformed_text_error
 from graphql_api.storage.request_checks import prepare_each as prepare_each
 from graphql_api.storage.request_checks import prepare_transaction as prepare_transaction
+from graphql_api.storage.shard_reads import MergedPages as MergedPages
+from graphql_api.storage.shard_reads import ShardReads as ShardReads
+from graphql_api.storage.shard_reads import index_of as index_of
+from graphql_api.storage.shard_reads import total_limit as total_limit
 from graphql_api.storage.table_definitions import MAX_INCLUDED as MAX_INCLUDED
 from graphql_api.storage.table_definitions import attribute_types as attribute_types
 from graphql_api.storage.table_definitions import indexes_to_add as indexes_to_add

@@ -10,6 +10,7 @@ from graphql_api.runtime import current_memory
 from graphql_api.storage.item_rules import record_size
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
+from graphql_api.storage.shard_reads import MergedPages, ShardReads, index_of
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult, Row, RowPage
 
 MAX_REPLY_BYTES = 2**20
@@ -38,8 +39,9 @@ class BudgetedStore(ForwardingStore):
         memory = current_memory()
         if memory is None or not reads:
             return await self.inner.read_ranges(reads, want)
-        index = reads[0].index
-        estimates = [self._estimate(index, min(read.limit, want)) for read in reads]
+        index = index_of(reads)
+        requested = _requested_rows(reads, want)
+        estimates = [self._estimate(index, rows) for rows in requested]
         estimated = sum(estimates)
         await memory.reserve(estimated)
         kept = 0
@@ -49,7 +51,7 @@ class BudgetedStore(ForwardingStore):
                 kept = received = _size(results)
             else:
                 results, kept, received = await self._read_in_waves(reads, estimates, want, memory.budget.max_bytes)
-            self._learn(index, received / sum(min(read.limit, want) for read in reads))
+            self._learn(index, received / sum(requested))
             return results
         finally:
             memory.adjust(kept - estimated)
@@ -92,7 +94,16 @@ class BudgetedStore(ForwardingStore):
         self._row_bytes[index] = max(row_bytes, _DECAY * known)
 
 
+def _requested_rows(reads: Sequence[RangeRead], want: int) -> Sequence[int]:
+    """Return how many rows each read requests at most."""
+    if isinstance(reads, ShardReads):
+        return [min(reads.common.limit, want)] * len(reads)
+    return [min(read.limit, want) for read in reads]
+
+
 def _size(results: Sequence[ReadResult]) -> int:
+    if isinstance(results, MergedPages):
+        return results.size
     return sum(result.size for result in results if isinstance(result, RowPage))
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from graphql_api.errors import StoreError
 from graphql_api.runtime import current_statistics
 from graphql_api.storage.port import Store
+from graphql_api.storage.shard_reads import MergedPages
 from graphql_api.storage.values import (
     Item,
     Key,
@@ -118,9 +119,12 @@ class MeteredStore(ForwardingStore):
         call, started = StoreCall(name, parts), time.perf_counter()
         try:
             result = await pending
-            results = result if isinstance(result, list | tuple) else [result]
-            call.records_read = sum(map(_records_read, results))
-            call.failure = next((part.code for part in results if isinstance(part, StoreError)), None)
+            if isinstance(result, MergedPages):
+                call.records_read = result.records_read
+            else:
+                results = result if isinstance(result, list | tuple) else [result]
+                call.records_read = sum(map(_records_read, results))
+                call.failure = next((part.code for part in results if isinstance(part, StoreError)), None)
         except BaseException as problem:
             unexpected = CANCELLED if isinstance(problem, CancelledError) else UNFORESEEN
             call.failure = problem.code if isinstance(problem, StoreError) else unexpected

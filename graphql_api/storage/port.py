@@ -42,6 +42,8 @@ class Store(Protocol):
         `want` is the number of rows that the caller can use in total. An engine that merges all shards may stop after
         `want` rows and then returns the same `scanned_to` for every read. Other engines return up to `limit` rows for
         each read. Rows that the filter excludes count toward both limits, which bounds the work of a call.
+
+        The reads of a search may be `ShardReads`. An engine that merges shards may then return `MergedPages`.
         """
         ...
 

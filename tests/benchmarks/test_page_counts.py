@@ -5,12 +5,15 @@ import json
 import sqlite3
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, open_catalog
+from graphql_api.storage import ForwardingStore, MergedPages, RangeRead, ReadResult, ShardReads, Store
 from tests.benchmarks.measured_catalog import SHARDS, User, users
 from tests.benchmarks.page_walk import QUERY
 from tests.benchmarks.plain_database import PAGE_QUERY, make_plain_database
@@ -19,11 +22,34 @@ from tests.benchmarks.strawberry_server import make_schema
 from tests.schema.graphql_client import GraphQLClient, open_client
 
 USERS, LIMIT, PAGES = 400, 20, 8
+WIDE = 40
 WINDOW = windows(USERS, LIMIT * PAGES, 1)[0]
 MAX_KEPT_BLOCKS = 10
 """that each further page may keep; caches of the interpreter vary"""
 MAX_PEAK_BYTES = 200_000
 """while a page is executed"""
+
+
+class WideUser(Entity, shards=Shards(WIDE)):
+    """A record in one of many shards."""
+
+    user_id: Id[str]
+    created: Created[Timestamp]
+
+    by_created = Index(sort="created", name="wideUserCreated")
+
+
+class ReadsStore(ForwardingStore):
+    """Keeps range reads and their results."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.calls: list[tuple[Sequence[RangeRead], Sequence[ReadResult]]] = []
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        answer = await super().read_ranges(reads, want)
+        self.calls.append((reads, answer))
+        return answer
 
 
 @pytest.fixture
@@ -54,6 +80,21 @@ async def test_a_page_is_one_call_with_at_most_one_read_per_shard(client: GraphQ
     counts = client.counts
     assert (counts.rounds, counts.gets, counts.writes, counts.scans) == (PAGES, 0, 0, 0)
     assert counts.reads <= PAGES * SHARDS
+
+
+async def test_a_page_on_sqlite_builds_nothing_for_each_shard(tmp_path: Path) -> None:
+    """A page over 40 shards builds no read and no hash key of a single shard."""
+    async with open_catalog(Catalog(WideUser), f"sqlite:///{tmp_path}/x.db") as db:
+        await db.put_many([WideUser(user_id=f"u{number}", created=number) for number in range(100)])
+        observed = ReadsStore(db.store)
+        page = await replace(db, store=observed).search(WideUser.by_created, limit=LIMIT)
+    assert len(page.items) == LIMIT
+    ((reads, answer),) = observed.calls
+    assert isinstance(reads, ShardReads)
+    assert isinstance(answer, MergedPages)
+    assert len(reads) == WIDE
+    assert {*vars(reads), *vars(answer)}.isdisjoint({"_reads", "_pages"})
+    assert "by_ordinal" not in vars(reads.keys)
 
 
 async def test_a_page_reads_few_records(client: GraphQLClient) -> None:

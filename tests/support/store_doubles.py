@@ -12,6 +12,7 @@ from graphql_api.storage.budgeted_store import BudgetedStore
 from graphql_api.storage.filter_evaluation import filter_matches
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
+from graphql_api.storage.shard_reads import MergedPages
 from graphql_api.storage.values import (
     Item,
     Key,
@@ -75,6 +76,46 @@ def _filtered(read: RangeRead, page: RowPage) -> RowPage:
     """Applies the filter of the read. All rows of the page count as read."""
     rows = [row for row in page.rows if read.filter is None or filter_matches(read.filter, row.item)]
     return replace(page, rows=rows, records_read=len(page.rows))
+
+
+class ShardByShardStore(ForwardingStore):
+    """Passes single reads on, so that no engine merges the shards of a search."""
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        return await self.inner.read_ranges([*reads], want)
+
+
+class ComparedReadsStore(ForwardingStore):
+    """Compares each merged result of an engine with its pages for the same reads, and counts them."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.merged = 0
+
+    async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        answer = await self.inner.read_ranges(reads, want)
+        if isinstance(answer, MergedPages):
+            self.merged += 1
+            pages = await self.inner.read_ranges([*reads], want)
+            assert [*map(_as_values, answer)] == [*map(_as_values, pages)]
+            read = [page for page in pages if isinstance(page, RowPage)]
+            assert answer.records_read == sum(page.records_read for page in read)
+            assert answer.size == sum(page.size for page in read)
+            assert answer.scanned_to == next((page.scanned_to for page in read if page.scanned_to is not None), None)
+            rows = sorted((row for page in read for row in page.rows), key=_in_order, reverse=reads[0].descending)
+            assert [*map(_in_order, answer.rows)] == [*map(_in_order, rows)]
+        return answer
+
+
+def _in_order(row: Row) -> tuple[Any, int, Key]:
+    return row.value, row.ordinal, row.key
+
+
+def _as_values(page: ReadResult) -> Any:
+    """Return the rows of a page and its position. How many records were read counts only over all shards."""
+    if isinstance(page, StoreError):
+        return page
+    return [(row.position, row.item) for row in page.rows], page.scanned_to
 
 
 class InterleavingStore(ForwardingStore):

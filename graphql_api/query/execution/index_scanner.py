@@ -1,16 +1,35 @@
 """Scan one index in rounds of reads, until enough rows are certain or the read budget is spent."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
 from graphql_api.errors import MissingIndex, ShardQLError, StoreError
 from graphql_api.query import IndexScan, SearchPlan, lost_index_error, next_limit, within_units
-from graphql_api.query.execution.shard_merge import ShardStream, count_up_to, is_past, low_watermark, merge_rows
+from graphql_api.query.execution.shard_merge import (
+    ShardStream,
+    count_up_to,
+    first_of_each,
+    is_past,
+    low_watermark,
+    merge_rows,
+    row_matcher,
+)
 from graphql_api.runtime import CapacityCeiling, CapacityMeter, current_statistics, measure_call
-from graphql_api.storage import Position, RangeRead, Row, RowPage, Store, read_units
+from graphql_api.storage import (
+    MergedPages,
+    Position,
+    RangeRead,
+    ReadResult,
+    Row,
+    RowPage,
+    Store,
+    read_units,
+    resume_after,
+    total_limit,
+)
 
 
 @dataclass(slots=True)
@@ -61,8 +80,7 @@ class IndexScanner:
     ceiling: CapacityCeiling | None = None
     reached_ceiling: bool = False
     """another round does not fit under the ceiling"""
-    streams: dict[int, ShardStream] = field(default_factory=dict)
-    """the shards that are read, by ordinal"""
+    shards_read: int = 0
     watermark: Position | None = None
     """all rows up to this position are known; None: all rows of the index"""
     _started: bool = False
@@ -71,6 +89,12 @@ class IndexScanner:
     """all rows that were read, merged; those up to `_settled` are certain to be next"""
     _settled: int = 0
     _returned: int = 0
+    _streams: dict[int, ShardStream] = field(default_factory=dict)
+    """the shards that are read, by ordinal; empty as long as `_merged` holds the rows of all shards"""
+    _merged: tuple[Sequence[RangeRead], MergedPages] | None = None
+    """the first round, if the engine has merged it"""
+    _skipped: list[Position] = field(default_factory=list)
+    """of rows in `_merged` that do not match"""
 
     @property
     def has_rows(self) -> bool:
@@ -80,7 +104,14 @@ class IndexScanner:
     @property
     def failures(self) -> Mapping[int, StoreError]:
         """Return the failed shards, by ordinal."""
-        return {ordinal: stream.failure for ordinal, stream in self.streams.items() if stream.failure is not None}
+        return {ordinal: stream.failure for ordinal, stream in self._streams.items() if stream.failure is not None}
+
+    @property
+    def skipped(self) -> Iterator[Position]:
+        """Return the positions of rows that do not match."""
+        yield from self._skipped
+        for stream in self._streams.values():
+            yield from stream.skipped
 
     @property
     def is_started(self) -> bool:
@@ -123,12 +154,12 @@ class IndexScanner:
             self.reached_ceiling = True
             return
         if is_first:
-            self._started, self.streams = True, {read.ordinal: ShardStream(read, plan, self.scan) for read in reads}
+            self._started, self.shards_read = True, len(reads)
         if not reads:
             return
-        reads = affordable
+        first_reads, reads = reads, affordable
         # An engine that stops at `want` must advance as fast as one that reads shard by shard.
-        requested = sum(read.limit for read in reads)
+        requested = total_limit(reads)
         want = requested if rounds else needed << (0 if self.scan.filters_records else plan.token.selectivity_hint)
         if self.ceiling is not None:  # The reserved units suffice for the requested rows.
             want = needed = min(requested, max(want, needed))
@@ -138,25 +169,63 @@ class IndexScanner:
             results = await measure_call(call, [statistics.of_index(entity, self.scan.index.name)])
         except MissingIndex as problem:
             raise self._lost_index_error() from problem
-        records_read = sum(result.records_read for result in results if isinstance(result, RowPage))
+        records_read = _records_read(results)
         statistics.of_index(entity, plan.search_name).records_read += records_read
         cost.rounds += 1
         cost.reads += len(reads)
-        for read, result in zip(reads, results, strict=True):
-            if isinstance(result, RowPage):
-                self.streams[read.ordinal].add_page(result)
-                cost.records_read += result.records_read
-                self._scanned += result.records_read
-            elif isinstance(result, MissingIndex):
-                raise self._lost_index_error() from result
-            elif plan.request.on_shard_failure == "PARTIAL":
-                self.streams[read.ordinal].fail(result)
-            else:
-                raise result
-        streams, descending = self.streams.values(), plan.descending
+        cost.records_read += records_read
+        self._scanned += records_read
+        if is_first and isinstance(results, MergedPages):
+            self._add_merged(reads, results)
+            return
+        if is_first:
+            self._start_streams(first_reads)
+        self._add_pages(reads, results)
+        streams, descending = self._streams.values(), plan.descending
         self._rows = merge_rows(streams, descending=descending)
         self.watermark = low_watermark(streams, descending=descending)
         self._settled = count_up_to(self._rows, self.watermark, descending=descending)
+
+    def _start_streams(self, reads: Sequence[RangeRead]) -> None:
+        self._streams = {read.ordinal: ShardStream(read, self.plan, self.scan) for read in reads}
+
+    def _add_pages(self, reads: Sequence[RangeRead], results: Sequence[ReadResult]) -> None:
+        """Add the results of a round to the streams of the shards."""
+        for read, result in zip(reads, results, strict=True):
+            if isinstance(result, RowPage):
+                self._streams[read.ordinal].add_page(result)
+            elif isinstance(result, MissingIndex):
+                raise self._lost_index_error() from result
+            elif self.plan.request.on_shard_failure == "PARTIAL":
+                self._streams[read.ordinal].fail(result)
+            else:
+                raise result
+
+    def _add_merged(self, reads: Sequence[RangeRead], pages: MergedPages) -> None:
+        """Take the rows of a first round as the engine has merged them: all of them are certain to be next."""
+        self._merged = reads, pages
+        row_matches = row_matcher(self.plan, self.scan)
+        rows = list[Row]()
+        for row in pages.rows:
+            if row_matches(row):
+                rows.append(row)
+            else:
+                self._skipped.append(row.position)
+        self._rows = first_of_each(rows)
+        self._settled = len(self._rows)
+        at = pages.scanned_to
+        if at is not None:
+            # The position holds for all shards, so the rest of its own shard is empty only if all are.
+            own = self.scan.read._replace(ordinal=at.ordinal)
+            self.watermark = at if resume_after(own, at, may_tie=self.scan.index.raw) is not None else None
+
+    def _split_merged(self) -> None:
+        """Continue shard by shard, after a first round that the engine has merged."""
+        if self._merged is not None:
+            reads, pages = self._merged
+            self._merged, self._skipped = None, []
+            self._start_streams(reads)
+            self._add_pages(reads, pages)
 
     def _affordable(self, reads: Sequence[RangeRead], needed: int) -> Sequence[RangeRead]:
         """Lower the limits of reads to what fits under the ceiling, besides fetching the records of known rows.
@@ -174,7 +243,8 @@ class IndexScanner:
 
     def _refills(self, goal: int, rounds: int) -> Sequence[RangeRead]:
         """Return the next read of every shard that may still hold one of the missing rows."""
-        rows, settled, streams = self._rows, self._settled, self.streams.values()
+        self._split_merged()
+        rows, settled, streams = self._rows, self._settled, self._streams.values()
         all_match = self.plan.filter is None and len(self.plan.scans) == 1
         scanned_per_row = 1 if all_match else max(1, self._scanned / len(rows) if rows else 2 * self._scanned)
         last_row = rows[goal - 1] if len(rows) >= goal else None
@@ -194,9 +264,15 @@ class IndexScanner:
         return refills
 
 
+def _records_read(results: Sequence[ReadResult]) -> int:
+    if isinstance(results, MergedPages):
+        return results.records_read
+    return sum(result.records_read for result in results if isinstance(result, RowPage))
+
+
 def _within_budget(reads: Sequence[RangeRead], budget: int) -> Sequence[RangeRead]:
     """Scale the limits down to the rest of the budget, which is spent in full; each read keeps at least one record."""
-    requested = sum(read.limit for read in reads)
+    requested = total_limit(reads)
     if requested <= budget:
         return reads
     ends = [total * budget // requested for total in accumulate((read.limit for read in reads), initial=0)]

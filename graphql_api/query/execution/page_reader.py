@@ -205,7 +205,7 @@ class PageReader:
 
     def _note_failures(self, scanner: IndexScanner) -> None:
         """Record failed shards; raise the first failure if no shard has answered."""
-        failures, shards_read = scanner.failures, len(scanner.streams)
+        failures, shards_read = scanner.failures, scanner.shards_read
         self.failures |= failures
         self.shards_read = max(self.shards_read, shards_read)
         self.any_shard_answered |= shards_read > len(failures)
@@ -224,8 +224,10 @@ class PageReader:
             return
         traversal, next_page = self.plan.traversal, self.matches[-1].cursor
         self.skipped_to = start
-        skipped = (position for stream in scanner.streams.values() for position in stream.skipped)
-        for position in (*skipped, *(row.position for row in rows)):
+        # Rows are in reading order: of those before the next page, the last one is the latest.
+        in_order = (row.position for row in reversed(rows))
+        last = next((one for one in in_order if traversal.is_before(scanner.scan.cursor_at(one), next_page)), None)
+        for position in (*scanner.skipped, *(() if last is None else (last,))):
             cursor = scanner.scan.cursor_at(position)
             if traversal.is_before(cursor, next_page):
                 self.skipped_to = traversal.later(cursor, self.skipped_to)
@@ -238,8 +240,7 @@ class PageReader:
         items = await measure_call(call, [statistics_by_key(self.plan.entity)])
         self.cost.fetched += len(rows)
         self.statistics.records_read += sum(item is not None for item in items)
-        hash_keys = {read.ordinal: read.hash_key for read in scan.shard_reads}
-        index, plan = scan.index, self.plan
+        index, plan, hash_keys = scan.index, self.plan, scan.hash_keys
         return [
             Row(row.value, row.ordinal, row.key, item)
             for row, item in zip(rows, items, strict=True)

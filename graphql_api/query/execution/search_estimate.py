@@ -105,15 +105,17 @@ def _modelled(
 ) -> IndexScan:
     """Return a scan of the model store, and add its rows to it."""
     size = statistics.row_size(plan.entity)
-    reads = tuple(read._replace(range=KeyRange(None, None), index=str(scan.number)) for read in scan.shard_reads)
-    for number, read in enumerate(reads):
-        # No two rows have the same place.
-        shift, matches = (number + 0.618) / (len(reads) + 0.37), statistics.matches(number, plan.limit + 2)
-        original = scan.shard_reads[number].range
-        reads_bound = read.descending and not scan.index.raw and original.low is not None
-        store.shards[read.index, read.ordinal] = _ModelShard(scan, read, matches, shift, size, reads_bound=reads_bound)
     view = RowView(entity, scan.index, scan.row_view.known)
-    return replace(scan, shard_reads=reads, row_view=view, row_filter=None, filters_records=False)
+    read = scan.read._replace(range=KeyRange(None, None), index=str(scan.number))
+    modelled = replace(scan, read=read, row_view=view, row_filter=None, filters_records=False)
+    reads_bound = scan.read.descending and not scan.index.raw and scan.read.range.low is not None
+    for number, shard_read in enumerate(modelled.shard_reads):
+        # No two rows have the same place.
+        shift = (number + 0.618) / (len(modelled.shard_reads) + 0.37)
+        matches = statistics.matches(number, plan.limit + 2)
+        model = _ModelShard(scan, shard_read, matches, shift, size, reads_bound=reads_bound)
+        store.shards[shard_read.index, shard_read.ordinal] = model
+    return modelled
 
 
 @dataclass(slots=True)

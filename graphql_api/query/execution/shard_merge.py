@@ -10,7 +10,7 @@ encoded index are unique, and on a raw index the ordinal breaks ties between sha
 in order. The next page needs only one cursor: the last row that this page returned.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,8 +38,9 @@ class ShardStream:
         if page.scanned_to is not None and page.scanned_to == self.scanned_to and not page.rows:
             hash_key = self.read.hash_key
             raise StoreUnavailable(f"The store makes no progress at {hash_key}: retry.", shard=hash_key)
+        row_matches = row_matcher(self.plan, self.scan)
         for row in page.rows:
-            if self._matches(row):
+            if row_matches(row):
                 self.rows.append(row)
             else:
                 self.skipped.append(row.position)
@@ -47,18 +48,25 @@ class ShardStream:
         rest = None if at is None else resume_after(self.read, at, may_tie=self.scan.index.raw)
         self.scanned_to, self.read = (None, self.read) if rest is None else (at, rest)
 
-    def _matches(self, row: Row) -> bool:
-        """Check what the row itself shows: visibility, the row filter, and the scans before it in a union."""
-        plan, scan = self.plan, self.scan
-        if not scan.row_view.is_visible(row, plan.now):
-            return False
-        if scan.row_filter is not None and not scan.row_filter.matches(scan.row_view.reader(row)):
-            return False
-        return not any(earlier.contains(row.item) for earlier in plan.scans[: scan.number])
-
     def fail(self, failure: StoreError) -> None:
         """Exclude the shard from the rest of the page; its rows so far stay valid."""
         self.failure, self.scanned_to = failure, None
+
+
+def row_matcher(plan: SearchPlan, scan: IndexScan) -> Callable[[Row], bool]:
+    """Return a check of what a row itself shows: visibility, the row filter, and the scans before it in a union."""
+    view, row_filter, earlier_scans = scan.row_view, scan.row_filter, plan.scans[: scan.number]
+    if not view.entity.visibility_properties and row_filter is None and not earlier_scans:
+        return lambda _: True
+
+    def matches(row: Row) -> bool:
+        if not view.is_visible(row, plan.now):
+            return False
+        if row_filter is not None and not row_filter.matches(view.reader(row)):
+            return False
+        return not any(earlier.contains(row.item) for earlier in earlier_scans)
+
+    return matches
 
 
 def sort_key(row: Row | Position) -> tuple[Any, int]:
@@ -70,6 +78,11 @@ def merge_rows(streams: Iterable[ShardStream], *, descending: bool) -> list[Row]
     """Return all known rows in reading order; a record that moved between two reads appears only once, first."""
     rows = [row for stream in streams for row in stream.rows]
     rows.sort(key=sort_key, reverse=descending)
+    return first_of_each(rows)
+
+
+def first_of_each(rows: list[Row]) -> list[Row]:
+    """Return the first row of each record."""
     first = {row.key: row for row in reversed(rows)}
     return rows if len(first) == len(rows) else [row for row in rows if first[row.key] is row]
 

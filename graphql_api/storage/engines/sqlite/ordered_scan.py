@@ -6,7 +6,7 @@ were not requested. If skipping dominates, it stops fetching records, seeks past
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -121,7 +121,7 @@ def plan_shard_ranges(
     for number, read in enumerate(reads):
         if read.range is not last_range:  # The reads of a search share their range.
             last_range = read.range
-            low_value, high_value, high_tie = _bounds(last_range)
+            low_value, high_value, high_tie = range_bounds(last_range)
         base, shard = encode_hash_key(read.hash_key)
         low, high = (low_value, shard, b""), (high_value, shard, high_tie)
         if read.start is not None:
@@ -137,7 +137,7 @@ def plan_shard_ranges(
     return bases
 
 
-def _bounds(key_range: KeyRange) -> tuple[bytes, bytes, bytes]:
+def range_bounds(key_range: KeyRange) -> tuple[bytes, bytes, bytes]:
     """Return the lowest value of a range, its upper bound, and the tie-breaker that ends the rows of that bound."""
     low, high = b"", AFTER_EVERYTHING
     if key_range.low is not None:
@@ -183,6 +183,17 @@ YIELD_AFTER_ROWS = 2_000
 """number of unwanted rows to skip before yielding to the event loop; takes about a millisecond"""
 
 
+def max_skips(want: int) -> int:
+    """Return how many unwanted rows a scan for `want` rows skips, before it fetches records only where needed."""
+    return 4 * want + 100
+
+
+def value_decoder(index: PhysicalIndex) -> Callable[[bytes], RangeValue]:
+    """Return the decoder of the range values of an index."""
+    range_type = index.definition.range_type
+    return methodcaller("decode") if range_type == "S" else partial(decode_range_value, kind=range_type)
+
+
 class OrderedScan:
     """Scan for up to `want` rows of the shard ranges of a base, in order. Call `run` until it returns True."""
 
@@ -199,14 +210,13 @@ class OrderedScan:
         self._meter: CapacityMeter | None = current_meter()
         self._shard_ranges = shard_ranges
         self._first = next(iter(shard_ranges.values()))
-        range_type = index.definition.range_type
-        self._read_value = methodcaller("decode") if range_type == "S" else partial(decode_range_value, kind=range_type)
+        self._read_value = value_decoder(index)
         self._want = want
         self._bytes_left = PAGE_BYTES
         self._descending = self._first.read.descending
         self._low = min(shard_range.low for shard_range in shard_ranges.values())
         self._high = max(shard_range.high for shard_range in shard_ranges.values())
-        self._skips_left = 4 * want + 100
+        self._skips_left = max_skips(want)
         self._stopped: tuple[EntryPosition, Position] | None = None
 
     def run(self) -> bool:
@@ -249,21 +259,11 @@ class OrderedScan:
 
     def pages(self) -> dict[int, RowPage]:
         """Return the page of each shard range by the number of its read."""
-        pages, descending, size = {}, self._descending, PAGE_BYTES - self._bytes_left
-        for shard_range in self._shard_ranges.values():
-            scanned_to = None
-            if self._stopped is not None:
-                here, position = self._stopped
-                # The first comparison suffices for most shard ranges.
-                near_end = shard_range.low[0] >= here[0] if descending else shard_range.high[0] <= next_bytes(here[0])
-                is_done = near_end and shard_range.next_position(here, descending=descending) is None
-                scanned_to = None if is_done else position
-            pages[shard_range.number] = RowPage(shard_range.rows, scanned_to, shard_range.records_read, size)
-            size = 0  # The sum over all shards is what matters.
-            if self._meter is not None:
+        if self._meter is not None:
+            for shard_range in self._shard_ranges.values():
                 units = read_units(shard_range.bytes_read, consistent=shard_range.read.consistent)
                 self._meter.add(units, estimated=True)
-        return pages
+        return shard_pages(self._shard_ranges.values(), self._stopped, PAGE_BYTES - self._bytes_left)
 
     def _add_row(self, shard_range: ShardRange, here: EntryPosition, stored: tuple[bytes, bytes, bytes]) -> bool:
         """Add a row to its shard range unless the filter excludes it. Return True if the scan stops here."""
@@ -298,3 +298,22 @@ class OrderedScan:
         else:
             self._low = min(candidates, default=self._high)
         return bool(candidates)
+
+
+def shard_pages(
+    shard_ranges: Iterable[ShardRange], stopped: tuple[EntryPosition, Position] | None, size: int
+) -> dict[int, RowPage]:
+    """Return the page of each shard range, by the number of its read, after a scan that stopped at this row."""
+    pages = {}
+    for shard_range in shard_ranges:
+        scanned_to = None
+        if stopped is not None:
+            here, position = stopped
+            descending = shard_range.read.descending
+            # The first comparison suffices for most shard ranges.
+            near_end = shard_range.low[0] >= here[0] if descending else shard_range.high[0] <= next_bytes(here[0])
+            is_done = near_end and shard_range.next_position(here, descending=descending) is None
+            scanned_to = None if is_done else position
+        pages[shard_range.number] = RowPage(shard_range.rows, scanned_to, shard_range.records_read, size)
+        size = 0  # The sum over all shards is what matters.
+    return pages

@@ -28,6 +28,7 @@ from graphql_api.storage import (
     ReadResult,
     RowPage,
     ScanPage,
+    ShardReads,
     TableDefinition,
     TransactionWrite,
     Write,
@@ -35,6 +36,7 @@ from graphql_api.storage import (
     check_key,
     check_segment,
     check_want,
+    index_of,
     read_only_error,
     read_units,
     record_size,
@@ -51,6 +53,7 @@ from graphql_api.storage.engines.sqlite.database_file import (
 from graphql_api.storage.engines.sqlite.file_health import FileHealth
 from graphql_api.storage.engines.sqlite.file_watch import FileWatch
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
+from graphql_api.storage.engines.sqlite.merged_scan import scan_merged
 from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan, plan_shard_ranges
 from graphql_api.storage.engines.sqlite.record_body import decode_body
 from graphql_api.storage.engines.sqlite.table_layout import (
@@ -141,7 +144,7 @@ class SqliteStore:
             return []
         with self._reading():
             while True:
-                layout, index = self._readable_index(reads[0].index)
+                layout, index = self._readable_index(index_of(reads))
                 self._snapshot = None
                 try:
                     pages = await self._scan_ranges(reads, want, layout, index)
@@ -151,11 +154,15 @@ class SqliteStore:
                 else:
                     # Another process may have replaced the index by one of the same name.
                     if index.number == 0 or self._is_present(layout):
-                        return [pages[number] for number in range(len(reads))]
+                        return pages
 
     async def _scan_ranges(
         self, reads: Sequence[RangeRead], want: int, layout: TableLayout, index: PhysicalIndex
-    ) -> dict[int, RowPage]:
+    ) -> Sequence[ReadResult]:
+        if isinstance(reads, ShardReads) and current_meter() is None:  # Capacity is metered shard by shard.
+            merged = scan_merged(self._sql, layout.definition, index, reads, want)
+            if merged is not None:
+                return merged
         pages: dict[int, RowPage] = {}
         bases = plan_shard_ranges(reads, layout.definition, index)
         for base, shard_ranges in bases.items():
@@ -165,7 +172,7 @@ class SqliteStore:
                 await sleep(0)
                 self._check_open()
             pages |= scan.pages()
-        return pages
+        return [pages[number] for number in range(len(reads))]
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """Read records by key. Always consistent."""

@@ -1,0 +1,112 @@
+"""One ordered scan whose result stays merged. Its cost does not depend on the number of shards.
+
+It returns what `OrderedScan` returns, in one page instead of one page for each shard. It serves searches of most shards
+of a base, and gives up where it would skip many rows of other shards.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from graphql_api.storage import (
+    PAGE_BYTES,
+    Key,
+    MergedPages,
+    Position,
+    Row,
+    RowPage,
+    ShardReads,
+    TableDefinition,
+    check_reads,
+)
+from graphql_api.storage.engines.sqlite.ordered_scan import (
+    WITH_RECORDS,
+    RowProjection,
+    max_skips,
+    plan_shard_ranges,
+    range_bounds,
+    shard_pages,
+    value_decoder,
+)
+from graphql_api.storage.engines.sqlite.table_layout import EntryPosition, PhysicalIndex, encode_hash_key, next_bytes
+
+MIN_SHARDS = 4
+"""Fewer shards are read one by one: with one of many shards, most rows would be skipped."""
+
+
+def scan_merged(
+    sql: sqlite3.Connection, table: TableDefinition, index: PhysicalIndex, reads: ShardReads, want: int
+) -> MergedPages | None:
+    """Return up to `want` rows of all shards, or None if most rows belong to other shards."""
+    if len(reads) < MIN_SHARDS:
+        return None
+    return _MergedScan(table, index, reads, want).run(sql)
+
+
+@dataclass(slots=True)
+class _MergedScan:
+    table: TableDefinition
+    index: PhysicalIndex
+    reads: ShardReads
+    want: int
+    rows: list[Row] = field(default_factory=list)
+
+    def run(self, sql: sqlite3.Connection) -> MergedPages | None:
+        common, ordinals = self.reads.common, self.reads.keys.ordinals
+        last_read = common._replace(hash_key=self.reads.keys.last)
+        check_reads([last_read], self.index.definition.range_type)
+        base, last_shard = encode_hash_key(last_read.hash_key)
+        low_value, high_value, high_tie = range_bounds(common.range)
+        excluded = high_value if common.range.high_open else None
+        bounds = (low_value, next(iter(ordinals)).encode(), b"", high_value, last_shard, high_tie)
+        projection = RowProjection(self.table, self.index.definition, common)
+        read_value, rows = value_decoder(self.index), self.rows
+        wanted, skips_left, bytes_left = self.want, max_skips(self.want), PAGE_BYTES
+        skipped, stopped = 0, None
+        cursor = sql.execute(WITH_RECORDS[common.descending], (self.index.number, base, *bounds))
+        try:
+            for value, shard, tie, hash_key, range_key, body in cursor:
+                ordinal = ordinals.get(shard.decode())
+                if ordinal is None or value == excluded:
+                    skipped += 1
+                    if skipped > skips_left:
+                        return None
+                    continue
+                key, range_value = Key(hash_key.decode(), range_key.decode()), read_value(value)
+                row = projection.make_row(range_value, ordinal, key, body)
+                if row is not None:
+                    rows.append(row)
+                wanted -= 1
+                bytes_left -= len(body)
+                if not wanted or bytes_left < 0:
+                    stopped = (value, shard, tie), Position(range_value, ordinal, key)
+                    break
+        finally:
+            cursor.close()
+        records_read, size = self.want - wanted + skipped, PAGE_BYTES - bytes_left
+        split = partial(self._split, stopped, records_read, size)
+        return MergedPages(rows, self._scanned_to(stopped, split), records_read, size, split)
+
+    def _scanned_to(
+        self, stopped: tuple[EntryPosition, Position] | None, split: Callable[[], Sequence[RowPage]]
+    ) -> Position | None:
+        """Return where the scan has stopped, or None if no shard can have a row past it."""
+        if stopped is None:
+            return None
+        (value, _, _), position = stopped
+        low_value, high_value, _ = range_bounds(self.reads.common.range)
+        near_end = low_value >= value if self.reads.common.descending else high_value <= next_bytes(value)
+        if near_end and not any(page.scanned_to for page in split()):
+            return None
+        return position
+
+    def _split(self, stopped: tuple[EntryPosition, Position] | None, records_read: int, size: int) -> Sequence[RowPage]:
+        """Return the page of each shard."""
+        (shard_ranges,) = plan_shard_ranges(self.reads, self.table, self.index).values()
+        by_ordinal = {each.read.ordinal: each for each in shard_ranges.values()}
+        for row in self.rows:
+            by_ordinal[row.ordinal].rows.append(row)
+        next(iter(shard_ranges.values())).records_read = records_read  # The sum over all shards is what matters.
+        pages = shard_pages(shard_ranges.values(), stopped, size)
+        return [pages[number] for number in range(len(self.reads))]
