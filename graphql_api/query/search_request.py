@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from graphql_api.codecs import short_repr
@@ -57,18 +58,23 @@ class NamingScheme:
     def property_argument(self, python_name: str) -> str:
         """Return the search argument for conditions on a property."""
         name = self.key_argument(python_name)
-        return f"{name}_" if name in map(self.common_argument, RESERVED_ARGUMENTS) else name
+        return f"{name}_" if name in _reserved_arguments(self.common_argument) else name
 
     def list_argument(self, entity: EntitySpec, python_name: str) -> str:
         """Return the search argument for several values of a hash property; it has no name of another argument."""
         name = self.property_name(f"{python_name}_in")
-        taken = {*map(self.common_argument, RESERVED_ARGUMENTS), *map(self.property_argument, entity.properties)}
-        return f"{name}_" if name in taken else name
+        is_taken = name in _reserved_arguments(self.common_argument)
+        return f"{name}_" if is_taken or name in map(self.property_argument, entity.properties) else name
 
     def key_argument(self, python_name: str) -> str:
         """Return the argument for one part of a primary key."""
         name = self.property_name(python_name)
         return f"{name}_" if name in self.reserved else name
+
+
+@lru_cache(maxsize=64)
+def _reserved_arguments(common_argument: Callable[[str], str]) -> frozenset[str]:
+    return frozenset(map(common_argument, RESERVED_ARGUMENTS))
 
 
 PYTHON_NAMES = NamingScheme(
