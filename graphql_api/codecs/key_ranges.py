@@ -156,15 +156,26 @@ class Column:
         return key_segment(self.name, None if value is None else self.encode(value))
 
 
-def encode_tuple(columns: Sequence[Column], values: Sequence[Any]) -> str:
-    """Encode the range value of a record: the columns in order. Only the first column must not be null."""
+def encode_tuple(columns: Sequence[Column], values: Sequence[Any], segments: dict[int, str] | None = None) -> str:
+    """Encode the range value of a record: the columns in order. Only the first column must not be null.
+
+    `segments` keeps the segments of the record's columns, by the identity of the column, for its other range values.
+    """
     if len(values) != len(columns):
         raise ValueError(f"{len(values)} values for {len(columns)} columns")
     if not columns:
         return SINGLETON_RANGE_VALUE
     if values[0] is None:
         raise ValueError(f"{columns[0].name}: a record without its first column has no range value")
-    return _check_size(join_segments(map(Column.segment, columns, values)), MAX_KEY_BYTES, columns)
+    if segments is None:
+        segments = {}
+    parts = []
+    for column, value in zip(columns, values, strict=True):
+        segment = segments.get(id(column))
+        if segment is None:
+            segment = segments[id(column)] = column.segment(value)
+        parts.append(segment)
+    return _check_size(join_segments(parts), MAX_KEY_BYTES, columns)
 
 
 def decode_tuple(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
@@ -263,7 +274,7 @@ def _require_text(codec: Codec[Any], name: str = "") -> None:
 
 
 def _check_size(key: str, limit: int, columns: Sequence[Column] = ()) -> str:
-    size = len(key.encode())
+    size = len(key) if key.isascii() else len(key.encode())
     if size > limit:
         names = ", ".join(column.name for column in columns)
         what, remedy = (f"range value of {names}", "them") if names else ("bound", "the text")

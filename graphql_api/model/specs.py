@@ -107,7 +107,7 @@ class SortProperty:
     @builtins.property
     def column(self) -> Column:
         """The property as a column of a key, in the direction of the index."""
-        return replace(self.property.column, descending=self.descending)
+        return replace(self.property.column, descending=True) if self.descending else self.property.column
 
 
 @dataclass(frozen=True)

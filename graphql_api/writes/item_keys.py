@@ -1,7 +1,6 @@
 """Derive items and keys from records. No other module does (docs/reference/: key-format.md, table-format.md)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -106,6 +105,8 @@ def _add_index_keys(
     tenant: str | None,
 ) -> None:
     """Add the key attributes of all indexes that contain a record."""
+    segments: dict[int, str] = {}
+    hash_keys: dict[tuple[str, int], str] = {}
     for index in entity.written_indexes:
         try:
             hash_values = [read(part) for part in index.hash]
@@ -120,12 +121,18 @@ def _add_index_keys(
         keys: dict[str, Any] = {}
         try:
             if index.hash_attribute not in item:
-                keys[index.hash_attribute] = _index_hash_key(entity, index, hash_values, own_id, created, tenant)
+                # Indexes without hash properties have one hash key, which they need not compute again.
+                shared = None if hash_values else (index.hash_entity, id(index.space))
+                key = None if shared is None else hash_keys.get(shared)
+                if key is None:
+                    key = _index_hash_key(entity, index, hash_values, own_id, created, tenant)
+                if shared is not None:
+                    hash_keys[shared] = key
+                keys[index.hash_attribute] = key
             if index.range_attribute not in item and index.raw:
                 keys[index.range_attribute] = index.sort[0].property.column.codec.store(range_values[0])
             elif index.range_attribute not in item:
-                with _naming_index(entity, index, index.range_properties, range_values):
-                    keys[index.range_attribute] = encode_tuple(index.columns, range_values)
+                keys[index.range_attribute] = _range_value(entity, index, range_values, segments)
         except KeyTooLong:
             is_hash = index.hash_attribute not in keys and index.hash_attribute not in item
             longest = _longest(index.hash, hash_values) if is_hash else _longest(index.range_properties, range_values)
@@ -142,20 +149,25 @@ def _index_hash_key(
     generation = index.space.generation_at(created)
     ordinal = index.space.ordinal(join_segments(encoded) if index.sharded_like_parent else own_id, generation)
     named_values = [(part.stored, text) for part, text in zip(index.hash, encoded, strict=True)]
-    with _naming_index(entity, index, index.hash, encoded):
-        return hash_key(index.hash_entity, index.space.shard_text(ordinal), named_values, tenant)
-
-
-@contextmanager
-def _naming_index(
-    entity: EntitySpec, index: IndexSpec, parts: Sequence[PropertySpec], values: Sequence[Any]
-) -> Iterator[None]:
-    """Add the index to the error about a key that is too long, and the longest of its values as the argument."""
     try:
-        yield
+        return hash_key(index.hash_entity, index.space.shard_text(ordinal), named_values, tenant)
     except KeyTooLong as problem:
-        name, argument = SearchName(entity.type_name, index.attribute), _longest_input(parts, values) or "tenant"
-        raise KeyTooLong("{index}: {problem}", index=name, problem=problem, argument=argument) from problem
+        raise _too_long_error(entity, index, index.hash, encoded, problem) from problem
+
+
+def _range_value(entity: EntitySpec, index: IndexSpec, values: Sequence[Any], segments: dict[int, str]) -> str:
+    try:
+        return encode_tuple(index.columns, values, segments)
+    except KeyTooLong as problem:
+        raise _too_long_error(entity, index, index.range_properties, values, problem) from problem
+
+
+def _too_long_error(
+    entity: EntitySpec, index: IndexSpec, parts: Sequence[PropertySpec], values: Sequence[Any], problem: KeyTooLong
+) -> KeyTooLong:
+    """Return the error about a key that is too long, with its index, and the longest of its values as the argument."""
+    name, argument = SearchName(entity.type_name, index.attribute), _longest_input(parts, values) or "tenant"
+    return KeyTooLong("{index}: {problem}", index=name, problem=problem, argument=argument)
 
 
 def _check_plain_key(entity: EntitySpec, index: IndexSpec, attributes: Mapping[str, Any]) -> None:
