@@ -10,11 +10,12 @@ from pydantic import Field
 
 from graphql_api import Catalog, Entity, Id, Index, Shards, Timestamp, Ttl, Union, canonical, derived, stored
 from graphql_api.database import Database
+from graphql_api.query.execution import shard_merge
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import RangeRead, ReadResult
+from graphql_api.storage.values import Position, RangeRead, ReadResult, Row
 from tests.support.store_doubles import IndependentReadsStore, MinimalAttributesStore
 
 NOW = 1_000
@@ -162,3 +163,28 @@ async def test_counts_equal_the_number_of_matching_records(expiring: bool, sqlit
                 assert (found.value, found.exact) == (count, True), (name, filter)
             among = sum("Jo" in (one.name, one.other) for one in matching)
             assert (await db.count(thing.by_both, eq="Jo", filter=filter)).value == among
+
+
+async def test_rounds_do_not_merge_known_rows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count of many rounds computes a bounded number of sort keys for each record, whatever the number of rounds."""
+    records, keys = 1_500, 0
+
+    def counted_key(row: Row | Position) -> tuple[Any, int]:
+        nonlocal keys
+        keys += 1
+        return row.value, row.ordinal
+
+    monkeypatch.setattr(shard_merge, "sort_key", counted_key)
+    store = await open_sqlite(tmp_path / "x.db")
+    await store.ensure_table(PERMANENT.table_definition())
+    db = Database(PERMANENT, store, TokenSeal([bytes(32)]), clock=lambda: NOW)
+    await db.put_many([Permanent(key=f"k{number}", name=f"n{number}") for number in range(records)])
+    for most in (20, 200):
+        keys = 0
+        count = await Database(
+            PERMANENT, IndependentReadsStore(store, most), TokenSeal([bytes(32)]), clock=lambda: NOW
+        ).count(Permanent.by_name)
+        assert count.value == records
+        assert keys <= 6 * records
+        assert count.cost.rounds >= records / (3 * most)
+    await store.close()

@@ -8,15 +8,7 @@ from typing import Any
 
 from graphql_api.errors import MissingIndex, ShardQLError, StoreError
 from graphql_api.query import IndexScan, SearchPlan, lost_index_error, next_limit, within_units
-from graphql_api.query.execution.shard_merge import (
-    ShardStream,
-    count_up_to,
-    first_of_each,
-    is_past,
-    low_watermark,
-    merge_rows,
-    row_matcher,
-)
+from graphql_api.query.execution.shard_merge import MergedRows, ShardStream, is_past, low_watermark, matching_rows
 from graphql_api.runtime import CapacityCeiling, CapacityMeter, current_statistics, measure_call
 from graphql_api.storage import (
     MergedPages,
@@ -85,9 +77,7 @@ class IndexScanner:
     """all rows up to this position are known; None: all rows of the index"""
     _started: bool = False
     _scanned: int = 0
-    _rows: list[Row] = field(default_factory=list)
-    """all rows that were read, merged; those up to `_settled` are certain to be next"""
-    _settled: int = 0
+    _known: MergedRows = field(init=False)
     _returned: int = 0
     _streams: dict[int, ShardStream] = field(default_factory=dict)
     """the shards that are read, by ordinal; empty as long as `_merged` holds the rows of all shards"""
@@ -96,10 +86,13 @@ class IndexScanner:
     _skipped: list[Position] = field(default_factory=list)
     """of rows in `_merged` that do not match"""
 
+    def __post_init__(self) -> None:
+        self._known = MergedRows(self.plan.descending)
+
     @property
     def has_rows(self) -> bool:
         """Whether a step can return rows without a read."""
-        return self._returned < self._settled
+        return self._returned < self._known.settled
 
     @property
     def failures(self) -> Mapping[int, StoreError]:
@@ -133,15 +126,15 @@ class IndexScanner:
         while not self._is_enough(begin + (minimum or wanted)):
             await self._read_round(goal, rounds)
             rounds += 1
-        self._returned = min(self._settled, goal)
-        return self._rows[begin : self._returned]
+        self._returned = min(self._known.settled, goal)
+        return self._known.rows[begin : self._returned]
 
     def _is_enough(self, rows: int) -> bool:
         ended = self.watermark is None or self.cost.records_read >= self.plan.request.read_budget
-        return self.reached_ceiling or (self._started and (ended or self._settled >= rows))
+        return self.reached_ceiling or (self._started and (ended or self._known.settled >= rows))
 
     async def _read_round(self, goal: int, rounds: int) -> None:
-        plan, cost, needed = self.plan, self.cost, goal - self._settled
+        plan, cost, needed = self.plan, self.cost, goal - self._known.settled
         budget = max(1, plan.request.read_budget - cost.records_read)
         is_first = not self._started
         reads = (
@@ -180,39 +173,32 @@ class IndexScanner:
             return
         if is_first:
             self._start_streams(first_reads)
-        self._add_pages(reads, results)
-        streams, descending = self._streams.values(), plan.descending
-        self._rows = merge_rows(streams, descending=descending)
-        self.watermark = low_watermark(streams, descending=descending)
-        self._settled = count_up_to(self._rows, self.watermark, descending=descending)
+        rows = self._add_pages(reads, results)
+        self.watermark = low_watermark(self._streams.values(), descending=plan.descending)
+        self._known.add(rows, self.watermark)
 
     def _start_streams(self, reads: Sequence[RangeRead]) -> None:
         self._streams = {read.ordinal: ShardStream(read, self.plan, self.scan) for read in reads}
 
-    def _add_pages(self, reads: Sequence[RangeRead], results: Sequence[ReadResult]) -> None:
-        """Add the results of a round to the streams of the shards."""
+    def _add_pages(self, reads: Sequence[RangeRead], results: Sequence[ReadResult]) -> list[Row]:
+        """Add the results of a round to the streams of the shards. Return the rows that match."""
+        rows: list[Row] = []
         for read, result in zip(reads, results, strict=True):
             if isinstance(result, RowPage):
-                self._streams[read.ordinal].add_page(result)
+                rows += self._streams[read.ordinal].add_page(result)
             elif isinstance(result, MissingIndex):
                 raise self._lost_index_error() from result
             elif self.plan.request.on_shard_failure == "PARTIAL":
                 self._streams[read.ordinal].fail(result)
             else:
                 raise result
+        return rows
 
     def _add_merged(self, reads: Sequence[RangeRead], pages: MergedPages) -> None:
         """Take the rows of a first round as the engine has merged them: all of them are certain to be next."""
         self._merged = reads, pages
-        row_matches = row_matcher(self.plan, self.scan)
-        rows = list[Row]()
-        for row in pages.rows:
-            if row_matches(row):
-                rows.append(row)
-            else:
-                self._skipped.append(row.position)
-        self._rows = first_of_each(rows)
-        self._settled = len(self._rows)
+        rows, self._skipped = matching_rows(pages.rows, self.plan, self.scan)
+        self._known.add(rows, None)
         at = pages.scanned_to
         if at is not None:
             # The position holds for all shards, so the rest of its own shard is empty only if all are.
@@ -235,7 +221,7 @@ class IndexScanner:
         if self.ceiling is None:
             return reads
         fetch_units = read_units(self.plan.entity.max_record_bytes) if self.scan.fetches_records else 0.0
-        left = self.ceiling.left - fetch_units * (self._settled - self._returned)
+        left = self.ceiling.left - fetch_units * (self._known.settled - self._returned)
         return within_units(reads, left, fetch_units=fetch_units, needed=needed)
 
     def _lost_index_error(self) -> ShardQLError:
@@ -244,7 +230,7 @@ class IndexScanner:
     def _refills(self, goal: int, rounds: int) -> Sequence[RangeRead]:
         """Return the next read of every shard that may still hold one of the missing rows."""
         self._split_merged()
-        rows, settled, streams = self._rows, self._settled, self._streams.values()
+        rows, settled, streams = self._known.rows, self._known.settled, self._streams.values()
         all_match = self.plan.filter is None and len(self.plan.scans) == 1
         scanned_per_row = 1 if all_match else max(1, self._scanned / len(rows) if rows else 2 * self._scanned)
         last_row = rows[goal - 1] if len(rows) >= goal else None

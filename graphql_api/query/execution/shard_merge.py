@@ -10,63 +10,66 @@ encoded index are unique, and on a raw index the ordinal breaks ties between sha
 in order. The next page needs only one cursor: the last row that this page returned.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreUnavailable
 from graphql_api.query import IndexScan, SearchPlan
-from graphql_api.storage import Position, RangeRead, Row, RowPage, resume_after
+from graphql_api.storage import Key, Position, RangeRead, Row, RowPage, resume_after
 
 
 @dataclass(slots=True)
 class ShardStream:
-    """The rows of one shard, read in several pages; it is exhausted once `scanned_to` is None."""
+    """How far one shard is read, in several pages; it is exhausted once `scanned_to` is None."""
 
     read: RangeRead
     """the last read, or the rest of it after a page"""
     plan: SearchPlan
     scan: IndexScan
-    rows: list[Row] = field(default_factory=list)
     skipped: list[Position] = field(default_factory=list)
     """positions of rows that do not match, in reading order"""
     scanned_to: Position | None = None
     failure: StoreError | None = None
 
-    def add_page(self, page: RowPage) -> None:
-        """Add the result of the latest read."""
+    def add_page(self, page: RowPage) -> list[Row]:
+        """Add the result of the latest read. Return the rows that match."""
         if page.scanned_to is not None and page.scanned_to == self.scanned_to and not page.rows:
             hash_key = self.read.hash_key
             raise StoreUnavailable(f"The store makes no progress at {hash_key}: retry.", shard=hash_key)
-        row_matches = row_matcher(self.plan, self.scan)
-        for row in page.rows:
-            if row_matches(row):
-                self.rows.append(row)
-            else:
-                self.skipped.append(row.position)
+        rows, skipped = matching_rows(page.rows, self.plan, self.scan)
+        self.skipped += skipped
         at = page.scanned_to
         rest = None if at is None else resume_after(self.read, at, may_tie=self.scan.index.raw)
         self.scanned_to, self.read = (None, self.read) if rest is None else (at, rest)
+        return rows
 
     def fail(self, failure: StoreError) -> None:
-        """Exclude the shard from the rest of the page; its rows so far stay valid."""
+        """Exclude the shard from the rest of the page; the rows that it returned stay valid."""
         self.failure, self.scanned_to = failure, None
 
 
-def row_matcher(plan: SearchPlan, scan: IndexScan) -> Callable[[Row], bool]:
-    """Return a check of what a row itself shows: visibility, the row filter, and the scans before it in a union."""
+def matching_rows(rows: Sequence[Row], plan: SearchPlan, scan: IndexScan) -> tuple[list[Row], list[Position]]:
+    """Return the rows that match, and the positions of the others.
+
+    This checks what a row itself shows: visibility, the row filter, and the scans before it in a union.
+    """
     view, row_filter, earlier_scans = scan.row_view, scan.row_filter, plan.scans[: scan.number]
     if not view.entity.visibility_properties and row_filter is None and not earlier_scans:
-        return lambda _: True
-
-    def matches(row: Row) -> bool:
-        if not view.is_visible(row, plan.now):
-            return False
-        if row_filter is not None and not row_filter.matches(view.reader(row)):
-            return False
-        return not any(earlier.contains(row.item) for earlier in earlier_scans)
-
-    return matches
+        return [*rows], []
+    matching: list[Row] = []
+    skipped: list[Position] = []
+    for row in rows:
+        is_match = (
+            view.is_visible(row, plan.now)
+            and (row_filter is None or row_filter.matches(view.reader(row)))
+            and not any(earlier.contains(row.item) for earlier in earlier_scans)
+        )
+        if is_match:
+            matching.append(row)
+        else:
+            skipped.append(row.position)
+    return matching, skipped
 
 
 def sort_key(row: Row | Position) -> tuple[Any, int]:
@@ -74,17 +77,31 @@ def sort_key(row: Row | Position) -> tuple[Any, int]:
     return row.value, row.ordinal
 
 
-def merge_rows(streams: Iterable[ShardStream], *, descending: bool) -> list[Row]:
-    """Return all known rows in reading order; a record that moved between two reads appears only once, first."""
-    rows = [row for stream in streams for row in stream.rows]
-    rows.sort(key=sort_key, reverse=descending)
-    return first_of_each(rows)
+@dataclass(slots=True)
+class MergedRows:
+    """The known rows of all shards in reading order. Those up to the low watermark are settled: none precedes them."""
 
+    descending: bool
+    rows: list[Row] = field(default_factory=list)
+    settled: int = 0
+    """number of settled rows"""
+    _settled_keys: set[Key] = field(default_factory=set)
 
-def first_of_each(rows: list[Row]) -> list[Row]:
-    """Return the first row of each record."""
-    first = {row.key: row for row in reversed(rows)}
-    return rows if len(first) == len(rows) else [row for row in rows if first[row.key] is row]
+    def add(self, rows: Iterable[Row], watermark: Position | None) -> None:
+        """Merge further rows, and settle those up to a watermark; None: all. Settled rows are not merged again.
+
+        A record that moved between two reads appears only once, first.
+        """
+        pending = [*self.rows[self.settled :], *rows]
+        pending.sort(key=sort_key, reverse=self.descending)
+        first = {row.key: row for row in reversed(pending)}
+        settled_keys = self._settled_keys
+        if len(first) < len(pending) or not settled_keys.isdisjoint(first):
+            pending = [row for row in pending if first[row.key] is row and row.key not in settled_keys]
+        self.rows[self.settled :] = pending
+        count = count_up_to(pending, watermark, descending=self.descending)
+        settled_keys.update(row.key for row in pending[:count])
+        self.settled += count
 
 
 def low_watermark(streams: Iterable[ShardStream], *, descending: bool) -> Position | None:
