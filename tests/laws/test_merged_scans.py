@@ -26,7 +26,7 @@ CLASSES = ["merged", "several rounds", "merged descending", "merged with expired
 def test_merged_and_single_reads_give_the_same_pages(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Items, tokens, cursors, reasons and the cost of each page and count are equal, with any filter and budget."""
 
-    @examples(12, deep=2_500)
+    @examples(8, deep=2_500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         engines.runner.run(_compare(data, engines, draw_case(data, SIZES)))

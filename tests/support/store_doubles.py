@@ -102,13 +102,14 @@ class ComparedReadsStore(ForwardingStore):
             assert answer.records_read == sum(page.records_read for page in read)
             assert answer.size == sum(page.size for page in read)
             assert answer.scanned_to == next((page.scanned_to for page in read if page.scanned_to is not None), None)
-            rows = sorted((row for page in read for row in page.rows), key=_in_order, reverse=reads[0].descending)
-            assert [*map(_in_order, answer.rows)] == [*map(_in_order, rows)]
+            # Rows that tie belong to one shard, whose order a stable sort keeps.
+            rows = sorted(
+                (row for page in read for row in page.rows),
+                key=lambda row: (row.value, row.ordinal),
+                reverse=reads[0].descending,
+            )
+            assert [row.position for row in answer.rows] == [row.position for row in rows]
         return answer
-
-
-def _in_order(row: Row) -> tuple[Any, int, Key]:
-    return row.value, row.ordinal, row.key
 
 
 def _as_values(page: ReadResult) -> Any:
