@@ -102,8 +102,8 @@ async def _check_ceilings(data: st.DataObject, db: Database, case: Case, expecte
             lost += 1
             assert lost < 4
             continue
-        if page is None:
-            least = 2 * max_units
+        if not isinstance(page, Page):
+            least = data.draw(st.sampled_from([page, 2 * max_units]), label="raised ceiling")
             continue
         least, pages = 0.0, pages + 1
         found = selected_items(case.drawn, case.search, page)
@@ -125,8 +125,8 @@ async def _check_ceilings(data: st.DataObject, db: Database, case: Case, expecte
     seen["several pages"] += pages > 1
 
 
-async def page_under_ceiling(db: Database, index: Any, max_units: float, **options: Any) -> Page[Any] | None:
-    """Returns a page that charges no more than the ceiling, or None if it is refused before anything is read."""
+async def page_under_ceiling(db: Database, index: Any, max_units: float, **options: Any) -> Page[Any] | float:
+    """Returns a page that charges no more than the ceiling, or the ceiling that it needs if nothing was read."""
     counting = CountingStore(db.store)
     limited = replace(db, store=counting).limited(max_units)
     ceiling = limited.ceiling
@@ -147,6 +147,8 @@ async def page_under_ceiling(db: Database, index: Any, max_units: float, **optio
         assert refusal.found is not None
         assert refusal.found > max_units
         seen["refused"] += 1
+        return refusal.found
+    assert page is not None
     return page
 
 
@@ -185,8 +187,8 @@ async def _check_failures(data: st.DataObject, db: Database, settle: Settle, cas
             page = await page_under_ceiling(db, case.index, max_units, **options, limit=5, next_token=token)
         except StoreUnavailable:
             continue
-        if page is None:
-            least = 2 * max_units
+        if not isinstance(page, Page):
+            least = data.draw(st.sampled_from([page, 2 * max_units]), label="raised ceiling")
             continue
         least = 0.0
         found += as_records(drawn, page.items)
