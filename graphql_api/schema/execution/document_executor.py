@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, cast
@@ -34,6 +34,7 @@ from graphql_api.errors import (
 )
 from graphql_api.runtime import current_memory, meter_capacity
 from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection, original_error
+from graphql_api.schema.execution.compiled_execution import CompiledExecution, OperationPlan, condition_variables
 from graphql_api.schema.execution.document_limits import (
     BoundedFieldMergeRule,
     Limits,
@@ -106,6 +107,10 @@ class _Document:
     operations: Mapping[str, graphql.OperationDefinitionNode]
     """By name. The anonymous operation has the name ""."""
     fragments: Mapping[str, graphql.FragmentDefinitionNode]
+    conditions: tuple[str, ...]
+    """the variables that decide which fields are selected"""
+    plans: dict[str | None, dict[Hashable, OperationPlan | None]] = field(default_factory=dict)
+    """by the name of the operation, and the values of its conditions"""
 
 
 class _RequestRejected(Exception):
@@ -129,6 +134,8 @@ class DocumentExecutor:
     only_documents: bool = False
     read_unit_price: float | None = None
     write_unit_price: float | None = None
+    compiled: bool = True
+    """Queries are completed by compiled code."""
 
     def __post_init__(self) -> None:
         self._graphql_schema = self.schema._schema  # noqa: SLF001 - no public API
@@ -242,6 +249,7 @@ class DocumentExecutor:
             parsed,
             {part.name.value if part.name else "": part for part in operations},
             {part.name.value: part for part in fragments},
+            condition_variables(parsed),
         )
 
     def _check_cost(
@@ -258,7 +266,9 @@ class DocumentExecutor:
 
     def _prepare(self, document: _Document, operation: Operation, context: Context) -> graphql.Executor[Any]:
         """Convert the variables, which graphql-core does as it creates an execution."""
-        execution_class = self.schema.execution_context_class
+        execution_class: Any = self.schema.execution_context_class
+        if self.compiled and not context.is_mutation:
+            execution_class = CompiledExecution
         execution = execution_class.build(
             self._graphql_schema,
             document.node,
@@ -271,6 +281,8 @@ class DocumentExecutor:
         )
         if isinstance(execution, list):
             raise self._rejected(execution, BadUserInput)
+        if isinstance(execution, CompiledExecution):
+            execution.use_plan(document.plans.setdefault(operation.name, {}), document.conditions)
         return execution
 
     def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> _RequestRejected:
@@ -286,9 +298,12 @@ class DocumentExecutor:
         custom = _custom_mutations(execution.operation, document.fragments, self._graphql_schema.mutation_type)
         try:
             async with asyncio.timeout(self.limits.deadline - context.caller.waited_seconds):
-                result: Any = execution.execute_operation()
-                if optimized_is_awaitable(result):
-                    result = await cast(Awaitable[graphql.ExecutionResult], result)
+                if isinstance(execution, CompiledExecution):
+                    result: Any = await execution.execute()
+                else:
+                    result = execution.execute_operation()
+                    if optimized_is_awaitable(result):
+                        result = await cast(Awaitable[graphql.ExecutionResult], result)
         except TimeoutError:
             in_doubt = dict.fromkeys([*context.non_idempotent_started, *(field.name.value for field in custom)])
             raise _deadline_error([*in_doubt], self.limits.deadline) from None

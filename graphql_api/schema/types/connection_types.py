@@ -80,6 +80,8 @@ class EmptyPage:
     """The page of a result that is known to be empty without a read."""
 
     items: Sequence[Any] = ()
+    stored_records = None
+    record_count = 0
     cursors: Sequence[str] = ()
     next_token = start_cursor = end_cursor = None
     has_next = has_previous = False

@@ -35,7 +35,7 @@ INPUT_LISTS = ("inputs", "ids", "operations")
 
 
 class Mark(Enum):
-    """A mark in the metadata of a field, which decides how its cost is counted."""
+    """A mark in the metadata of a field, which decides how its cost is counted and its value is completed."""
 
     PER_RECORD = auto()
     """A list in a page with one entry for each record."""
@@ -49,6 +49,10 @@ class Mark(Enum):
     """Writes one record, or one for each element of an argument in `INPUT_LISTS`."""
     STORED_LIST = auto()
     """A list that is part of a record, and costs as much as any other property."""
+    PROPERTY = auto()
+    """The property of a record that has the Python name of the field."""
+    RECORD_KEY = auto()
+    """The sealed key of a record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,184 @@
+"""Execution of queries whose objects are completed by compiled code, and otherwise by graphql-core."""
+
+from collections.abc import Awaitable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import graphql
+from graphql.execution.collect_fields import CollectedFields, FieldDetailsList, GroupedFieldSet, collect_fields
+from graphql.pyutils import Path, gather_with_cancel
+from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+
+from graphql_api.model import Entity
+from graphql_api.schema.execution.page_completion import (
+    CompletedObject,
+    PageCompletion,
+    ResolvedField,
+    compile_page,
+    complete_record,
+)
+from graphql_api.schema.execution.record_completion import RecordCompletion
+from graphql_api.schema.execution.value_completion import UnexpectedValue
+from graphql_api.schema.types.connection_types import Connection
+from graphql_api.schema.types.object_types import record_model
+
+MAX_PLANS = 16
+"""Plans of one operation, one for each combination of the values of its conditions. Beyond that, they are made again."""
+
+_Completion = PageCompletion | RecordCompletion | None
+
+
+@dataclass(eq=False, slots=True)
+class OperationPlan:
+    """What is known of a query before its execution, for one combination of the values of its conditions.
+
+    Lists of fields are identified by their ids. They live as long as the plan.
+    """
+
+    root_type: graphql.GraphQLObjectType
+    root_fields: GroupedFieldSet
+    subfields: dict[tuple[graphql.GraphQLObjectType, int], CollectedFields] = field(default_factory=dict)
+    """the fields that are selected of objects of a type"""
+    completions: dict[tuple[type, graphql.GraphQLObjectType, int], _Completion] = field(default_factory=dict)
+    """by class of the value; None if graphql-core completes it"""
+
+
+def condition_variables(document: graphql.DocumentNode) -> tuple[str, ...]:
+    """Return the variables that decide which fields of a document are selected."""
+    collector = _ConditionCollector()
+    graphql.visit(document, collector)
+    return tuple(collector.names)
+
+
+class _ConditionCollector(graphql.Visitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str, None] = {}
+
+    def enter_directive(self, node: graphql.DirectiveNode, *_: Any) -> None:
+        for argument in node.arguments if node.name.value in ("skip", "include") else ():
+            if isinstance(argument.value, graphql.VariableNode):
+                self.names[argument.value.name.value] = None
+
+
+class CompiledExecution(StrawberryGraphQLCoreExecutionContext):
+    """The execution of one query. It completes pages and records by compiled code.
+
+    A value that compiled code does not expect is completed by graphql-core, from the same result of its resolver:
+    nothing is read again, and errors and their paths are those of graphql-core.
+    """
+
+    plan: OperationPlan | None = None
+    """None: graphql-core completes everything"""
+    is_fast = True
+    """Compiled code has completed all objects."""
+
+    def use_plan(self, plans: dict[Hashable, OperationPlan | None], conditions: Sequence[str]) -> None:
+        """Use the plan for the values of the conditions, or make it. `plans`: those of the operation."""
+        values = self.variable_values.coerced
+        key = tuple(map(values.get, conditions))
+        if key not in plans:
+            if len(plans) >= MAX_PLANS:
+                plans.clear()
+            plans[key] = self._make_plan()
+        self.plan = plans[key]
+
+    def _make_plan(self) -> OperationPlan | None:
+        root_type = self.schema.get_root_type(self.operation.operation)
+        if root_type is None:
+            return None
+        try:
+            fields = collect_fields(self.schema, self.fragments, self.variable_values, root_type, self.operation)
+        except (graphql.GraphQLError, RecursionError):
+            return None
+        return None if fields.new_defer_usages else OperationPlan(root_type, fields.grouped_field_set)
+
+    async def execute(self) -> graphql.ExecutionResult:
+        """Execute the operation."""
+        if self.plan is None:
+            self.is_fast = False
+            result: Any = self.execute_operation()
+            return cast(graphql.ExecutionResult, await result if self.is_awaitable(result) else result)
+        return await self._execute_plan(self.plan)
+
+    async def _execute_plan(self, plan: OperationPlan) -> graphql.ExecutionResult:
+        data: dict[str, Any] | None
+        try:
+            fields: Any = self.execute_fields(plan.root_type, self.root_value, None, plan.root_fields, None)
+            data = await fields if self.is_awaitable(fields) else fields
+        except graphql.GraphQLError as error:
+            self.collected_errors.add(error, None)
+            data = None
+        return cast(graphql.ExecutionResult, self.build_response(data))
+
+    def collect_subfields(self, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> CollectedFields:
+        if self.plan is None:
+            return super().collect_subfields(return_type, details)
+        known, key = self.plan.subfields, (return_type, id(details))
+        if key not in known:
+            known[key] = super().collect_subfields(return_type, details)
+        return known[key]
+
+    def complete_object_value(
+        self, return_type: graphql.GraphQLObjectType, details: FieldDetailsList, info: Any, path: Path, result: Any, *rest: Any
+    ) -> Any:
+        completed = completion = None
+        if self.plan is not None:
+            completion = self._completion(self.plan, type(result), return_type, details)
+        if completion is not None:
+            with suppress(Exception):  # graphql-core reports what is unexpected.
+                completed = self._complete(completion, result, path)
+        if completed is None:
+            self.is_fast = False
+            return super().complete_object_value(return_type, details, info, path, result, *rest)
+        return self._resolve(completed) if completed.resolved else completed.response
+
+    def _completion(
+        self, plan: OperationPlan, kind: type, return_type: graphql.GraphQLObjectType, details: FieldDetailsList
+    ) -> _Completion:
+        known, key = plan.completions, (kind, return_type, id(details))
+        if key not in known:
+            known[key] = self._compile(kind, return_type, details)
+        return known[key]
+
+    def _compile(self, kind: type, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> _Completion:
+        if kind is Connection:
+            return compile_page(self.schema, return_type, details, self._fields_of)
+        if issubclass(kind, Entity) and kind is record_model(return_type):
+            return RecordCompletion(self.schema, return_type, details, self._fields_of)
+        return None
+
+    def _fields_of(self, kind: graphql.GraphQLObjectType, details: FieldDetailsList) -> GroupedFieldSet:
+        collected = self.collect_subfields(kind, details)
+        if collected.new_defer_usages:
+            raise UnexpectedValue("@defer")
+        return collected.grouped_field_set
+
+    def _complete(self, completion: PageCompletion | RecordCompletion, result: Any, path: Path) -> CompletedObject:
+        seal = self.context_value.database.seal_key
+        if isinstance(completion, PageCompletion):
+            return completion.complete(result, path, seal)
+        return complete_record(completion, result, path, seal)
+
+    def _resolve(self, completed: CompletedObject) -> Any:
+        """Execute the fields with resolvers. Return the response, or an awaitable if a resolver returned one."""
+        waiting: list[tuple[ResolvedField, Awaitable[Any]]] = []
+        try:
+            for each in completed.resolved:
+                value: Any = self.execute_field(each.parent_type, each.parent, each.details, each.path, None)
+                if self.is_awaitable(value):
+                    waiting.append((each, value))
+                else:
+                    each.response[each.response_name] = value
+        except Exception:
+            self.settle_in_background([value for _, value in waiting])
+            raise
+        return _await_fields(completed.response, waiting) if waiting else completed.response
+
+
+async def _await_fields(response: Any, waiting: Sequence[tuple[ResolvedField, Awaitable[Any]]]) -> Any:
+    values = await gather_with_cancel(*(value for _, value in waiting))
+    for (each, _), value in zip(waiting, values, strict=True):
+        each.response[each.response_name] = value
+    return response

@@ -1,0 +1,204 @@
+"""Compile the completion of pages: their records, and the fields that describe the page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import graphql
+from graphql.execution.collect_fields import FieldDetailsList
+from graphql.pyutils import Path
+
+from graphql_api.query.execution import Page
+from graphql_api.schema.execution.record_completion import (
+    DecodedRecords,
+    KeySeal,
+    RecordColumns,
+    RecordCompletion,
+    ResponseObject,
+)
+from graphql_api.schema.execution.value_completion import SubfieldCollector, compile_member, field_name, plain_attribute
+from graphql_api.schema.types.connection_types import Connection, EmptyPage
+from graphql_api.schema.types.generated_fields import Mark, field_marks
+
+
+class ResolvedField(NamedTuple):
+    """A field of a response object that is still null, since a resolver determines its value."""
+
+    response: ResponseObject
+    response_name: str
+    details: FieldDetailsList
+    parent_type: graphql.GraphQLObjectType
+    parent: Any
+    path: Path
+    """of the field"""
+
+
+class CompletedObject(NamedTuple):
+    """A response object, and the fields in it that have resolvers."""
+
+    response: ResponseObject
+    resolved: list[ResolvedField]
+
+
+_Member = Callable[[Connection, Path, KeySeal, list[ResolvedField]], Any]
+"""Returns the value of a field of a page, and appends the fields with resolvers below it"""
+
+
+def complete_record(completion: RecordCompletion, record: Any, path: Path, seal: KeySeal) -> CompletedObject:
+    """Complete one record that is decoded."""
+    resolved: list[ResolvedField] = []
+    source = DecodedRecords([record])
+    objects = completion.objects(source, 1, seal)
+    _add_resolved(resolved, completion, source, objects, lambda _: path)
+    return CompletedObject(objects[0], resolved)
+
+
+class PageCompletion:
+    """The completion of a page for one selection of its fields."""
+
+    def __init__(self, kind: graphql.GraphQLObjectType, members: Mapping[str, _Member | FieldDetailsList]) -> None:
+        self._kind = kind
+        self._members = members
+
+    def complete(self, connection: Connection, path: Path, seal: KeySeal) -> CompletedObject:
+        """Complete a page. Raise any error if a value is unexpected. No resolver has been called then."""
+        response: ResponseObject = {}
+        resolved: list[ResolvedField] = []
+        for name, member in self._members.items():
+            member_path = Path(path, name, self._kind.name)
+            if callable(member):
+                response[name] = member(connection, member_path, seal, resolved)
+            else:
+                response[name] = None
+                resolved.append(ResolvedField(response, name, member, self._kind, connection, member_path))
+        return CompletedObject(response, resolved)
+
+
+def compile_page(
+    schema: graphql.GraphQLSchema, kind: graphql.GraphQLObjectType, details: FieldDetailsList, collect: SubfieldCollector
+) -> PageCompletion | None:
+    """Compile the completion of pages of one type; None if only the stock execution completes them."""
+    members: dict[str, _Member | FieldDetailsList] = {}
+    for response_name, subfield in collect(kind, details).items():
+        definition = schema.get_field(kind, field_name(subfield))
+        attribute = plain_attribute(definition)
+        if definition is not None and Mark.PER_RECORD in field_marks(definition):
+            below = graphql.get_named_type(definition.type)
+            member = _compile_records(schema, attribute, below, subfield, collect)
+            if member is None:
+                return None
+            members[response_name] = member
+        else:
+            complete = compile_member(schema, kind, subfield, collect)
+            members[response_name] = subfield if complete is None else _page_member(complete)
+    return PageCompletion(kind, members)
+
+
+def _page_member(complete: Callable[[Any], Any]) -> _Member:
+    return lambda connection, _path, _seal, _resolved: complete(connection)
+
+
+def _compile_records(
+    schema: graphql.GraphQLSchema,
+    attribute: str | None,
+    kind: graphql.GraphQLNamedType,
+    details: FieldDetailsList,
+    collect: SubfieldCollector,
+) -> _Member | None:
+    if not graphql.is_object_type(kind):
+        return None
+    if attribute == "items":
+        return _items_member(RecordCompletion(schema, kind, details, collect))
+    return _compile_edges(schema, kind, details, collect) if attribute == "edges" else None
+
+
+def _items_member(completion: RecordCompletion) -> _Member:
+    def complete(
+        connection: Connection, path: Path, seal: KeySeal, resolved: list[ResolvedField]
+    ) -> list[ResponseObject]:
+        source, objects = _complete_records(completion, connection.page, seal)
+        _add_resolved(resolved, completion, source, objects, path.add_key)
+        return objects
+
+    return complete
+
+
+def _compile_edges(
+    schema: graphql.GraphQLSchema, kind: graphql.GraphQLObjectType, details: FieldDetailsList, collect: SubfieldCollector
+) -> _Member | None:
+    members: dict[str, RecordCompletion | str | None] = {}
+    for response_name, subfield in collect(kind, details).items():
+        definition = schema.get_field(kind, field_name(subfield))
+        attribute = plain_attribute(definition)
+        if field_name(subfield) == "__typename":
+            members[response_name] = None
+        elif attribute == "cursor":
+            members[response_name] = attribute
+        elif definition is not None and attribute == "node":
+            below = graphql.get_named_type(definition.type)
+            if not graphql.is_object_type(below):
+                return None
+            members[response_name] = RecordCompletion(schema, below, subfield, collect)
+        else:
+            return None
+    return _edges_member(kind, members)
+
+
+def _edges_member(kind: graphql.GraphQLObjectType, members: Mapping[str, RecordCompletion | str | None]) -> _Member:
+    def complete(
+        connection: Connection, path: Path, seal: KeySeal, resolved: list[ResolvedField]
+    ) -> list[ResponseObject]:
+        page = connection.page
+        count = page.record_count
+        columns: dict[str, Sequence[Any]] = {}
+        sources: list[tuple[str, RecordCompletion, RecordColumns]] = []
+        for name, member in members.items():
+            if isinstance(member, RecordCompletion):
+                source, columns[name] = _complete_records(member, page, seal)
+                sources.append((name, member, source))
+            else:
+                columns[name] = [kind.name] * count if member is None else page.cursors
+        for name, completion, source in sources:
+            def path_of(at: int, name: str = name) -> Path:
+                return Path(path.add_key(at), name, kind.name)
+
+            _add_resolved(resolved, completion, source, columns[name], path_of)
+        return [{name: column[at] for name, column in columns.items()} for at in range(count)]
+
+    return complete
+
+
+# --- records ---------------------------------------------------------------------------------------------------
+
+
+def _complete_records(
+    completion: RecordCompletion, page: Page[Any] | EmptyPage, seal: KeySeal
+) -> tuple[RecordColumns, list[ResponseObject]]:
+    """Return the response objects of the records of a page, from stored items if their codecs suffice."""
+    stored = page.stored_records
+    if stored is not None:
+        with suppress(Exception):  # Whatever codecs refuse, decoding the records reports.
+            columns = completion.stored_records(stored)
+            if columns is not None:
+                return columns, completion.objects(columns, len(stored.items), seal)
+    source = DecodedRecords(page.items)
+    return source, completion.objects(source, len(page.items), seal)
+
+
+def _add_resolved(
+    resolved: list[ResolvedField],
+    completion: RecordCompletion,
+    source: RecordColumns,
+    objects: Sequence[ResponseObject],
+    path_of: Callable[[int], Path],
+) -> None:
+    """Add the fields of records that have resolvers, record by record."""
+    if not completion.resolved:
+        return
+    kind = completion.kind
+    for at, (response, record) in enumerate(zip(objects, source.records(), strict=True)):
+        path = path_of(at)
+        resolved += [
+            ResolvedField(response, name, details, kind, record, Path(path, name, kind.name))
+            for name, details in completion.resolved.items()
+        ]
