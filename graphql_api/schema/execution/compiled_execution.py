@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import graphql
 from graphql.execution.collect_fields import CollectedFields, FieldDetailsList, GroupedFieldSet, collect_fields
@@ -11,22 +11,26 @@ from graphql.pyutils import Path, gather_with_cancel
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from graphql_api.model import Entity
+from graphql_api.query.execution import Count
 from graphql_api.schema.execution.page_completion import (
     CompletedObject,
     PageCompletion,
     ResolvedField,
+    ResolvedFields,
     compile_page,
     complete_record,
 )
-from graphql_api.schema.execution.record_completion import RecordCompletion
-from graphql_api.schema.execution.value_completion import UnexpectedValue
-from graphql_api.schema.types.connection_types import Connection
+from graphql_api.schema.execution.record_completion import RecordCompletion, ResponseObject
+from graphql_api.schema.execution.value_completion import Completion, UnexpectedValue, compile_value
+from graphql_api.schema.types.connection_types import Connection, TotalCount
 from graphql_api.schema.types.object_types import record_model
 
 MAX_PLANS = 16
-"""Plans of one operation, one for each combination of the values of its conditions. Beyond that, they are made again."""
+"""Plans of one operation, one for each combination of the values of its conditions."""
 
-_Completion = PageCompletion | RecordCompletion | None
+_PLAIN_VALUES = (Count, TotalCount)
+"""Classes of objects without resolvers that fields of pages return"""
+_Completion = PageCompletion | RecordCompletion | Completion | None
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +61,7 @@ class _ConditionCollector(graphql.Visitor):
         self.names: dict[str, None] = {}
 
     def enter_directive(self, node: graphql.DirectiveNode, *_: Any) -> None:
-        for argument in node.arguments if node.name.value in ("skip", "include") else ():
+        for argument in node.arguments or () if node.name.value in ("skip", "include") else ():
             if isinstance(argument.value, graphql.VariableNode):
                 self.names[argument.value.name.value] = None
 
@@ -121,14 +125,19 @@ class CompiledExecution(StrawberryGraphQLCoreExecutionContext):
         return known[key]
 
     def complete_object_value(
-        self, return_type: graphql.GraphQLObjectType, details: FieldDetailsList, info: Any, path: Path, result: Any, *rest: Any
+        self,
+        return_type: graphql.GraphQLObjectType,
+        details: FieldDetailsList,
+        info: Any,
+        path: Path,
+        result: Any,
+        *rest: Any,
     ) -> Any:
-        completed = completion = None
+        completed = None
         if self.plan is not None:
-            completion = self._completion(self.plan, type(result), return_type, details)
-        if completion is not None:
             with suppress(Exception):  # graphql-core reports what is unexpected.
-                completed = self._complete(completion, result, path)
+                completion = self._completion(self.plan, type(result), return_type, details)
+                completed = None if completion is None else self._complete(completion, result, path)
         if completed is None:
             self.is_fast = False
             return super().complete_object_value(return_type, details, info, path, result, *rest)
@@ -145,6 +154,8 @@ class CompiledExecution(StrawberryGraphQLCoreExecutionContext):
     def _compile(self, kind: type, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> _Completion:
         if kind is Connection:
             return compile_page(self.schema, return_type, details, self._fields_of)
+        if kind in _PLAIN_VALUES:
+            return compile_value(self.schema, return_type, details, self._fields_of)
         if issubclass(kind, Entity) and kind is record_model(return_type):
             return RecordCompletion(self.schema, return_type, details, self._fields_of)
         return None
@@ -155,30 +166,64 @@ class CompiledExecution(StrawberryGraphQLCoreExecutionContext):
             raise UnexpectedValue("@defer")
         return collected.grouped_field_set
 
-    def _complete(self, completion: PageCompletion | RecordCompletion, result: Any, path: Path) -> CompletedObject:
+    def _complete(
+        self, completion: PageCompletion | RecordCompletion | Completion, result: Any, path: Path
+    ) -> CompletedObject:
         seal = self.context_value.database.seal_key
         if isinstance(completion, PageCompletion):
             return completion.complete(result, path, seal)
-        return complete_record(completion, result, path, seal)
+        if isinstance(completion, RecordCompletion):
+            return complete_record(completion, result, path, seal)
+        return CompletedObject(completion(result), [])
 
     def _resolve(self, completed: CompletedObject) -> Any:
         """Execute the fields with resolvers. Return the response, or an awaitable if a resolver returned one."""
-        waiting: list[tuple[ResolvedField, Awaitable[Any]]] = []
+        started: list[Awaitable[Any]] = []
         try:
-            for each in completed.resolved:
-                value: Any = self.execute_field(each.parent_type, each.parent, each.details, each.path, None)
-                if self.is_awaitable(value):
-                    waiting.append((each, value))
-                else:
-                    each.response[each.response_name] = value
+            waiting = self._execute_resolved(completed.resolved, started)
         except Exception:
-            self.settle_in_background([value for _, value in waiting])
+            self.settle_in_background(started)
             raise
-        return _await_fields(completed.response, waiting) if waiting else completed.response
+        return completed.response if waiting is None else _complete_later(completed.response, waiting)
+
+    def _execute_resolved(
+        self, resolved: ResolvedField | ResolvedFields, started: list[Awaitable[Any]]
+    ) -> "_WaitingField | _WaitingGroup | None":
+        """Execute fields. Return what must be awaited, and append each awaitable of a resolver to `started`."""
+        if isinstance(resolved, ResolvedField):
+            value: Any = self.execute_field(
+                resolved.parent_type, resolved.parent, resolved.details, resolved.path, None
+            )
+            if not self.is_awaitable(value):
+                resolved.response[resolved.response_name] = value
+                return None
+            started.append(value)
+            return _WaitingField(resolved, value)
+        waiting = [one for each in resolved if (one := self._execute_resolved(each, started)) is not None]
+        return waiting if len(waiting) > 1 else waiting[0] if waiting else None
 
 
-async def _await_fields(response: Any, waiting: Sequence[tuple[ResolvedField, Awaitable[Any]]]) -> Any:
-    values = await gather_with_cancel(*(value for _, value in waiting))
-    for (each, _), value in zip(waiting, values, strict=True):
-        each.response[each.response_name] = value
+class _WaitingField(NamedTuple):
+    """A field whose value must be awaited."""
+
+    field: ResolvedField
+    value: Awaitable[Any]
+
+    async def complete(self) -> None:
+        self.field.response[self.field.response_name] = await self.value
+
+
+_WaitingGroup = list["_WaitingField | _WaitingGroup"]
+"""Fields that are awaited together"""
+
+
+async def _complete_later(response: ResponseObject, waiting: _WaitingField | _WaitingGroup) -> ResponseObject:
+    await _complete_waiting(waiting)
     return response
+
+
+def _complete_waiting(waiting: _WaitingField | _WaitingGroup) -> Awaitable[Any]:
+    """Return an awaitable that ends when the fields are complete."""
+    if isinstance(waiting, _WaitingField):
+        return waiting.complete()
+    return gather_with_cancel(*map(_complete_waiting, waiting))

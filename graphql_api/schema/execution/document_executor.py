@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import graphql
 import strawberry
@@ -82,6 +82,8 @@ class ExecutionResponse:
     """Explain output, if the response or the log needs it."""
     row_errors: Sequence[Mapping[str, Any]] = ()
     """The errors in rows of batches."""
+    path: Literal["fast", "stock"] | None = None
+    """How a query was completed: by compiled code, or at least partly by graphql-core. None for other operations."""
 
     @property
     def executed(self) -> bool:
@@ -269,7 +271,7 @@ class DocumentExecutor:
         execution_class: Any = self.schema.execution_context_class
         if self.compiled and not context.is_mutation:
             execution_class = CompiledExecution
-        execution = execution_class.build(
+        execution: graphql.Executor[Any] | list[graphql.GraphQLError] = execution_class.build(
             self._graphql_schema,
             document.node,
             context_value=context,
@@ -326,6 +328,7 @@ class DocumentExecutor:
             {**body, "data": result.data},
             explain_entries=entries,
             row_errors=[error_body(error) for error in context.row_errors],
+            path=None if context.is_mutation else "fast" if getattr(execution, "is_fast", False) else "stock",
         )
 
 

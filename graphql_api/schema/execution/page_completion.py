@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import graphql
@@ -33,24 +34,27 @@ class ResolvedField(NamedTuple):
     """of the field"""
 
 
+ResolvedFields = list["ResolvedField | ResolvedFields"]
+"""Fields that have resolvers, by the objects and lists that contain them. Awaiting them in the same groups as
+graphql-core makes dataloaders form the same batches."""
+
+
 class CompletedObject(NamedTuple):
     """A response object, and the fields in it that have resolvers."""
 
     response: ResponseObject
-    resolved: list[ResolvedField]
+    resolved: ResolvedFields
 
 
-_Member = Callable[[Connection, Path, KeySeal, list[ResolvedField]], Any]
-"""Returns the value of a field of a page, and appends the fields with resolvers below it"""
+_Member = Callable[[Connection, Path, KeySeal], tuple[Any, ResolvedFields]]
+"""Returns the value of a field of a page, and the fields with resolvers below it"""
 
 
 def complete_record(completion: RecordCompletion, record: Any, path: Path, seal: KeySeal) -> CompletedObject:
     """Complete one record that is decoded."""
-    resolved: list[ResolvedField] = []
     source = DecodedRecords([record])
     objects = completion.objects(source, 1, seal)
-    _add_resolved(resolved, completion, source, objects, lambda _: path)
-    return CompletedObject(objects[0], resolved)
+    return CompletedObject(objects[0], _resolved_fields(completion, source, objects, lambda _: path))
 
 
 class PageCompletion:
@@ -63,11 +67,13 @@ class PageCompletion:
     def complete(self, connection: Connection, path: Path, seal: KeySeal) -> CompletedObject:
         """Complete a page. Raise any error if a value is unexpected. No resolver has been called then."""
         response: ResponseObject = {}
-        resolved: list[ResolvedField] = []
+        resolved: ResolvedFields = []
         for name, member in self._members.items():
             member_path = Path(path, name, self._kind.name)
             if callable(member):
-                response[name] = member(connection, member_path, seal, resolved)
+                response[name], below = member(connection, member_path, seal)
+                if below:
+                    resolved.append(below)
             else:
                 response[name] = None
                 resolved.append(ResolvedField(response, name, member, self._kind, connection, member_path))
@@ -75,7 +81,10 @@ class PageCompletion:
 
 
 def compile_page(
-    schema: graphql.GraphQLSchema, kind: graphql.GraphQLObjectType, details: FieldDetailsList, collect: SubfieldCollector
+    schema: graphql.GraphQLSchema,
+    kind: graphql.GraphQLObjectType,
+    details: FieldDetailsList,
+    collect: SubfieldCollector,
 ) -> PageCompletion | None:
     """Compile the completion of pages of one type; None if only the stock execution completes them."""
     members: dict[str, _Member | FieldDetailsList] = {}
@@ -95,7 +104,7 @@ def compile_page(
 
 
 def _page_member(complete: Callable[[Any], Any]) -> _Member:
-    return lambda connection, _path, _seal, _resolved: complete(connection)
+    return lambda connection, _path, _seal: (complete(connection), [])
 
 
 def _compile_records(
@@ -113,18 +122,18 @@ def _compile_records(
 
 
 def _items_member(completion: RecordCompletion) -> _Member:
-    def complete(
-        connection: Connection, path: Path, seal: KeySeal, resolved: list[ResolvedField]
-    ) -> list[ResponseObject]:
+    def complete(connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, ResolvedFields]:
         source, objects = _complete_records(completion, connection.page, seal)
-        _add_resolved(resolved, completion, source, objects, path.add_key)
-        return objects
+        return objects, _resolved_fields(completion, source, objects, path.add_key)
 
     return complete
 
 
 def _compile_edges(
-    schema: graphql.GraphQLSchema, kind: graphql.GraphQLObjectType, details: FieldDetailsList, collect: SubfieldCollector
+    schema: graphql.GraphQLSchema,
+    kind: graphql.GraphQLObjectType,
+    details: FieldDetailsList,
+    collect: SubfieldCollector,
 ) -> _Member | None:
     members: dict[str, RecordCompletion | str | None] = {}
     for response_name, subfield in collect(kind, details).items():
@@ -145,30 +154,28 @@ def _compile_edges(
 
 
 def _edges_member(kind: graphql.GraphQLObjectType, members: Mapping[str, RecordCompletion | str | None]) -> _Member:
-    def complete(
-        connection: Connection, path: Path, seal: KeySeal, resolved: list[ResolvedField]
-    ) -> list[ResponseObject]:
-        page = connection.page
-        count = page.record_count
+    def complete(connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, ResolvedFields]:
+        page, count = connection.page, connection.page.record_count
         columns: dict[str, Sequence[Any]] = {}
-        sources: list[tuple[str, RecordCompletion, RecordColumns]] = []
+        resolved: list[ResolvedFields] = []
         for name, member in members.items():
             if isinstance(member, RecordCompletion):
                 source, columns[name] = _complete_records(member, page, seal)
-                sources.append((name, member, source))
+                path_of = partial(_node_path, path, name, kind.name)
+                resolved.append(_resolved_fields(member, source, columns[name], path_of))
             else:
                 columns[name] = [kind.name] * count if member is None else page.cursors
-        for name, completion, source in sources:
-            def path_of(at: int, name: str = name) -> Path:
-                return Path(path.add_key(at), name, kind.name)
-
-            _add_resolved(resolved, completion, source, columns[name], path_of)
-        return [{name: column[at] for name, column in columns.items()} for at in range(count)]
+        edges = [{name: column[at] for name, column in columns.items()} for at in range(count)]
+        return edges, [[*fields] for fields in zip(*filter(None, resolved), strict=True)]
 
     return complete
 
 
 # --- records ---------------------------------------------------------------------------------------------------
+
+
+def _node_path(path: Path, name: str, edge_type: str, at: int) -> Path:
+    return Path(path.add_key(at), name, edge_type)
 
 
 def _complete_records(
@@ -185,20 +192,23 @@ def _complete_records(
     return source, completion.objects(source, len(page.items), seal)
 
 
-def _add_resolved(
-    resolved: list[ResolvedField],
+def _resolved_fields(
     completion: RecordCompletion,
     source: RecordColumns,
     objects: Sequence[ResponseObject],
     path_of: Callable[[int], Path],
-) -> None:
-    """Add the fields of records that have resolvers, record by record."""
+) -> ResolvedFields:
+    """Return the fields of records that have resolvers, in a group for each record."""
     if not completion.resolved:
-        return
+        return []
     kind = completion.kind
+    groups: ResolvedFields = []
     for at, (response, record) in enumerate(zip(objects, source.records(), strict=True)):
         path = path_of(at)
-        resolved += [
-            ResolvedField(response, name, details, kind, record, Path(path, name, kind.name))
-            for name, details in completion.resolved.items()
-        ]
+        groups.append(
+            [
+                ResolvedField(response, name, details, kind, record, Path(path, name, kind.name))
+                for name, details in completion.resolved.items()
+            ]
+        )
+    return groups

@@ -209,11 +209,11 @@ class RecordCompletion:
         columns: dict[str, Sequence[Any]] = {
             **{name: [value] * count for name, value in self._constants.items()},
             **{name: source.response_values(part) for name, part in self._properties.items()},
-            **dict.fromkeys(self.resolved, [None] * count),
+            **{name: [None] * count for name in self.resolved},
         }
         if self._keys:
             columns |= dict.fromkeys(self._keys, [seal(record) for record in source.records()])
-        if not columns:
+        if not columns:  # Conditions exclude all fields.
             return [{} for _ in range(count)]
         return self._build(zip(*map(columns.__getitem__, self._names), strict=True))
 
@@ -226,10 +226,12 @@ def _enum_names(part: PropertySpec, leaf: graphql.GraphQLEnumType) -> Mapping[tu
 
 
 def _object_builder(names: Sequence[str]) -> Callable[[Iterable[tuple[Any, ...]]], list[ResponseObject]]:
-    """Return a function that makes an object of each row of values. Its code is generated, since `dict(zip(…))` takes
-    three times as long."""
-    values = [f"v{number}" for number in range(len(names))]
-    members = ", ".join(f"{name!r}: {value}" for name, value in zip(names, values, strict=True))
+    """Return a function that makes an object of each row of values.
+
+    Its code is generated, since `dict(zip(…))` takes three times as long.
+    """
+    values = [f"v{number}" for number in range(len(names))] or ["_"]
+    members = ", ".join(f"{name!r}: {value}" for name, value in zip(names, values, strict=False))
     code = f"lambda rows: [{{{members}}} for {', '.join(values)}, in rows]"
     build: Callable[[Iterable[tuple[Any, ...]]], list[ResponseObject]] = eval(code)  # noqa: S307 - GraphQL names only
     return build

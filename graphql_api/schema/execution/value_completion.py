@@ -91,7 +91,10 @@ def _list(inner: Completion) -> Completion:
 
 
 def _compile_object(
-    schema: graphql.GraphQLSchema, kind: graphql.GraphQLObjectType, details: FieldDetailsList, collect: SubfieldCollector
+    schema: graphql.GraphQLSchema,
+    kind: graphql.GraphQLObjectType,
+    details: FieldDetailsList,
+    collect: SubfieldCollector,
 ) -> Completion | None:
     members: dict[str, Completion] = {}
     for response_name, subfield in collect(kind, details).items():
@@ -103,7 +106,10 @@ def _compile_object(
 
 
 def compile_member(
-    schema: graphql.GraphQLSchema, kind: graphql.GraphQLObjectType, details: FieldDetailsList, collect: SubfieldCollector
+    schema: graphql.GraphQLSchema,
+    kind: graphql.GraphQLObjectType,
+    details: FieldDetailsList,
+    collect: SubfieldCollector,
 ) -> Completion | None:
     """Return the completion of one field of an object, from the object; None if it needs a resolver."""
     if field_name(details) == "__typename":

@@ -145,7 +145,7 @@ class Connection:
 
     @property
     def edges(self) -> list[Edge]:
-        return [Edge(self.page, position) for position in range(len(self.page.items))]
+        return [Edge(self.page, position) for position in range(self.page.record_count)]
 
     @property
     def page_info(self) -> PageInfo:

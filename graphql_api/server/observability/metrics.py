@@ -61,6 +61,12 @@ class Metric(Enum):
         ),
         ("outcome",),
     )
+    QUERY_PATHS = (
+        "shardql_queries_total",
+        "queries",
+        "Executed queries by their path: fast (completed by compiled code), stock (at least partly by graphql-core).",
+        ("path",),
+    )
     OPERATION_SECONDS = ("shardql_operation_seconds", "seconds", "Duration of operations, including their store calls.")
     ERRORS = "shardql_errors_total", "errors", "Errors in responses, by code.", ("code",)
     TOKEN_ERRORS = "shardql_token_errors_total", "errors", "Rejected page tokens, by code.", ("code",)
