@@ -1,6 +1,7 @@
 """Convert Python names to names in records, hash keys and GraphQL. The results are part of the stored format."""
 
 import re
+from functools import lru_cache
 
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 """valid names of entities and properties in records, keys and GraphQL"""
@@ -21,6 +22,7 @@ def is_attribute_name(name: str) -> bool:
     return len(name) <= MAX_NAME_LENGTH and NAME_PATTERN.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=4096)
 def camel_case(name: str) -> str:
     """Convert `first_name` to `firstName`. A trailing underscore (`class_`) is dropped."""
     first, *rest = [part for part in name.split("_") if part] or [name]

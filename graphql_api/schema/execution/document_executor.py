@@ -35,6 +35,7 @@ from graphql_api.errors import (
 from graphql_api.runtime import current_memory, meter_capacity
 from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection, original_error
 from graphql_api.schema.execution.compiled_execution import CompiledExecution, OperationPlan, condition_variables
+from graphql_api.schema.execution.cost_cache import CostCache
 from graphql_api.schema.execution.document_limits import (
     BoundedFieldMergeRule,
     Limits,
@@ -113,6 +114,8 @@ class _Document:
     """the variables that decide which fields are selected"""
     plans: dict[str | None, dict[Hashable, OperationPlan | None]] = field(default_factory=dict)
     """by the name of the operation, and the values of its conditions"""
+    costs: dict[str | None, CostCache] = field(default_factory=dict)
+    """by the name of the operation"""
 
 
 class _RequestRejected(Exception):
@@ -258,9 +261,16 @@ class DocumentExecutor:
         self, document: _Document, definition: graphql.OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> None:
         """Refuse an operation with too large inputs, or with a too large response, before its inputs are converted."""
-        limits = self.limits
-        inputs = InputComplexity(self._graphql_schema, definition, variables, limits.elements)
-        cost = self._cost_model.cost(definition, document.fragments, variables, inputs)
+        limits, name = self.limits, definition.name.value if definition.name else None
+        costs = document.costs.get(name)
+        if costs is None:
+            costs = document.costs[name] = CostCache(document.node, definition)
+        key = costs.key(variables)
+        cost = costs.get(key)
+        if cost is None:
+            inputs = InputComplexity(self._graphql_schema, definition, variables, limits.elements)
+            cost = self._cost_model.cost(definition, document.fragments, variables, inputs)
+            costs.add(key, cost)
         if cost.elements > limits.elements:
             raise too_large(limits.elements, cost.elements)
         text = "The response could hold {:,} fields and objects; the limit is {:,}. "
