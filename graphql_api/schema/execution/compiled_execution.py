@@ -66,13 +66,16 @@ class _ConditionCollector(graphql.Visitor):
                 self.names[argument.value.name.value] = None
 
 
-class CompiledExecution(StrawberryGraphQLCoreExecutionContext):
+class CompiledExecution(graphql.Executor[Any]):
     """The execution of one query. It completes pages and records by compiled code.
 
     A value that compiled code does not expect is completed by graphql-core, from the same result of its resolver:
     nothing is read again, and errors and their paths are those of graphql-core.
     """
 
+    build_resolve_info = StrawberryGraphQLCoreExecutionContext.build_resolve_info
+    """Resolvers get the same object as in Strawberry's execution, which also supports `@defer`."""
+    operation_extensions = None
     plan: OperationPlan | None = None
     """None: graphql-core completes everything"""
     is_fast = True

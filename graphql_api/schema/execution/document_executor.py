@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, cast
@@ -19,7 +19,6 @@ from graphql_api.errors import (
     DocumentRequired,
     InvalidRequest,
     MethodNotAllowed,
-    OperationNotFound,
     OutcomeUnknown,
     Overloaded,
     ParseFailed,
@@ -30,11 +29,10 @@ from graphql_api.errors import (
     ValidationFailed,
     error_body,
     error_code,
-    suggest,
 )
 from graphql_api.runtime import current_memory, meter_capacity
 from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection, original_error
-from graphql_api.schema.execution.compiled_execution import CompiledExecution, OperationPlan, condition_variables
+from graphql_api.schema.execution.compiled_execution import CompiledExecution
 from graphql_api.schema.execution.cost_cache import CostCache
 from graphql_api.schema.execution.document_limits import (
     BoundedFieldMergeRule,
@@ -44,6 +42,7 @@ from graphql_api.schema.execution.document_limits import (
 )
 from graphql_api.schema.execution.input_complexity import InputComplexity, too_large
 from graphql_api.schema.execution.operation_cost import CostModel
+from graphql_api.schema.execution.validated_document import ValidatedDocument, validated_document
 from graphql_api.schema.request_context import Caller, Context
 from graphql_api.schema.types.generated_fields import Mark, field_marks
 
@@ -102,22 +101,6 @@ class ExecutionResponse:
         return tuple(map(error_code, self.errors))
 
 
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A parsed document that is valid for the schema."""
-
-    node: graphql.DocumentNode
-    operations: Mapping[str, graphql.OperationDefinitionNode]
-    """By name. The anonymous operation has the name ""."""
-    fragments: Mapping[str, graphql.FragmentDefinitionNode]
-    conditions: tuple[str, ...]
-    """the variables that decide which fields are selected"""
-    plans: dict[str | None, dict[Hashable, OperationPlan | None]] = field(default_factory=dict)
-    """by the name of the operation, and the values of its conditions"""
-    costs: dict[str | None, CostCache] = field(default_factory=dict)
-    """by the name of the operation"""
-
-
 class _RequestRejected(Exception):
     """graphql-core rejected the document or its variables, with these errors."""
 
@@ -148,7 +131,7 @@ class DocumentExecutor:
         no_introspection = () if self.introspection else (graphql.NoSchemaIntrospectionCustomRule,)
         self._rules = [*rules, BoundedFieldMergeRule, *no_introspection]
         self._cost_model = CostModel(self._graphql_schema, self.limits.cost)
-        self._cache: OrderedDict[str, _Document] = OrderedDict()
+        self._cache: OrderedDict[str, ValidatedDocument] = OrderedDict()
         self._cached_characters = 0
 
     async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
@@ -156,7 +139,7 @@ class DocumentExecutor:
         errors = ErrorFormatter(caller.correlation_id, self.details, self.suggestions)
         try:
             document = self._document(self._text(operation))
-            definition = _select_operation(document, operation.name)
+            definition = document.select_operation(operation.name)
             if caller.read_only and definition.operation is not graphql.OperationType.QUERY:
                 raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
             self._check_cost(document, definition, operation.variables)
@@ -206,7 +189,7 @@ class DocumentExecutor:
             raise InvalidRequest("The request has no query. Send the query as a string.", argument="query")
         return operation.query
 
-    def _document(self, text: str) -> _Document:
+    def _document(self, text: str) -> ValidatedDocument:
         if text in self._cache:
             self._cache.move_to_end(text)
             return self._cache[text]
@@ -238,7 +221,7 @@ class DocumentExecutor:
         message = "The document is nested too deeply to be processed. Request fewer levels of fields."
         raise QueryTooDeep(message, limit=limits.depth)
 
-    def _validate(self, parsed: graphql.DocumentNode) -> _Document:
+    def _validate(self, parsed: graphql.DocumentNode) -> ValidatedDocument:
         problems = graphql.validate(
             self._graphql_schema,
             parsed,
@@ -248,17 +231,10 @@ class DocumentExecutor:
         )
         if problems:
             raise self._rejected(problems, ValidationFailed)
-        operations = [part for part in parsed.definitions if isinstance(part, graphql.OperationDefinitionNode)]
-        fragments = [part for part in parsed.definitions if isinstance(part, graphql.FragmentDefinitionNode)]
-        return _Document(
-            parsed,
-            {part.name.value if part.name else "": part for part in operations},
-            {part.name.value: part for part in fragments},
-            condition_variables(parsed),
-        )
+        return validated_document(parsed)
 
     def _check_cost(
-        self, document: _Document, definition: graphql.OperationDefinitionNode, variables: Mapping[str, Any]
+        self, document: ValidatedDocument, definition: graphql.OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> None:
         """Refuse an operation with too large inputs, or with a too large response, before its inputs are converted."""
         limits, name = self.limits, definition.name.value if definition.name else None
@@ -276,7 +252,7 @@ class DocumentExecutor:
         text = "The response could hold {:,} fields and objects; the limit is {:,}. "
         check_limit(QueryTooCostly, cost.objects, limits.cost, f"{text}Request fewer records or fewer fields.")
 
-    def _prepare(self, document: _Document, operation: Operation, context: Context) -> graphql.Executor[Any]:
+    def _prepare(self, document: ValidatedDocument, operation: Operation, context: Context) -> graphql.Executor[Any]:
         """Convert the variables, which graphql-core does as it creates an execution."""
         execution_class: Any = self.schema.execution_context_class
         if self.compiled and not context.is_mutation:
@@ -305,7 +281,7 @@ class DocumentExecutor:
     # --- execution ---------------------------------------------------------------------------------------------
 
     async def _execute(
-        self, execution: graphql.Executor[Any], document: _Document, context: Context
+        self, execution: graphql.Executor[Any], document: ValidatedDocument, context: Context
     ) -> ExecutionResponse:
         custom = _custom_mutations(execution.operation, document.fragments, self._graphql_schema.mutation_type)
         try:
@@ -348,26 +324,6 @@ def _scoped(database: Database, caller: Caller) -> Database:
     if identity == (database.tenant, database.principal, database.subject):
         return database
     return database.scoped(tenant=caller.tenant, principal=caller.principal, subject=caller.subject)
-
-
-def _select_operation(document: _Document, name: str | None) -> graphql.OperationDefinitionNode:
-    """Return the operation to execute: the one named, or the only one."""
-    operations = document.operations
-    if name and name not in operations:
-        raise OperationNotFound(
-            "The document has no operation {name!r}.{hint}",
-            argument="operationName",
-            name=name[:80],
-            hint=suggest(name, operations),
-        )
-    if not operations:
-        raise OperationNotFound("The document has only fragments. Add an operation.")
-    if not name and len(operations) > 1:
-        raise OperationNotFound(
-            f"The document has several operations: {', '.join(operations)}. Choose one by operationName.",
-            argument="operationName",
-        )
-    return operations[name or next(iter(operations))]
 
 
 def _message_with_location(error: Mapping[str, Any]) -> str:

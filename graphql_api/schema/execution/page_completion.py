@@ -11,9 +11,7 @@ from graphql.pyutils import Path
 
 from graphql_api.query.execution import Page
 from graphql_api.schema.execution.record_completion import (
-    DecodedRecords,
     KeySeal,
-    RecordColumns,
     RecordCompletion,
     ResponseObject,
 )
@@ -52,9 +50,8 @@ _Member = Callable[[Connection, Path, KeySeal], tuple[Any, ResolvedFields]]
 
 def complete_record(completion: RecordCompletion, record: Any, path: Path, seal: KeySeal) -> CompletedObject:
     """Complete one record that is decoded."""
-    source = DecodedRecords([record])
-    objects = completion.objects(source, 1, seal)
-    return CompletedObject(objects[0], _resolved_fields(completion, source, objects, lambda _: path))
+    response = completion.object_of(record, seal)
+    return CompletedObject(response, _resolved_of(completion, record, response, path))
 
 
 class PageCompletion:
@@ -123,8 +120,8 @@ def _compile_records(
 
 def _items_member(completion: RecordCompletion) -> _Member:
     def complete(connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, ResolvedFields]:
-        source, objects = _complete_records(completion, connection.page, seal)
-        return objects, _resolved_fields(completion, source, objects, path.add_key)
+        records, objects = _complete_records(completion, connection.page, seal)
+        return objects, _resolved_fields(completion, records, objects, path.add_key)
 
     return complete
 
@@ -160,9 +157,9 @@ def _edges_member(kind: graphql.GraphQLObjectType, members: Mapping[str, RecordC
         resolved: list[ResolvedFields] = []
         for name, member in members.items():
             if isinstance(member, RecordCompletion):
-                source, columns[name] = _complete_records(member, page, seal)
+                records, columns[name] = _complete_records(member, page, seal)
                 path_of = partial(_node_path, path, name, kind.name)
-                resolved.append(_resolved_fields(member, source, columns[name], path_of))
+                resolved.append(_resolved_fields(member, records, columns[name], path_of))
             else:
                 columns[name] = [kind.name] * count if member is None else page.cursors
         edges = [{name: column[at] for name, column in columns.items()} for at in range(count)]
@@ -180,35 +177,38 @@ def _node_path(path: Path, name: str, edge_type: str, at: int) -> Path:
 
 def _complete_records(
     completion: RecordCompletion, page: Page[Any] | EmptyPage, seal: KeySeal
-) -> tuple[RecordColumns, list[ResponseObject]]:
-    """Return the response objects of the records of a page, from stored items if their codecs suffice."""
+) -> tuple[Sequence[Any], Sequence[ResponseObject]]:
+    """Return the response objects of a page, and the records for fields with resolvers if there are some.
+
+    The objects are made of stored items if codecs suffice.
+    """
     stored = page.stored_records
     if stored is not None:
         with suppress(Exception):  # Whatever codecs refuse, decoding the records reports.
-            columns = completion.stored_records(stored)
-            if columns is not None:
-                return columns, completion.objects(columns, len(stored.items), seal)
-    source = DecodedRecords(page.items)
-    return source, completion.objects(source, len(page.items), seal)
+            source = completion.stored_records(stored)
+            if source is not None:
+                return source.records if completion.resolved else (), completion.objects(source, seal)
+    return page.items, [completion.object_of(record, seal) for record in page.items]
 
 
 def _resolved_fields(
     completion: RecordCompletion,
-    source: RecordColumns,
+    records: Sequence[Any],
     objects: Sequence[ResponseObject],
     path_of: Callable[[int], Path],
 ) -> ResolvedFields:
     """Return the fields of records that have resolvers, in a group for each record."""
     if not completion.resolved:
         return []
+    parts = enumerate(zip(records, objects, strict=True))
+    return [_resolved_of(completion, record, response, path_of(at)) for at, (record, response) in parts]
+
+
+def _resolved_of(
+    completion: RecordCompletion, record: Any, response: ResponseObject, path: Path
+) -> list[ResolvedField | ResolvedFields]:
     kind = completion.kind
-    groups: ResolvedFields = []
-    for at, (response, record) in enumerate(zip(objects, source.records(), strict=True)):
-        path = path_of(at)
-        groups.append(
-            [
-                ResolvedField(response, name, details, kind, record, Path(path, name, kind.name))
-                for name, details in completion.resolved.items()
-            ]
-        )
-    return groups
+    return [
+        ResolvedField(response, name, details, kind, record, Path(path, name, kind.name))
+        for name, details in completion.resolved.items()
+    ]

@@ -4,8 +4,11 @@ Fields with resolvers, such as joins, custom fields and properties with rules, a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import graphql
 from graphql.execution.collect_fields import FieldDetailsList
@@ -27,12 +30,12 @@ from graphql_api.schema.execution.value_completion import (
     compile_value,
     field_name,
     generated_field_of,
-    leaf_completion,
     plain_attribute,
 )
 from graphql_api.schema.selection import source_properties
 from graphql_api.schema.types.generated_fields import Mark, field_marks
 from graphql_api.schema.types.object_types import resolve_attribute
+from graphql_api.storage import AttributeValue, Item
 
 KeySeal = Callable[[Entity], str]
 ResponseObject = dict[str, Any]
@@ -49,35 +52,12 @@ class PropertyField:
     """None for lists and nested models"""
     complete: Completion
 
-    def from_values(self, values: Iterable[Any]) -> list[Any]:
-        """Return the response values of Python values."""
-        return [self.complete(value) for value in values]
+    def of_record(self, record: Entity) -> Any:
+        """Return the response value of a decoded record."""
+        return self.complete(resolve_attribute(record, self.name))
 
 
-class RecordColumns(Protocol):
-    """The source of the values of records."""
-
-    def response_values(self, part: PropertyField) -> Sequence[Any]:
-        """Return the response value of a property of each record."""
-
-    def records(self) -> Sequence[Entity]:
-        """Return the records for resolvers and keys."""
-
-
-@dataclass(slots=True)
-class DecodedRecords:
-    """Values of records that are decoded."""
-
-    decoded: Sequence[Entity]
-
-    def response_values(self, part: PropertyField) -> Sequence[Any]:
-        return part.from_values([resolve_attribute(record, part.name) for record in self.decoded])
-
-    def records(self) -> Sequence[Entity]:
-        return self.decoded
-
-
-@dataclass(slots=True)
+@dataclass
 class StoredRecords:
     """Values of stored items, which are not decoded to records."""
 
@@ -85,23 +65,37 @@ class StoredRecords:
     plan: "StoredRecordsPlan"
 
     def response_values(self, part: PropertyField) -> Sequence[Any]:
-        spec = self.columns.entity.properties[part.name]
-        if part.leaf is None or spec.codec is None or spec.function is not None:
-            return part.from_values(self.columns.values(part.name))
-        column = self.columns.scalar(spec)
-        names = self.plan.enum_names.get(part.name)
-        if names is not None:
-            values: Sequence[Any] = [None if one is None else names[type(one), one] for one in column.values]
-        else:
-            values = spec.codec.column_to_json(column.values)
+        """Return the response value of a property of each record."""
+        scalar = self.plan.scalars.get(part.name)
+        if scalar is None:
+            return [part.complete(value) for value in self.columns.values(part.name)]
+        with suppress(KeyError):  # A record lacks the property.
+            stored = [*map(scalar.stored_value, self.columns.items)]
+            if None not in stored:
+                return scalar.convert(stored)
+        column = self.columns.scalar(scalar.spec)
+        values = scalar.convert(column.values)
         if column.defaults:
-            values = [part.complete(spec.default) if at in column.defaults else one for at, one in enumerate(values)]
+            default = part.complete(scalar.spec.default)
+            values = [default if at in column.defaults else one for at, one in enumerate(values)]
         if part.is_required and None in values:
             raise UnexpectedValue("null")
         return values
 
+    @cached_property
     def records(self) -> Sequence[Entity]:
+        """The records for resolvers and keys."""
         return self.columns.records(self.plan.record_properties)
+
+
+class ScalarColumn(NamedTuple):
+    """How the stored values of a scalar property become response values."""
+
+    spec: PropertySpec
+    stored_value: Callable[[Item], AttributeValue]
+    """raises KeyError if a record lacks the property"""
+    convert: Callable[[Sequence[AttributeValue]], Sequence[Any]]
+    """keeps None"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +107,8 @@ class StoredRecordsPlan:
     """of the properties that are not selected"""
     record_properties: frozenset[str]
     """the properties that resolvers and keys read"""
-    enum_names: Mapping[str, Mapping[tuple[type, Any], str]]
-    """names of enum members by the types and stored values, by property"""
+    scalars: Mapping[str, ScalarColumn]
+    """by property; derived properties, lists and models have none"""
 
 
 class RecordCompletion:
@@ -171,8 +165,8 @@ class RecordCompletion:
 
     # --- stored items ------------------------------------------------------------------------------------------
 
-    def stored_records(self, columns: StoredColumns) -> RecordColumns | None:
-        """Return the source of values that needs no decoded records; None if this selection needs them."""
+    def stored_records(self, columns: StoredColumns) -> StoredRecords | None:
+        """Return the values of stored items; None if this selection needs decoded records."""
         if not is_plain_model(columns.entity.model):
             return None
         plan = self._stored_plan
@@ -192,37 +186,54 @@ class RecordCompletion:
             return None
         read = frozenset[str]().union(*map(sources.__getitem__, resolved), sources["id"] if self._keys else ())
         selected = {one.name: one for one in self._properties.values()}
-        enum_names = {
-            name: _enum_names(entity.properties[name], one.leaf)
-            for name, one in selected.items()
-            if isinstance(one.leaf, graphql.GraphQLEnumType)
-        }
-        return StoredRecordsPlan(entity, expected_types(entity, read | selected.keys()), read, enum_names)
+        columns = {name: _scalar_column(entity.properties[name], one) for name, one in selected.items()}
+        scalars = {name: column for name, column in columns.items() if column is not None}
+        return StoredRecordsPlan(entity, expected_types(entity, read | selected.keys()), read, scalars)
 
     # --- completion --------------------------------------------------------------------------------------------
 
-    def objects(self, source: RecordColumns, count: int, seal: KeySeal) -> list[ResponseObject]:
-        """Return the response objects of records. Fields with resolvers are still null.
+    def objects(self, source: StoredRecords, seal: KeySeal) -> list[ResponseObject]:
+        """Return the response objects of stored items. Fields with resolvers are still null.
 
-        Raise any error if a value is unexpected. Nothing else has happened then.
+        Raise any error if a value is unexpected.
         """
+        count = len(source.columns.items)
         columns: dict[str, Sequence[Any]] = {
             **{name: [value] * count for name, value in self._constants.items()},
             **{name: source.response_values(part) for name, part in self._properties.items()},
             **{name: [None] * count for name in self.resolved},
         }
         if self._keys:
-            columns |= dict.fromkeys(self._keys, [seal(record) for record in source.records()])
+            keys = [seal(record) for record in source.records]
+            columns |= dict.fromkeys(self._keys, keys)
         if not columns:  # Conditions exclude all fields.
             return [{} for _ in range(count)]
         return self._build(zip(*map(columns.__getitem__, self._names), strict=True))
 
+    def object_of(self, record: Entity, seal: KeySeal) -> ResponseObject:
+        """Return the response object of a decoded record, as `objects` does."""
+        response: ResponseObject = dict.fromkeys(self._names)
+        response |= self._constants
+        for name, part in self._properties.items():
+            response[name] = part.of_record(record)
+        for name in self._keys:
+            response[name] = seal(record)
+        return response
 
-def _enum_names(part: PropertySpec, leaf: graphql.GraphQLEnumType) -> Mapping[tuple[type, Any], str]:
-    assert isinstance(part.codec, EnumCodec), "only enums have this GraphQL type"
-    complete = leaf_completion(leaf)
-    stored = ((part.codec.store(member), member) for member in part.codec.enum_class)
-    return {(type(value), value): complete(member) for value, member in stored}
+
+def _scalar_column(spec: PropertySpec, part: PropertyField) -> ScalarColumn | None:
+    codec = spec.codec
+    if part.leaf is None or codec is None or spec.function is not None:
+        return None
+    convert = _enum_conversion(codec, part) if isinstance(codec, EnumCodec) else codec.column_to_json
+    return ScalarColumn(spec, itemgetter(spec.stored), convert)
+
+
+def _enum_conversion(codec: EnumCodec, part: PropertyField) -> Callable[[Sequence[AttributeValue]], Sequence[Any]]:
+    """Return the conversion of stored values to names of enum members."""
+    stored = ((codec.store(member), member) for member in codec.enum_class)
+    names = {(type(value), value): part.complete(member) for value, member in stored}
+    return lambda values: [None if one is None else names[type(one), one] for one in values]
 
 
 def _object_builder(names: Sequence[str]) -> Callable[[Iterable[tuple[Any, ...]]], list[ResponseObject]]:
