@@ -81,13 +81,16 @@ class EmptyPage:
 
     items: Sequence[Any] = ()
     stored_records = None
-    record_count = 0
     cursors: Sequence[str] = ()
     next_token = start_cursor = end_cursor = None
     has_next = has_previous = False
     complete = True
     stopped_by = None
     shards = Shards(0, 0)
+
+    @property
+    def record_count(self) -> int:
+        return len(self.items)
 
 
 @dataclass(frozen=True, slots=True)
