@@ -19,6 +19,7 @@ from graphql_api.schema.execution.document_limits import MAX_COUNT
 from graphql_api.schema.execution.input_complexity import InputComplexity
 from graphql_api.schema.execution.operation_cost import CostModel
 from graphql_api.schema.graph import Graph
+from graphql_api.schema.types.connection_types import Connection
 from graphql_api.storage.values import Put
 from tests.schema.graphql_client import open_client
 from tests.support.store_doubles import all_items
@@ -69,9 +70,18 @@ class Queries:
 
 
 def make_graph() -> Graph:
-    """Return a graph with a query of the application."""
+    """Return a graph with queries of the application. One returns records of a wrong type."""
     graph = Graph(CATALOG)
     graph.query(Queries)
+    BandPage: Any = graph.page_type(Band)  # noqa: N806
+
+    @graph.query
+    @strawberry.type
+    class Pages:
+        @strawberry.field
+        async def songs_as_bands(self, info: strawberry.Info[Any, Any]) -> BandPage:
+            return Connection(await info.context.database.search(Song.by_band, band_id="b1"))
+
     return graph
 
 
@@ -82,7 +92,13 @@ FAST = [
     '{ band(id: "none") { name } bandById { complete stoppedBy __typename } }',
     "{ __typename }",
 ]
-STOCK = ["{ numbers { one } }", "{ bands { items { name } } numbers { one } }", "{ __schema { queryType { name } } }"]
+WRONG = "{ songsAsBands { items { __typename name } } }"
+STOCK = [
+    "{ numbers { one } }",
+    "{ bands { items { name } } numbers { one } }",
+    "{ __schema { queryType { name } } }",
+    WRONG,
+]
 
 
 @pytest.mark.parametrize(("query", "path"), [*((query, "fast") for query in FAST), *((one, "stock") for one in STOCK)])
@@ -90,7 +106,7 @@ async def test_paths(tmp_path: Path, query: str, path: str) -> None:
     """Pages, records and their joins are completed by compiled code, types of the application by graphql-core."""
     async with open_client(CATALOG, tmp_path, *RECORDS, graph=make_graph()) as client:
         response = await client.execute(query)
-        assert response.codes == ()
+        assert response.codes == (("BAD_USER_INPUT",) if query == WRONG else ())
         assert response.path == path
         stock = replace(client, executor=replace(client.executor, compiled=False))
         expected = await stock.execute(query)

@@ -34,7 +34,7 @@ from graphql_api.schema.execution.value_completion import (
 )
 from graphql_api.schema.selection import source_properties
 from graphql_api.schema.types.generated_fields import Mark, field_marks
-from graphql_api.schema.types.object_types import resolve_attribute
+from graphql_api.schema.types.object_types import record_model, resolve_attribute
 from graphql_api.storage import AttributeValue, Item
 
 KeySeal = Callable[[Entity], str]
@@ -122,6 +122,7 @@ class RecordCompletion:
         collect: SubfieldCollector,
     ) -> None:
         self.kind = kind
+        self._model = record_model(kind)
         self._properties: dict[str, PropertyField] = {}
         self._constants: dict[str, str] = {}
         self._keys: list[str] = []
@@ -167,7 +168,7 @@ class RecordCompletion:
 
     def stored_records(self, columns: StoredColumns) -> StoredRecords | None:
         """Return the values of stored items; None if this selection needs decoded records."""
-        if not is_plain_model(columns.entity.model):
+        if columns.entity.model is not self._model or not is_plain_model(self._model):
             return None
         plan = self._stored_plan
         if plan is None or plan.entity is not columns.entity:
@@ -212,6 +213,8 @@ class RecordCompletion:
 
     def object_of(self, record: Entity, seal: KeySeal) -> ResponseObject:
         """Return the response object of a decoded record, as `objects` does."""
+        if type(record) is not self._model:  # A resolver of the application returned it.
+            raise UnexpectedValue(type(record).__name__)
         response: ResponseObject = dict.fromkeys(self._names)
         response |= self._constants
         for name, part in self._properties.items():
