@@ -152,6 +152,20 @@ async def test_conditions_select_the_plan(tmp_path: Path) -> None:
         (document,) = client.executor._cache.values()
         (plans,) = document.plans.values()
         assert 1 <= len(plans) <= MAX_PLANS
+        assert client.executor._cached_characters == document.size == len(query) * (1 + len(plans))
+
+
+async def test_plans_count_for_the_document_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents leave the cache when they and their plans are too large together."""
+    query = "query ($v: Boolean!) {{ bands(limit: {}) {{ items {{ bandId name @skip(if: $v) }} }} }}"
+    size = len(query.format(1))
+    monkeypatch.setattr("graphql_api.schema.execution.document_executor.MAX_CACHED_CHARACTERS", 6 * size)
+    async with open_client(CATALOG, tmp_path, *RECORDS) as client:
+        for number in range(1, 7):
+            for value in (True, False, True):
+                await client.data(query.format(number), {"v": value})
+        assert [document.size for document in client.executor._cache.values()] == [3 * size, 3 * size]
+        assert client.executor._cached_characters == 6 * size
 
 
 SCHEMA = Graph(CATALOG).schema._schema

@@ -47,7 +47,7 @@ from graphql_api.schema.request_context import Caller, Context
 from graphql_api.schema.types.generated_fields import Mark, field_marks
 
 MAX_CACHED_CHARACTERS = 500_000
-"""Total size of the documents that stay parsed. A parsed document takes about 100 times the memory of its text."""
+"""Total size of the documents that stay parsed, and of their plans: see `ValidatedDocument.size`."""
 
 MAX_TEXT_LENGTH = 100_000
 """Characters of a document."""
@@ -195,11 +195,14 @@ class DocumentExecutor:
             return self._cache[text]
         document = self._validate(self._parse(text))
         self._cache[text] = document
-        self._cached_characters += len(text)
-        while self._cached_characters > MAX_CACHED_CHARACTERS:
-            oldest, _ = self._cache.popitem(last=False)
-            self._cached_characters -= len(oldest)
+        self._add_cached(document.size)
         return document
+
+    def _add_cached(self, characters: int) -> None:
+        self._cached_characters += characters
+        while self._cached_characters > MAX_CACHED_CHARACTERS:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_characters -= oldest.size
 
     def _parse(self, text: str) -> graphql.DocumentNode:
         limits = self.limits
@@ -270,7 +273,9 @@ class DocumentExecutor:
         if isinstance(execution, list):
             raise self._rejected(execution, BadUserInput)
         if isinstance(execution, CompiledExecution):
+            size = document.size
             execution.use_plan(document.plans.setdefault(operation.name, {}), document.conditions)
+            self._add_cached(document.size - size)
         return execution
 
     def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> _RequestRejected:

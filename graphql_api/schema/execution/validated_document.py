@@ -25,6 +25,15 @@ class ValidatedDocument:
     costs: dict[str | None, CostCache] = field(default_factory=dict)
     """by the name of the operation"""
 
+    @property
+    def size(self) -> int:
+        """Return the characters of the document, once more for each plan.
+
+        A parsed document takes about 100 times the memory of its text, and a plan about 60 times.
+        """
+        characters = 0 if self.node.loc is None else self.node.loc.end
+        return characters * (1 + sum(map(len, self.plans.values())))
+
     def select_operation(self, name: str | None) -> graphql.OperationDefinitionNode:
         """Return the operation to execute: the one named, or the only one."""
         operations = self.operations
