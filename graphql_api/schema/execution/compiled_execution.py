@@ -198,7 +198,7 @@ class CompiledExecution(graphql.Executor[Any]):
                 resolved.parent_type, resolved.parent, resolved.details, resolved.path, None
             )
             if not self.is_awaitable(value):
-                resolved.response[resolved.response_name] = value
+                resolved.set(value)
                 return None
             started.append(value)
             return _WaitingField(resolved, value)
@@ -212,21 +212,21 @@ class _WaitingField(NamedTuple):
     field: ResolvedField
     value: Awaitable[Any]
 
-    async def complete(self) -> None:
-        self.field.response[self.field.response_name] = await self.value
-
 
 _WaitingGroup = list["_WaitingField | _WaitingGroup"]
 """Fields that are awaited together"""
 
 
 async def _complete_later(response: ResponseObject, waiting: _WaitingField | _WaitingGroup) -> ResponseObject:
-    await _complete_waiting(waiting)
+    if isinstance(waiting, _WaitingField):
+        waiting.field.set(await waiting.value)
+    else:
+        await _complete_group(waiting)
     return response
 
 
-def _complete_waiting(waiting: _WaitingField | _WaitingGroup) -> Awaitable[Any]:
-    """Return an awaitable that ends when the fields are complete."""
-    if isinstance(waiting, _WaitingField):
-        return waiting.complete()
-    return gather_with_cancel(*map(_complete_waiting, waiting))
+async def _complete_group(group: _WaitingGroup) -> None:
+    parts = (one.value if isinstance(one, _WaitingField) else _complete_group(one) for one in group)
+    for one, value in zip(group, await gather_with_cancel(*parts), strict=True):
+        if isinstance(one, _WaitingField):
+            one.field.set(value)

@@ -31,6 +31,9 @@ class ResolvedField(NamedTuple):
     path: Path
     """of the field"""
 
+    def set(self, value: Any) -> None:
+        self.response[self.response_name] = value
+
 
 ResolvedFields = list["ResolvedField | ResolvedFields"]
 """Fields that have resolvers, by the objects and lists that contain them. Awaiting them in the same groups as
