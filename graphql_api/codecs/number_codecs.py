@@ -191,9 +191,9 @@ class Float64(NumberCodec[float]):
             return super().column_to_json(stored)
         numbers: Any = stored
         values = [float(number) + 0.0 for number in numbers]
-        if all(_SMALLEST_USUAL < abs(value) < _LARGEST_USUAL or value == 0 for value in values):
-            return values
-        return super().column_to_json(stored)
+        sizes = [*filter(None, map(abs, values))]
+        is_usual = not sizes or (min(sizes) > _SMALLEST_USUAL and max(sizes) < _LARGEST_USUAL)
+        return values if is_usual else super().column_to_json(stored)
 
     def _load(self, stored: int | Decimal) -> float:
         # An int is converted too: the stored decimal is the shortest text of a float, which need not equal it exactly.

@@ -56,7 +56,7 @@ class StoredColumns:
         """Return the stored values of a scalar property that is not derived."""
         name, items = part.stored, self.items
         values = [item.get(name) for item in items]
-        if None not in values or (part.nullable and not part.null_is_stored):
+        if NoneType not in map(type, values) or (part.nullable and not part.null_is_stored):
             return StoredColumn(values)
         lacking = [at for at, value in enumerate(values) if value is None and _has_default(part, items[at])]
         if lacking and part.default is None:

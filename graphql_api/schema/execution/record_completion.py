@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
+from types import NoneType
 from typing import Any, NamedTuple
 
 import graphql
@@ -71,7 +72,7 @@ class StoredRecords:
             return [part.complete(value) for value in self.columns.values(part.name)]
         with suppress(KeyError):  # A record lacks the property.
             stored = [*map(scalar.stored_value, self.columns.items)]
-            if None not in stored:
+            if NoneType not in map(type, stored):  # Decimal numbers compare with None slowly.
                 return scalar.convert(stored)
         column = self.columns.scalar(scalar.spec)
         values = scalar.convert(column.values)
