@@ -42,6 +42,7 @@ from graphql_api.codecs.registry import codec_of_type as codec_of_type
 from graphql_api.codecs.scalar_codec import Codec as Codec
 from graphql_api.codecs.scalar_codec import GraphQLScalar as GraphQLScalar
 from graphql_api.codecs.scalar_codec import ScalarKind as ScalarKind
+from graphql_api.codecs.scalar_codec import StoredType as StoredType
 from graphql_api.codecs.scalar_codec import short_repr as short_repr
 from graphql_api.codecs.text_codecs import Boolean as Boolean
 from graphql_api.codecs.text_codecs import EnumCodec as EnumCodec

@@ -3,6 +3,7 @@
 import math
 import re
 import struct
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -35,6 +36,9 @@ _EXPONENT_BIAS = 500
 _INT_BITS = (10 ** (_MAX_EXPONENT + 1)).bit_length()
 _NUMBER_RANGE = "0, or a magnitude from 1E-130 to 9.99E+125"
 
+
+_SMALLEST_USUAL, _LARGEST_USUAL = 1e-100, 1e100
+"""magnitudes within which every float can be stored"""
 
 _UNUSED = 1_999_999_999
 """Fits into 32 bits. Ids that are counted upward hardly ever reach it."""
@@ -104,6 +108,16 @@ class IntegerCodec(NumberCodec[int]):
     def _load(self, stored: int | Decimal) -> int:
         return self.check(self._whole_number(stored))
 
+    def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
+        """Convert all values at once, if engines return them as ints."""
+        numbers: Any = stored if None not in stored else [one for one in stored if one is not None]
+        types = set(map(type, numbers))
+        if types and (types != {int} or min(numbers) < self.minimum or max(numbers) > self.maximum):
+            return super().column_to_json(stored)
+        if self._is_json_native:
+            return stored
+        return [*map(str, numbers)] if numbers is stored else [None if one is None else str(one) for one in stored]
+
     def _exact_number(self, number: float | Decimal) -> object:
         # `5.0` and `5e0` become 5, `5.5` stays and is refused.
         is_whole = -_EXCEEDS_INTEGERS < number < _EXCEEDS_INTEGERS and number == int(number)
@@ -170,6 +184,16 @@ class Float64(NumberCodec[float]):
 
     def _store(self, value: float) -> StoredScalar:
         return Decimal(repr(value))
+
+    def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
+        """Convert all values at once, if they are numbers of the usual magnitudes."""
+        if not set(map(type, stored)) <= {Decimal, int}:
+            return super().column_to_json(stored)
+        numbers: Any = stored
+        values = [float(number) + 0.0 for number in numbers]
+        sizes = [*filter(None, map(abs, values))]
+        is_usual = not sizes or (min(sizes) > _SMALLEST_USUAL and max(sizes) < _LARGEST_USUAL)
+        return values if is_usual else super().column_to_json(stored)
 
     def _load(self, stored: int | Decimal) -> float:
         # An int is converted too: the stored decimal is the shortest text of a float, which need not equal it exactly.

@@ -3,6 +3,7 @@
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -224,6 +225,13 @@ class Codec(ABC, Generic[T]):
     def to_json(self, value: T) -> object:
         """Convert the value to JSON."""
         return value if self._is_json_native else self.format(value)
+
+    def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
+        """Convert the stored values of one property of several records to JSON. None stays None.
+
+        The result is that of `load` and `to_json`. Codecs that convert all values at once override it.
+        """
+        return [None if one is None else self.to_json(self.load(one)) for one in stored]
 
     def from_json(self, value: object) -> T:
         """Convert a JSON value, or the value of a literal."""

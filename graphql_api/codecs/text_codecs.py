@@ -1,6 +1,7 @@
 """Codecs of text, booleans, UUIDs and enums (docs/reference/key-format.md)."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -8,6 +9,7 @@ from functools import cached_property
 from hashlib import blake2b
 from secrets import choice
 from string import ascii_lowercase, digits
+from types import NoneType
 from typing import ClassVar
 from uuid import UUID, uuid4
 
@@ -83,6 +85,10 @@ class Text(Codec[str]):
         text = super().check(value)
         return check_well_formed(text if type(text) is str else str.__str__(text))
 
+    def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
+        """Return the column: JSON holds well-formed text as it is stored."""
+        return stored if set(map(type, stored)) <= {str, NoneType} else super().column_to_json(stored)
+
     def _encode(self, value: str) -> str:
         return escape_text(value)
 
@@ -122,6 +128,10 @@ class Boolean(Codec[bool]):
 
     def load(self, stored: object) -> bool:
         return self.check(stored)
+
+    def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
+        """Return the column: JSON holds what is stored."""
+        return stored if set(map(type, stored)) <= {bool, NoneType} else super().column_to_json(stored)
 
     def _format(self, value: bool) -> str:
         return "true" if value else "false"

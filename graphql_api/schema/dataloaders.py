@@ -2,7 +2,9 @@
 
 from asyncio import create_task
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
+from types import NoneType
 from typing import Any, NamedTuple
 
 from graphql_api.codecs import RecordKey
@@ -24,6 +26,15 @@ MAX_LISTED_IDS = 10_000
 
 IDLE_TURNS = 3
 """Turns of the event loop without a new read before a batch is dispatched: nested fields start a few turns later."""
+
+
+_KEY_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "why"))
+_HASHABLE = frozenset({str, int, bool, NoneType, frozenset})
+
+
+def _page_key(request: SearchRequest) -> Hashable:
+    """Return what equal requests have in common, whatever the reasons for their index."""
+    return tuple(value if type(value) in _HASHABLE else repr(value) for value in _KEY_VALUES(request))
 
 
 class _Read(NamedTuple):
@@ -61,7 +72,7 @@ class Dataloaders:
         """Load a page of a search for the field at this path. Equal requests share one read."""
         if not self._caches:
             return await self._read_page(replace(request, consistent=True), path)
-        cache_key = repr(replace(request, why=None))
+        cache_key = _page_key(request)
         result = self._pages.get(cache_key)
         if result is None or result.is_cancelled:
             read = create_task(self._read_page(request, path, cache_key))

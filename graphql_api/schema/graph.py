@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 import strawberry
-from graphql import GraphQLInputObjectType
+from graphql import GraphQLInputObjectType, GraphQLObjectType
 from strawberry.exceptions import DuplicatedTypeName, ScalarAlreadyRegisteredError
 from strawberry.extensions import FieldExtension
 from strawberry.schema.config import StrawberryConfig
@@ -22,7 +22,7 @@ from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.fields.write_field import write_fields
 from graphql_api.schema.graphql_names import GENERATED_FIELDS, RESERVED_FIELDS, GraphQLNames
 from graphql_api.schema.types.connection_types import SHARED_TYPES, ConnectionTypes
-from graphql_api.schema.types.generated_fields import object_type
+from graphql_api.schema.types.generated_fields import direct_resolver, object_type
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
 from graphql_api.schema.types.object_types import RecordTypes, resolve_attribute, strawberry_fields
@@ -182,6 +182,9 @@ class Graph:
         for kind in schema._schema.type_map.values():  # noqa: SLF001 - no public access
             if isinstance(kind, GraphQLInputObjectType):  # graphql-core then rejects invalid inputs before execution.
                 kind.is_one_of = bool(getattr(kind.extensions.get("strawberry-definition"), "is_one_of", False))
+            elif isinstance(kind, GraphQLObjectType):
+                for field in kind.fields.values():
+                    field.resolve = direct_resolver(field, schema) or field.resolve
         return schema
 
 

@@ -24,7 +24,7 @@ def selected_properties(entity: EntitySpec, info: Info, paths: Paths) -> frozens
 
     None if the selection contains a field of the developer, which can read any property.
     """
-    sources = _source_properties(entity)
+    sources = source_properties(entity)
     names = {name for name in selected_fields(info, paths) if not name.startswith("__")}
     return frozenset[str]().union(*map(sources.__getitem__, names)) if names <= sources.keys() else None
 
@@ -39,10 +39,10 @@ def shown_properties(
     if all(part.allow is None for part in entity.properties.values()):
         return frozenset()
     names = selected_fields(info, paths, type_name) - {"id"}
-    return frozenset[str]().union(*(parts for name, parts in _source_properties(entity).items() if name in names))
+    return frozenset[str]().union(*(parts for name, parts in source_properties(entity).items() if name in names))
 
 
-def _source_properties(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
+def source_properties(entity: EntitySpec) -> Mapping[str, frozenset[str]]:
     """Return the properties from which each generated field of a record is resolved."""
     sources = {property_name(name): frozenset((name,)) for name in entity.properties}
     sources |= {camel_case(name): frozenset(part.name for part in join.by) for name, join in entity.joins.items()}

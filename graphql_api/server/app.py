@@ -146,6 +146,7 @@ def create_application(
         details=not settings.production,
         documents=read_trusted_documents(settings.documents) if settings.documents is not None else None,
         only_documents=settings.only_documents,
+        compiled=settings.compiled_documents,
         read_unit_price=settings.read_unit_price,
         write_unit_price=settings.write_unit_price,
     )

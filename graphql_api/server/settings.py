@@ -207,6 +207,8 @@ class Settings(BaseSettings):
     """Trusted documents: a JSON object of queries by id. Clients may send the id instead of the query."""
     only_documents: bool = _setting(False, "yes or no")
     """Whether only trusted documents are executed."""
+    compiled_documents: bool = _setting(True, "yes or no")
+    """Whether compiled code completes the responses of queries. Responses are the same without it, and cost more."""
     cors_origins: _Texts = _setting(
         lambda earlier: LOCAL_ORIGINS if _in_development(earlier) else (),
         "origins",

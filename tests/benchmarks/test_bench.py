@@ -15,7 +15,7 @@ from tests.benchmarks.bench_sizes import TINY
 from tests.benchmarks.charts import line_chart
 from tests.benchmarks.contestants import Contestants
 from tests.benchmarks.dynamodb_workloads import FLOOR, canned_engine, canned_pages
-from tests.benchmarks.fast_path import FAST_OPERATIONS, OPERATIONS, fast_path_share
+from tests.benchmarks.fast_path import FAST, STOCK, fast_path_share
 from tests.benchmarks.measurement import RELEASE, THIS_CODE, Row, Sample, Target, Turn, take_turns
 from tests.benchmarks.page_workloads import SQLITE_FLOOR, sqlite_servers, walk_turns
 from tests.benchmarks.release_source import release_commit
@@ -97,8 +97,9 @@ def test_words_choose_rows() -> None:
 
 def test_the_share_of_fast_operations() -> None:
     """The share comes from the metrics of the server. Without a fast path it is not available."""
-    assert fast_path_share(f"{OPERATIONS} 200.0\n") is None
-    assert fast_path_share(f"{OPERATIONS} 200.0\n{FAST_OPERATIONS} 199.0\n") == 0.995
+    assert fast_path_share("shardql_operations_total 200.0\n") is None
+    assert fast_path_share(f"{STOCK} 2.0\n") == 0.0
+    assert fast_path_share(f"{STOCK} 1.0\n{FAST} 199.0\n") == 0.995
 
 
 def test_pictures_show_every_series() -> None:

@@ -164,3 +164,23 @@ def test_successor_is_the_end_of_a_prefix_range(given_texts: list[str], end_of_p
     for text in (*others, prefix, prefix + "\U0010ffff", *([end] if end else [])):
         within = prefix.encode() <= text.encode() and (end is None or text.encode() < end.encode())
         assert within == text.startswith(prefix)
+
+
+FOREIGN_VALUES: list[Any] = [True, 7, 10**30, "x", "2024-01-01", Decimal("1.5"), Decimal(7), Decimal("1E+200"), b"x"]
+
+
+@each_codec
+@given(data=st.data())
+def test_columns_convert_as_single_values_do(codec: Codec[Any], data: st.DataObject) -> None:
+    """`column_to_json` converts as `load` and `to_json` do, and refuses the same stored values."""
+    stored = data.draw(st.lists(st.none() | VALUES[codec].map(codec.store), max_size=4))
+    stored += data.draw(st.lists(st.sampled_from(FOREIGN_VALUES), max_size=1))
+    try:
+        expected = [None if one is None else codec.to_json(codec.load(one)) for one in stored]
+    except InvalidValue:
+        with pytest.raises(InvalidValue):
+            codec.column_to_json(stored)
+    else:
+        found = [*codec.column_to_json(stored)]
+        assert found == expected
+        assert [*map(type, found)] == [*map(type, expected)]

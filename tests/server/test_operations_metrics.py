@@ -53,6 +53,7 @@ def test_metrics_change_by_exact_counts(tmp_path: Path) -> None:
         "shardql_http_requests_total healthz 200": 1,
         "shardql_http_requests_total metrics 200": 1,
         "shardql_operations_total ok": 3,
+        "shardql_queries_total fast": 5,
         "shardql_operations_total errors": 2,
         "shardql_operations_total refused": 2,
         "shardql_operation_queue_seconds_count": 7,

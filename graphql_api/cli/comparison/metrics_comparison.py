@@ -60,6 +60,7 @@ _COSTS = Basis("per operation", rise="worse", fall="better")
 BASES: Mapping[Metric, tuple[Basis, ...]] = {
     Metric.HTTP_REQUESTS: (replace(_FAILURES, unit="of requests", events=(Metric.HTTP_REQUESTS,), by=("route",)),),
     Metric.OPERATIONS: (_FAILURES,),
+    Metric.QUERY_PATHS: (replace(_FAILURES, unit="of queries", events=(Metric.QUERY_PATHS,)),),
     Metric.ERRORS: (_COSTS,),
     Metric.TOKEN_ERRORS: (),  # They are among the errors.
     Metric.STORE_CALLS: (
@@ -85,7 +86,7 @@ _NESTED_DURATIONS = (
     Metric.OPERATION_SECONDS,
 )
 """each is a part of the next one"""
-_SUCCESSES = {("outcome", "ok"), *(("status", str(status)) for status in range(200, 400))}
+_SUCCESSES = {("outcome", "ok"), ("path", "fast"), *(("status", str(status)) for status in range(200, 400))}
 """labels of successes, whose share is not compared: the shares of all failures are"""
 _IMPLIED = {Metric.KEY_READS: {("index", "id"), ("kind", "key")}}
 """labels that a metric lacks because they would always have one value"""

@@ -7,7 +7,7 @@ from math import log2
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.errors import StoreUnavailable
-from graphql_api.model import Entity, decode_record, partial_record
+from graphql_api.model import Entity, StoredColumns, decode_record, partial_record
 from graphql_api.query import Cursor, SearchPlan, ShardProgress, TokenSeal, pack
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult, last_cursors
 from graphql_api.query.execution.search_estimate import explain_search
@@ -71,6 +71,18 @@ class Page(Generic[E]):
             for ordinal, failure in self._result.failures.items()
         )
         return Shards(expected, expected - len(failed), failed)
+
+    @property
+    def record_count(self) -> int:
+        """Return the number of records of the page."""
+        return len(self._matches)
+
+    @property
+    def stored_records(self) -> StoredColumns | None:
+        """Return the stored items of the page; None if its rows do not hold complete records."""
+        if all(scan.fetches_records or scan.row_view.is_full_record for scan in self._plan.scans):
+            return StoredColumns(self._plan.entity, [match.row.item for match in self._matches])
+        return None
 
     @cached_property
     def items(self) -> Sequence[E]:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import graphql
 import strawberry
@@ -19,7 +19,6 @@ from graphql_api.errors import (
     DocumentRequired,
     InvalidRequest,
     MethodNotAllowed,
-    OperationNotFound,
     OutcomeUnknown,
     Overloaded,
     ParseFailed,
@@ -30,10 +29,11 @@ from graphql_api.errors import (
     ValidationFailed,
     error_body,
     error_code,
-    suggest,
 )
 from graphql_api.runtime import current_memory, meter_capacity
 from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection, original_error
+from graphql_api.schema.execution.compiled_execution import CompiledExecution
+from graphql_api.schema.execution.cost_cache import CostCache
 from graphql_api.schema.execution.document_limits import (
     BoundedFieldMergeRule,
     Limits,
@@ -42,11 +42,12 @@ from graphql_api.schema.execution.document_limits import (
 )
 from graphql_api.schema.execution.input_complexity import InputComplexity, too_large
 from graphql_api.schema.execution.operation_cost import CostModel
+from graphql_api.schema.execution.validated_document import ValidatedDocument, validated_document
 from graphql_api.schema.request_context import Caller, Context
 from graphql_api.schema.types.generated_fields import Mark, field_marks
 
 MAX_CACHED_CHARACTERS = 500_000
-"""Total size of the documents that stay parsed. A parsed document takes about 100 times the memory of its text."""
+"""Total size of the documents that stay parsed, and of their plans: see `ValidatedDocument.size`."""
 
 MAX_TEXT_LENGTH = 100_000
 """Characters of a document."""
@@ -81,6 +82,8 @@ class ExecutionResponse:
     """Explain output, if the response or the log needs it."""
     row_errors: Sequence[Mapping[str, Any]] = ()
     """The errors in rows of batches."""
+    path: Literal["fast", "stock"] | None = None
+    """How a query was completed: by compiled code, or at least partly by graphql-core. None for other operations."""
 
     @property
     def executed(self) -> bool:
@@ -96,16 +99,6 @@ class ExecutionResponse:
     @property
     def codes(self) -> tuple[str, ...]:
         return tuple(map(error_code, self.errors))
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A parsed document that is valid for the schema."""
-
-    node: graphql.DocumentNode
-    operations: Mapping[str, graphql.OperationDefinitionNode]
-    """By name. The anonymous operation has the name ""."""
-    fragments: Mapping[str, graphql.FragmentDefinitionNode]
 
 
 class _RequestRejected(Exception):
@@ -129,6 +122,8 @@ class DocumentExecutor:
     only_documents: bool = False
     read_unit_price: float | None = None
     write_unit_price: float | None = None
+    compiled: bool = True
+    """Queries are completed by compiled code."""
 
     def __post_init__(self) -> None:
         self._graphql_schema = self.schema._schema  # noqa: SLF001 - no public API
@@ -136,7 +131,7 @@ class DocumentExecutor:
         no_introspection = () if self.introspection else (graphql.NoSchemaIntrospectionCustomRule,)
         self._rules = [*rules, BoundedFieldMergeRule, *no_introspection]
         self._cost_model = CostModel(self._graphql_schema, self.limits.cost)
-        self._cache: OrderedDict[str, _Document] = OrderedDict()
+        self._cache: OrderedDict[str, ValidatedDocument] = OrderedDict()
         self._cached_characters = 0
 
     async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
@@ -144,7 +139,7 @@ class DocumentExecutor:
         errors = ErrorFormatter(caller.correlation_id, self.details, self.suggestions)
         try:
             document = self._document(self._text(operation))
-            definition = _select_operation(document, operation.name)
+            definition = document.select_operation(operation.name)
             if caller.read_only and definition.operation is not graphql.OperationType.QUERY:
                 raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
             self._check_cost(document, definition, operation.variables)
@@ -194,17 +189,20 @@ class DocumentExecutor:
             raise InvalidRequest("The request has no query. Send the query as a string.", argument="query")
         return operation.query
 
-    def _document(self, text: str) -> _Document:
+    def _document(self, text: str) -> ValidatedDocument:
         if text in self._cache:
             self._cache.move_to_end(text)
             return self._cache[text]
         document = self._validate(self._parse(text))
         self._cache[text] = document
-        self._cached_characters += len(text)
-        while self._cached_characters > MAX_CACHED_CHARACTERS:
-            oldest, _ = self._cache.popitem(last=False)
-            self._cached_characters -= len(oldest)
+        self._add_cached(document.size)
         return document
+
+    def _add_cached(self, characters: int) -> None:
+        self._cached_characters += characters
+        while self._cached_characters > MAX_CACHED_CHARACTERS:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_characters -= oldest.size
 
     def _parse(self, text: str) -> graphql.DocumentNode:
         limits = self.limits
@@ -226,7 +224,7 @@ class DocumentExecutor:
         message = "The document is nested too deeply to be processed. Request fewer levels of fields."
         raise QueryTooDeep(message, limit=limits.depth)
 
-    def _validate(self, parsed: graphql.DocumentNode) -> _Document:
+    def _validate(self, parsed: graphql.DocumentNode) -> ValidatedDocument:
         problems = graphql.validate(
             self._graphql_schema,
             parsed,
@@ -236,30 +234,33 @@ class DocumentExecutor:
         )
         if problems:
             raise self._rejected(problems, ValidationFailed)
-        operations = [part for part in parsed.definitions if isinstance(part, graphql.OperationDefinitionNode)]
-        fragments = [part for part in parsed.definitions if isinstance(part, graphql.FragmentDefinitionNode)]
-        return _Document(
-            parsed,
-            {part.name.value if part.name else "": part for part in operations},
-            {part.name.value: part for part in fragments},
-        )
+        return validated_document(parsed)
 
     def _check_cost(
-        self, document: _Document, definition: graphql.OperationDefinitionNode, variables: Mapping[str, Any]
+        self, document: ValidatedDocument, definition: graphql.OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> None:
         """Refuse an operation with too large inputs, or with a too large response, before its inputs are converted."""
-        limits = self.limits
-        inputs = InputComplexity(self._graphql_schema, definition, variables, limits.elements)
-        cost = self._cost_model.cost(definition, document.fragments, variables, inputs)
+        limits, name = self.limits, definition.name.value if definition.name else None
+        costs = document.costs.get(name)
+        if costs is None:
+            costs = document.costs[name] = CostCache(document.node, definition)
+        key = costs.key(variables)
+        cost = costs.get(key)
+        if cost is None:
+            inputs = InputComplexity(self._graphql_schema, definition, variables, limits.elements)
+            cost = self._cost_model.cost(definition, document.fragments, variables, inputs)
+            costs.add(key, cost)
         if cost.elements > limits.elements:
             raise too_large(limits.elements, cost.elements)
         text = "The response could hold {:,} fields and objects; the limit is {:,}. "
         check_limit(QueryTooCostly, cost.objects, limits.cost, f"{text}Request fewer records or fewer fields.")
 
-    def _prepare(self, document: _Document, operation: Operation, context: Context) -> graphql.Executor[Any]:
+    def _prepare(self, document: ValidatedDocument, operation: Operation, context: Context) -> graphql.Executor[Any]:
         """Convert the variables, which graphql-core does as it creates an execution."""
-        execution_class = self.schema.execution_context_class
-        execution = execution_class.build(
+        execution_class: Any = self.schema.execution_context_class
+        if self.compiled and not context.is_mutation:
+            execution_class = CompiledExecution
+        execution: graphql.Executor[Any] | list[graphql.GraphQLError] = execution_class.build(
             self._graphql_schema,
             document.node,
             context_value=context,
@@ -271,6 +272,10 @@ class DocumentExecutor:
         )
         if isinstance(execution, list):
             raise self._rejected(execution, BadUserInput)
+        if isinstance(execution, CompiledExecution):
+            size = document.size
+            execution.use_plan(document.plans.setdefault(operation.name, {}), document.conditions)
+            self._add_cached(document.size - size)
         return execution
 
     def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> _RequestRejected:
@@ -281,14 +286,17 @@ class DocumentExecutor:
     # --- execution ---------------------------------------------------------------------------------------------
 
     async def _execute(
-        self, execution: graphql.Executor[Any], document: _Document, context: Context
+        self, execution: graphql.Executor[Any], document: ValidatedDocument, context: Context
     ) -> ExecutionResponse:
         custom = _custom_mutations(execution.operation, document.fragments, self._graphql_schema.mutation_type)
         try:
             async with asyncio.timeout(self.limits.deadline - context.caller.waited_seconds):
-                result: Any = execution.execute_operation()
-                if optimized_is_awaitable(result):
-                    result = await cast(Awaitable[graphql.ExecutionResult], result)
+                if isinstance(execution, CompiledExecution):
+                    result: Any = await execution.execute()
+                else:
+                    result = execution.execute_operation()
+                    if optimized_is_awaitable(result):
+                        result = await cast(Awaitable[graphql.ExecutionResult], result)
         except TimeoutError:
             in_doubt = dict.fromkeys([*context.non_idempotent_started, *(field.name.value for field in custom)])
             raise _deadline_error([*in_doubt], self.limits.deadline) from None
@@ -311,6 +319,7 @@ class DocumentExecutor:
             {**body, "data": result.data},
             explain_entries=entries,
             row_errors=[error_body(error) for error in context.row_errors],
+            path=None if context.is_mutation else "fast" if getattr(execution, "is_fast", False) else "stock",
         )
 
 
@@ -320,26 +329,6 @@ def _scoped(database: Database, caller: Caller) -> Database:
     if identity == (database.tenant, database.principal, database.subject):
         return database
     return database.scoped(tenant=caller.tenant, principal=caller.principal, subject=caller.subject)
-
-
-def _select_operation(document: _Document, name: str | None) -> graphql.OperationDefinitionNode:
-    """Return the operation to execute: the one named, or the only one."""
-    operations = document.operations
-    if name and name not in operations:
-        raise OperationNotFound(
-            "The document has no operation {name!r}.{hint}",
-            argument="operationName",
-            name=name[:80],
-            hint=suggest(name, operations),
-        )
-    if not operations:
-        raise OperationNotFound("The document has only fragments. Add an operation.")
-    if not name and len(operations) > 1:
-        raise OperationNotFound(
-            f"The document has several operations: {', '.join(operations)}. Choose one by operationName.",
-            argument="operationName",
-        )
-    return operations[name or next(iter(operations))]
 
 
 def _message_with_location(error: Mapping[str, Any]) -> str:

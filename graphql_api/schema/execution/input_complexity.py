@@ -102,7 +102,8 @@ def _content(value: Any) -> Any:
     return value
 
 
-def _text_elements(text: str) -> int:
+def text_elements(text: str) -> int:
+    """Return the elements of a text, in addition to the value itself."""
     if text.isascii():
         return len(text) // CHARACTERS_PER_ELEMENT
     return (len(text) + (_LIGATURE_CHARACTERS - 1) * text.count(_LIGATURE)) // OTHER_CHARACTERS_PER_ELEMENT
@@ -112,7 +113,7 @@ def _elements(part: _Part) -> tuple[int, Iterable[_Part]]:
     """Return the number of elements that a value is by itself, and the values in it."""
     value, type_ = part.value, graphql.get_nullable_type(part.type)
     if isinstance(value, str):
-        return 1 + _text_elements(value), ()
+        return 1 + text_elements(value), ()
     if isinstance(value, list):
         below = type_.of_type if graphql.is_list_type(type_) else type_
         return 1, (_Part(item, below, part.name) for item in value)

@@ -24,6 +24,9 @@ WRITE_COST = 10
 ASSUMED_LIST_SIZE = 10
 """Assumed number of entries of a list of unknown length."""
 
+SIZE_ARGUMENTS = frozenset({"limit", "first", "last", "atMost", *INPUT_LISTS})
+"""Arguments on whose values the cost of a field depends"""
+
 INTROSPECTION_SHARE = 0.6
 """The cost of a complete introspection, as a share of the cost limit: one is affordable, two are not."""
 

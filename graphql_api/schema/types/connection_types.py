@@ -80,12 +80,17 @@ class EmptyPage:
     """The page of a result that is known to be empty without a read."""
 
     items: Sequence[Any] = ()
+    stored_records = None
     cursors: Sequence[str] = ()
     next_token = start_cursor = end_cursor = None
     has_next = has_previous = False
     complete = True
     stopped_by = None
     shards = Shards(0, 0)
+
+    @property
+    def record_count(self) -> int:
+        return len(self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class Connection:
 
     @property
     def edges(self) -> list[Edge]:
-        return [Edge(self.page, position) for position in range(len(self.page.items))]
+        return [Edge(self.page, position) for position in range(self.page.record_count)]
 
     @property
     def page_info(self) -> PageInfo:

@@ -9,8 +9,15 @@ from enum import Enum, auto
 from typing import Any
 
 import strawberry
-from graphql import GraphQLArgument, GraphQLField, GraphQLInputField
-from strawberry.types.arguments import StrawberryArgument
+from graphql import (
+    GraphQLArgument,
+    GraphQLField,
+    GraphQLInputField,
+    GraphQLResolveInfo,
+    get_nullable_type,
+    is_leaf_type,
+)
+from strawberry.types.arguments import StrawberryArgument, convert_argument
 from strawberry.types.field import StrawberryField
 from strawberry.types.fields.resolver import StrawberryResolver
 
@@ -35,7 +42,7 @@ INPUT_LISTS = ("inputs", "ids", "operations")
 
 
 class Mark(Enum):
-    """A mark in the metadata of a field, which decides how its cost is counted."""
+    """A mark in the metadata of a field, which decides how its cost is counted and its value is completed."""
 
     PER_RECORD = auto()
     """A list in a page with one entry for each record."""
@@ -49,6 +56,10 @@ class Mark(Enum):
     """Writes one record, or one for each element of an argument in `INPUT_LISTS`."""
     STORED_LIST = auto()
     """A list that is part of a record, and costs as much as any other property."""
+    PROPERTY = auto()
+    """The property of a record that has the Python name of the field."""
+    RECORD_KEY = auto()
+    """The sealed key of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +186,19 @@ def argument(
     return StrawberryArgument(python_name, name, annotated, description=description, default=default, metadata=metadata)
 
 
+GeneratedResolver = Callable[[Any, Info, ArgumentValues], Awaitable[Any]]
+"""Receives the parent and the arguments, but no null and no omitted argument."""
+
+
 class _Resolver(StrawberryResolver[Any]):
     """Resolver with predefined arguments: parsing signatures takes half of the time to build a large schema."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Sequence[StrawberryArgument]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], arguments: Sequence[StrawberryArgument], resolve: GeneratedResolver
+    ) -> None:
         super().__init__(function)
         self.arguments = [*arguments]
+        self.resolve = resolve
 
 
 def generated_field(
@@ -188,12 +206,12 @@ def generated_field(
     result_type: Any,
     description: str,
     arguments: Sequence[StrawberryArgument],
-    resolve: Callable[[Any, Info, ArgumentValues], Awaitable[Any]],
+    resolve: GeneratedResolver,
     marks: Sequence[Mark] = (),
     *,
     has_parent: bool = False,
 ) -> StrawberryField:
-    """Create a field whose resolver receives the parent and the arguments, but no null and no omitted argument.
+    """Create a field with a resolver.
 
     `has_parent`: the field belongs to a record or page. The parent of a field of Query or Mutation is None.
     """
@@ -212,10 +230,42 @@ def generated_field(
         return_annotation=result_type,
     )
     field: StrawberryField = strawberry.field(
-        resolver=_Resolver(resolver, arguments), name=name, description=description, metadata=dict.fromkeys(marks, True)
+        resolver=_Resolver(resolver, arguments, resolve),
+        name=name,
+        description=description,
+        metadata=dict.fromkeys(marks, True),
     )
     field.python_name = name
     return field
+
+
+def direct_resolver(definition: GraphQLField, schema: strawberry.Schema) -> Callable[..., Awaitable[Any]] | None:
+    """Return the resolver of a generated field for graphql-core; None if extensions must run.
+
+    It does what that of Strawberry does, which visits all declared arguments, and awaits two more coroutines.
+    """
+    field = definition.extensions.get("strawberry-definition")
+    resolver = getattr(field, "base_resolver", None)
+    if not isinstance(field, StrawberryField) or not isinstance(resolver, _Resolver) or field.extensions:
+        return None
+    resolve, info_class = resolver.resolve, schema.config.info_class
+    scalars, config = schema.schema_converter.scalar_registry, schema.config
+    types = {
+        argument.graphql_name: argument.type
+        for argument in resolver.arguments
+        if not is_leaf_type(get_nullable_type(definition.args[argument.graphql_name or ""].type))
+    }
+
+    async def direct(source: Any, raw_info: GraphQLResolveInfo[Any], **values: Any) -> Any:
+        info, provided = info_class(_raw_info=raw_info, _field=field), dict[str, Any]()
+        for name, value in values.items():
+            if value is not None and value is not strawberry.UNSET:
+                if name in types:
+                    value = convert_argument(value, types[name], scalars, config, info, path=(name,))  # noqa: PLW2901
+                provided[name] = value
+        return await resolve(source, info, provided)
+
+    return direct
 
 
 def field_marks(definition: GraphQLField) -> Mapping[Any, Any]:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, get_args, get_origin
 
 import strawberry
-from graphql import GraphQLAbstractType, GraphQLResolveInfo
+from graphql import GraphQLAbstractType, GraphQLObjectType, GraphQLResolveInfo
 from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
 from strawberry.types.base import get_object_definition
@@ -44,6 +44,17 @@ from graphql_api.schema.types.graphql_scalars import (
 
 _NODE = "Node"
 """The name that Relay requires, without a namespace."""
+
+
+_RECORD_MODEL = "__record_model__"
+"""Attribute of the class of a record type: the entity class."""
+
+
+def record_model(kind: GraphQLObjectType) -> type[Entity] | None:
+    """Return the entity class of the records of a type; None if it is no type of records."""
+    definition = kind.extensions.get("strawberry-definition")
+    model: type[Entity] | None = getattr(getattr(definition, "origin", None), _RECORD_MODEL, None)
+    return model
 
 
 def resolve_attribute(record: Any, name: str) -> Any:
@@ -98,7 +109,8 @@ class RecordTypes:
             # A field of the developer may return an object that is not an entity.
             return isinstance(record, entity.model) or not isinstance(record, Entity)
 
-        record_class = python_class(name, [_id_field(None), *fields], (self.node,), is_type_of=staticmethod(is_type_of))
+        members = {"is_type_of": staticmethod(is_type_of), _RECORD_MODEL: entity.model}
+        record_class = python_class(name, [_id_field(None), *fields], (self.node,), **members)
         return strawberry.type(record_class, name=name, description=entity.description)
 
     def enum_name(self, enum_class: type) -> str:
@@ -136,7 +148,7 @@ class RecordTypes:
             part.description,
             name=property_name(part.name),
             deprecated=deprecation_reason(entity.model.model_fields[part.name]),
-            marks=() if part.codec is not None else [Mark.STORED_LIST],
+            marks=[Mark.PROPERTY] if part.codec is not None else [Mark.PROPERTY, Mark.STORED_LIST],
             resolver=authorized if part.allow is not None else resolver,
         )
 
@@ -287,6 +299,7 @@ def _id_field(description: str | None) -> StrawberryField:
         strawberry.ID,
         description,
         name="id",
+        marks=[Mark.RECORD_KEY],
         resolver=lambda root, info: info.context.database.seal_key(root),
     )
 

@@ -89,6 +89,8 @@ class ObservedExecutor:
             name = operation_name(operation)
             with self.tracing.operation(name) if self.tracing is not None else nullcontext() as finish_span:
                 response = await self.executor.run(operation, database, caller)
+                if response.path is not None:
+                    self.metrics.record(Metric.QUERY_PATHS, response.path)
                 outcome = "refused" if not response.executed else "errors" if response.codes else "ok"
                 if finish_span is not None:
                     statistics = statistics_fields(current_statistics())

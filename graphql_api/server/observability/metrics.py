@@ -61,6 +61,12 @@ class Metric(Enum):
         ),
         ("outcome",),
     )
+    QUERY_PATHS = (
+        "shardql_queries_total",
+        "queries",
+        "Executed queries by their path: fast (completed by compiled code), stock (at least partly by graphql-core).",
+        ("path",),
+    )
     OPERATION_SECONDS = ("shardql_operation_seconds", "seconds", "Duration of operations, including their store calls.")
     ERRORS = "shardql_errors_total", "errors", "Errors in responses, by code.", ("code",)
     TOKEN_ERRORS = "shardql_token_errors_total", "errors", "Rejected page tokens, by code.", ("code",)
@@ -167,6 +173,8 @@ class Metrics:
             )
             for metric in Metric
         }
+        self._children: dict[tuple[str, tuple[str, ...]], Callable[[float], None]] = {}
+        """What adds an amount, by metric and labels: prometheus_client takes longer to find it."""
         self._labels: defaultdict[Metric, set[str]] = defaultdict(set)
         self._entities: frozenset[str] = frozenset()
         if MULTIPROCESS_DIRECTORY not in os.environ:
@@ -188,12 +196,13 @@ class Metrics:
 
     def record(self, metric: Metric, *labels: str, amount: float = 1) -> None:
         """Add an amount to a counter or gauge, or a duration to a histogram. Labels are in the order of the metric."""
-        collector = self._collectors[metric]
-        child = collector.labels(*labels) if labels else collector
-        if isinstance(child, Histogram):
-            child.observe(amount)
-        else:
-            child.inc(amount)
+        key = metric.full_name, labels
+        add = self._children.get(key)
+        if add is None:
+            collector = self._collectors[metric]
+            child = collector.labels(*labels) if labels else collector
+            add = self._children[key] = child.observe if isinstance(child, Histogram) else child.inc
+        add(amount)
 
     def counter(self, metric: Metric, *labels: str) -> Callable[[], None]:
         """Return what adds 1 to a counter. It costs less than `record`."""

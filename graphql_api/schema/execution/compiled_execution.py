@@ -1,0 +1,232 @@
+"""Execution of queries whose objects are completed by compiled code, and otherwise by graphql-core."""
+
+from collections.abc import Awaitable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+import graphql
+from graphql.execution.collect_fields import CollectedFields, FieldDetailsList, GroupedFieldSet, collect_fields
+from graphql.pyutils import Path, gather_with_cancel
+from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+
+from graphql_api.model import Entity
+from graphql_api.query.execution import Count
+from graphql_api.schema.execution.page_completion import (
+    CompletedObject,
+    PageCompletion,
+    ResolvedField,
+    ResolvedFields,
+    compile_page,
+    complete_record,
+)
+from graphql_api.schema.execution.record_completion import RecordCompletion, ResponseObject
+from graphql_api.schema.execution.value_completion import Completion, UnexpectedValue, compile_value
+from graphql_api.schema.types.connection_types import Connection, TotalCount
+from graphql_api.schema.types.object_types import record_model
+
+MAX_PLANS = 16
+"""Plans of one operation, one for each combination of the values of its conditions."""
+
+_PLAIN_VALUES = (Count, TotalCount)
+"""Classes of objects without resolvers that fields of pages return"""
+_Completion = PageCompletion | RecordCompletion | Completion | None
+
+
+@dataclass(eq=False, slots=True)
+class OperationPlan:
+    """What is known of a query before its execution, for one combination of the values of its conditions.
+
+    Lists of fields are identified by their ids. They live as long as the plan.
+    """
+
+    root_type: graphql.GraphQLObjectType
+    root_fields: GroupedFieldSet
+    subfields: dict[tuple[graphql.GraphQLObjectType, int], CollectedFields] = field(default_factory=dict)
+    """the fields that are selected of objects of a type"""
+    completions: dict[tuple[type, graphql.GraphQLObjectType, int], _Completion] = field(default_factory=dict)
+    """by class of the value; None if graphql-core completes it"""
+
+
+def condition_variables(document: graphql.DocumentNode) -> tuple[str, ...]:
+    """Return the variables that decide which fields of a document are selected."""
+    collector = _ConditionCollector()
+    graphql.visit(document, collector)
+    return tuple(collector.names)
+
+
+class _ConditionCollector(graphql.Visitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str, None] = {}
+
+    def enter_directive(self, node: graphql.DirectiveNode, *_: Any) -> None:
+        for argument in node.arguments or () if node.name.value in ("skip", "include") else ():
+            if isinstance(argument.value, graphql.VariableNode):
+                self.names[argument.value.name.value] = None
+
+
+class CompiledExecution(graphql.Executor[Any]):
+    """The execution of one query. It completes pages and records by compiled code.
+
+    A value that compiled code does not expect is completed by graphql-core, from the same result of its resolver:
+    nothing is read again, and errors and their paths are those of graphql-core.
+    """
+
+    build_resolve_info = StrawberryGraphQLCoreExecutionContext.build_resolve_info
+    """Resolvers get the same object as in Strawberry's execution, which also supports `@defer`."""
+    operation_extensions = None
+    plan: OperationPlan | None = None
+    """None: graphql-core completes everything"""
+    is_fast = True
+    """Compiled code has completed all objects."""
+
+    def use_plan(self, plans: dict[Hashable, OperationPlan | None], conditions: Sequence[str]) -> None:
+        """Use the plan for the values of the conditions, or make it. `plans`: those of the operation."""
+        values = self.variable_values.coerced
+        key = tuple(map(values.get, conditions))
+        if key not in plans:
+            if len(plans) >= MAX_PLANS:
+                plans.clear()
+            plans[key] = self._make_plan()
+        self.plan = plans[key]
+
+    def _make_plan(self) -> OperationPlan | None:
+        root_type = self.schema.get_root_type(self.operation.operation)
+        if root_type is None:
+            return None
+        try:
+            fields = collect_fields(self.schema, self.fragments, self.variable_values, root_type, self.operation)
+        except (graphql.GraphQLError, RecursionError):
+            return None
+        return None if fields.new_defer_usages else OperationPlan(root_type, fields.grouped_field_set)
+
+    async def execute(self) -> graphql.ExecutionResult:
+        """Execute the operation."""
+        if self.plan is None:
+            self.is_fast = False
+            result: Any = self.execute_operation()
+            return cast(graphql.ExecutionResult, await result if self.is_awaitable(result) else result)
+        return await self._execute_plan(self.plan)
+
+    async def _execute_plan(self, plan: OperationPlan) -> graphql.ExecutionResult:
+        data: dict[str, Any] | None
+        try:
+            fields: Any = self.execute_fields(plan.root_type, self.root_value, None, plan.root_fields, None)
+            data = await fields if self.is_awaitable(fields) else fields
+        except graphql.GraphQLError as error:
+            self.collected_errors.add(error, None)
+            data = None
+        return cast(graphql.ExecutionResult, self.build_response(data))
+
+    def collect_subfields(self, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> CollectedFields:
+        if self.plan is None:
+            return super().collect_subfields(return_type, details)
+        known, key = self.plan.subfields, (return_type, id(details))
+        if key not in known:
+            known[key] = super().collect_subfields(return_type, details)
+        return known[key]
+
+    def complete_object_value(
+        self,
+        return_type: graphql.GraphQLObjectType,
+        details: FieldDetailsList,
+        info: Any,
+        path: Path,
+        result: Any,
+        *rest: Any,
+    ) -> Any:
+        completed = None
+        if self.plan is not None:
+            with suppress(Exception):  # graphql-core reports what is unexpected.
+                completion = self._completion(self.plan, type(result), return_type, details)
+                completed = None if completion is None else self._complete(completion, result, path)
+        if completed is None:
+            self.is_fast = False
+            return super().complete_object_value(return_type, details, info, path, result, *rest)
+        return self._resolve(completed) if completed.resolved else completed.response
+
+    def _completion(
+        self, plan: OperationPlan, kind: type, return_type: graphql.GraphQLObjectType, details: FieldDetailsList
+    ) -> _Completion:
+        known, key = plan.completions, (kind, return_type, id(details))
+        if key not in known:
+            known[key] = self._compile(kind, return_type, details)
+        return known[key]
+
+    def _compile(self, kind: type, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> _Completion:
+        if kind is Connection:
+            return compile_page(self.schema, return_type, details, self._fields_of)
+        if kind in _PLAIN_VALUES:
+            return compile_value(self.schema, return_type, details, self._fields_of)
+        if issubclass(kind, Entity) and kind is record_model(return_type):
+            return RecordCompletion(self.schema, return_type, details, self._fields_of)
+        return None
+
+    def _fields_of(self, kind: graphql.GraphQLObjectType, details: FieldDetailsList) -> GroupedFieldSet:
+        collected = self.collect_subfields(kind, details)
+        if collected.new_defer_usages:
+            raise UnexpectedValue("@defer")
+        return collected.grouped_field_set
+
+    def _complete(
+        self, completion: PageCompletion | RecordCompletion | Completion, result: Any, path: Path
+    ) -> CompletedObject:
+        seal = self.context_value.database.seal_key
+        if isinstance(completion, PageCompletion):
+            return completion.complete(result, path, seal)
+        if isinstance(completion, RecordCompletion):
+            return complete_record(completion, result, path, seal)
+        return CompletedObject(completion(result), [])
+
+    def _resolve(self, completed: CompletedObject) -> Any:
+        """Execute the fields with resolvers. Return the response, or an awaitable if a resolver returned one."""
+        started: list[Awaitable[Any]] = []
+        try:
+            waiting = self._execute_resolved(completed.resolved, started)
+        except Exception:
+            self.settle_in_background(started)
+            raise
+        return completed.response if waiting is None else _complete_later(completed.response, waiting)
+
+    def _execute_resolved(
+        self, resolved: ResolvedField | ResolvedFields, started: list[Awaitable[Any]]
+    ) -> "_WaitingField | _WaitingGroup | None":
+        """Execute fields. Return what must be awaited, and append each awaitable of a resolver to `started`."""
+        if isinstance(resolved, ResolvedField):
+            value: Any = self.execute_field(
+                resolved.parent_type, resolved.parent, resolved.details, resolved.path, None
+            )
+            if not self.is_awaitable(value):
+                resolved.set(value)
+                return None
+            started.append(value)
+            return _WaitingField(resolved, value)
+        waiting = [one for each in resolved if (one := self._execute_resolved(each, started)) is not None]
+        return waiting if len(waiting) > 1 else waiting[0] if waiting else None
+
+
+class _WaitingField(NamedTuple):
+    """A field whose value must be awaited."""
+
+    field: ResolvedField
+    value: Awaitable[Any]
+
+
+_WaitingGroup = list["_WaitingField | _WaitingGroup"]
+"""Fields that are awaited together"""
+
+
+async def _complete_later(response: ResponseObject, waiting: _WaitingField | _WaitingGroup) -> ResponseObject:
+    if isinstance(waiting, _WaitingField):
+        waiting.field.set(await waiting.value)
+    else:
+        await _complete_group(waiting)
+    return response
+
+
+async def _complete_group(group: _WaitingGroup) -> None:
+    parts = (one.value if isinstance(one, _WaitingField) else _complete_group(one) for one in group)
+    for one, value in zip(group, await gather_with_cancel(*parts), strict=True):
+        if isinstance(one, _WaitingField):
+            one.field.set(value)
