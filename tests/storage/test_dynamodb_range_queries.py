@@ -172,7 +172,7 @@ async def test_rows_are_decoded_lazily(server: ScriptedDynamoDB) -> None:
     """The item of a row is decoded on first access."""
     server.set_replies("Query", Reply({"Items": [item_of("a") | {"x": {"NEW": 1}}], "Count": 1, "ScannedCount": 1}))
     page = await read_page(server, TEXT)
-    with pytest.raises(ValueError, match="0 types"):
+    with pytest.raises(ValueError, match="0 types|unknown type 'NEW'"):
         page.rows[0].item  # noqa: B018 - the access is tested
 
 

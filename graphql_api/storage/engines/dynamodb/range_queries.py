@@ -15,7 +15,8 @@ from graphql_api.storage import (
     most_of_query,
     read_units,
 )
-from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response, check_count, response_size
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, check_count, response_size
+from graphql_api.storage.engines.dynamodb.driver_client import Response
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.filter_expressions import QueryExpressions
 from graphql_api.storage.engines.dynamodb.wire_format import (
