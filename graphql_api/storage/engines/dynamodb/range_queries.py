@@ -7,6 +7,7 @@ from graphql_api.codecs import RangeValue
 from graphql_api.storage import (
     MAX_RANGE_BYTES,
     IndexDefinition,
+    Key,
     Position,
     RangeRead,
     Row,
@@ -61,7 +62,7 @@ class RangeQuery:
             scanned, found, start, received = await self.api.execute(call)
             records_read += scanned
             size += received
-            rows = [row for row in found if read.range.contains(row.value)]
+            rows = self._within_range(found)
             is_past = bool(found) and self._is_past_range(found[-1].value)
             position = None if start is None else self._decode_position(start)
             if position is None or is_past or self._is_past_range(position.value):
@@ -148,11 +149,21 @@ class RangeQuery:
         Refuse a response that is truncated or belongs to another request.
         """
         check_count(response)
-        rows = [Row(*self._decode_position(item), item, decode_item) for item in response["Items"]]
+        decode, ordinal = self._decode_place, self.read.ordinal
+        rows = [
+            Row(value, ordinal, key, item, decode_item) for item in response["Items"] for value, key in (decode(item),)
+        ]
         start = response.get("LastEvaluatedKey")
         if start is not None:
             self._decode_position(start)
         return response["ScannedCount"], rows, start, response_size(response)
+
+    def _within_range(self, rows: list[Row]) -> list[Row]:
+        """Return the rows within the range. They are ordered, so its ends show whether there are others."""
+        contains = self.read.range.contains
+        if rows and contains(rows[0].value) and contains(rows[-1].value):
+            return rows
+        return [row for row in rows if contains(row.value)]
 
     def _is_past_range(self, value: Any) -> bool:
         """Return whether a value is past the far bound of the range."""
@@ -164,8 +175,13 @@ class RangeQuery:
         return key_range.high is not None and bool(value >= key_range.high)
 
     def _decode_position(self, item: WireItem) -> Position:
+        value, key = self._decode_place(item)
+        return Position(value, self.read.ordinal, key)
+
+    def _decode_place(self, item: WireItem) -> tuple[RangeValue, Key]:
+        """Return the range value and the key of a record."""
         if item[self.index.hash_attribute] != {"S": self.read.hash_key}:
             raise InconsistentResponse("it contains a record of another hash key")
         encoded = item[self.index.range_attribute]
         value: RangeValue = encoded["S"] if self.index.range_type == "S" else decode_number(encoded["N"])
-        return Position(value, self.read.ordinal, decode_key(self.table, item))
+        return value, decode_key(self.table, item)

@@ -90,8 +90,10 @@ def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
 
 
 def decode_item(item: WireItem) -> dict[str, Any]:
-    """Decode a record."""
-    return {name: decode_value(value) for name, value in item.items()}
+    """Decode a record. Most values are text."""
+    return {
+        name: value["S"] if "S" in value and len(value) == 1 else decode_value(value) for name, value in item.items()
+    }
 
 
 def decode_value(value: Wire) -> Any:
