@@ -104,8 +104,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._response is None or self._response.done():
-            self._keeps_alive = False  # Nothing was asked: what follows would be read as the next response.
-            self._transport.abort()
+            self._transport.abort()  # Nothing was asked.
             return
         try:
             self._parser.feed_data(data)
@@ -134,6 +133,10 @@ class HttpConnection(asyncio.Protocol):
             self._writable.set_result(None)
 
     # --- called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._response is None or self._response.done():
+            self._keeps_alive = False  # It would be read as the next response.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))
