@@ -70,12 +70,14 @@ class Reply:
     """seconds"""
     drop: bool = False
     """closes the connection instead of answering"""
+    content_type: str = "application/x-amz-json-1.0"
+    has_checksum: bool = True
 
     def response(self) -> web.Response:
         """Return the reply as an HTTP response."""
         body = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
         checksum = crc32(body) if self.checksum is None else self.checksum
-        headers = {"x-amz-crc32": str(checksum), "content-type": "application/x-amz-json-1.0"}
+        headers = {"content-type": self.content_type} | ({"x-amz-crc32": str(checksum)} if self.has_checksum else {})
         return web.Response(status=self.status, body=body, headers=headers)
 
 

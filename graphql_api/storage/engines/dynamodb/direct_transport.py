@@ -17,8 +17,8 @@ from graphql_api.storage.engines.dynamodb.driver_client import (
     WRITES,
     ClientTransport,
     Response,
-    is_of_dynamodb,
     parse_object,
+    verify_body,
     verify_checksum,
     verify_fence,
 )
@@ -111,11 +111,10 @@ class DirectTransport:
 
     def _parse(self, operation: str, response: HttpResponse) -> Response:
         status, headers, body = response
-        verify_checksum(headers, body)
         if status >= 300:
-            if is_of_dynamodb(status, headers):
-                parse_object(body)
+            verify_body(status, headers, body)
             raise self._error(operation, response)
+        verify_checksum(headers, body)
         parsed = parse_object(body)
         parsed["ResponseMetadata"] = {"HTTPHeaders": headers}
         return parsed

@@ -101,11 +101,16 @@ def _stream_large_body(request: Any, **_: Any) -> None:
 
 
 def _verify_response(response_dict: dict[str, Any], **_: Any) -> None:
+    verify_body(response_dict["status_code"], response_dict["headers"], response_dict["body"])
+
+
+def verify_body(status: int, headers: Mapping[str, str], body: bytes) -> None:
     """Refuse an incomplete or damaged body. The driver itself accepts a truncated body as an empty response."""
-    status, headers, body = response_dict["status_code"], response_dict["headers"], response_dict["body"]
-    has_checksum = verify_checksum(headers, body)
-    if not (has_checksum and body.startswith(b"{")) and is_of_dynamodb(status, headers):
+    if verify_checksum(headers, body) and body.startswith(b"{"):
+        return
+    if status < 300 or "json" in headers.get("content-type", ""):
         parse_object(body)
+    # Otherwise an intermediary has sent it, such as a proxy: only the status is meaningful.
 
 
 def verify_checksum(headers: Mapping[str, str], body: bytes) -> bool:
@@ -114,11 +119,6 @@ def verify_checksum(headers: Mapping[str, str], body: bytes) -> bool:
     if checksum is not None and checksum != str(crc32(body)):
         raise InconsistentResponse("the checksum of the body does not match")
     return checksum is not None
-
-
-def is_of_dynamodb(status: int, headers: Mapping[str, str]) -> bool:
-    """Return whether a response must be JSON. Of an error of an intermediary, only the status is meaningful."""
-    return status < 300 or "json" in headers.get("content-type", "")
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
