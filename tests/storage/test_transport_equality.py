@@ -18,6 +18,7 @@ from graphql_api.storage.engines.dynamodb.dynamodb_settings import TRANSPORTS
 from graphql_api.storage.engines.dynamodb.error_mapping import CONFLICTS, DENIALS, THROTTLES
 from graphql_api.storage.values import Delete, Expect, Key, Put, RangeRead, RowPage
 from tests.storage.scripted_dynamodb import QUICK, Reply, ScriptedDynamoDB, start_scripted_dynamodb
+from tests.support.run_depth import examples
 
 READ = RangeRead("byText", "t!01", 1, KeyRange("b", None, low_open=True), 10)
 KEY = Key("h!", "r")
@@ -175,6 +176,7 @@ def test_both_transports_return_the_same(both: BothTransports, call: Any) -> Non
         call
     ]
 
+    @examples(50, deep=400)
     @given(REPLIES, st.sets(st.sampled_from(operations)))
     def law(reply: Reply, failing: set[str]) -> None:
         results, requests = [], []
