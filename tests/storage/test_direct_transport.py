@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
@@ -25,6 +26,7 @@ from graphql_api.storage import WriteFence, fenced
 from graphql_api.storage.engines.dynamodb import DynamoStore, open_dynamodb
 from graphql_api.storage.engines.dynamodb.direct_transport import encode_body
 from graphql_api.storage.engines.dynamodb.driver_client import KEEP_ALIVE_SECONDS
+from graphql_api.storage.engines.dynamodb.dynamodb_settings import TRANSPORTS
 from graphql_api.storage.engines.dynamodb.request_routes import RequestRoute, RouteResolver
 from graphql_api.storage.values import Check, Expect, Key, Put, RangeRead, RowPage
 from tests.storage.scripted_dynamodb import (
@@ -66,11 +68,10 @@ def new_session(**more: Any) -> aioboto3.Session:
     )
 
 
-async def open_store(endpoint: str, session: aioboto3.Session | None = None) -> DynamoStore:
-    """Open a store with a session of its own."""
-    return await open_dynamodb(
-        "script", region=REGION, endpoint=endpoint, settings=QUICK, session=session or shared_session()
-    )
+async def open_store(endpoint: str, session: aioboto3.Session | None = None, transport: str = "direct") -> DynamoStore:
+    """Open a store with a session."""
+    settings, used = replace(QUICK, transport=transport), session or shared_session()
+    return await open_dynamodb("script", region=REGION, endpoint=endpoint, settings=settings, session=used)
 
 
 async def read_once(store: DynamoStore) -> RowPage | StoreError:
@@ -371,11 +372,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return CertificateAuthority(tmp_path_factory.mktemp("certificates"))
 
 
-async def read_over_tls(authority: CertificateAuthority, name: str) -> RowPage | StoreError:
+on_both_transports = pytest.mark.parametrize("transport", TRANSPORTS)
+
+
+async def read_over_tls(authority: CertificateAuthority, name: str, transport: str = "direct") -> RowPage | StoreError:
     """The result of a query of a server with a certificate for this name."""
     async with start_scripted_dynamodb() as plain, start_http_server(authority.server_context(name)) as server:
         server.answer(dynamodb_response(PAGE))
-        store = await open_store(f"https://127.0.0.1:{server.port}")
+        store = await open_store(f"https://127.0.0.1:{server.port}", transport=transport)
         described = await open_store(plain.endpoint)
         store._table._description = await described._table.describe()
         await described.close()
@@ -385,27 +389,36 @@ async def read_over_tls(authority: CertificateAuthority, name: str) -> RowPage |
             await store.close()
 
 
-async def test_tls_with_a_bundle(authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_both_transports
+async def test_tls_with_a_bundle(
+    authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
     """AWS_CA_BUNDLE names the certificate authorities, as for the client."""
     monkeypatch.setenv("AWS_CA_BUNDLE", str(authority.bundle))
-    result = await read_over_tls(authority, "127.0.0.1")
+    result = await read_over_tls(authority, "127.0.0.1", transport)
     assert isinstance(result, RowPage), result
 
 
-async def test_unknown_certificate_authority(authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_both_transports
+async def test_unknown_certificate_authority(
+    authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
     """A certificate of an unknown authority is refused before anything is sent."""
     monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    error = await read_over_tls(authority, "127.0.0.1")
+    error = await read_over_tls(authority, "127.0.0.1", transport)
     assert isinstance(error, StoreUnavailable)
     assert "certificate verify failed" in error.message
     assert error.certain
 
 
-async def test_certificate_of_another_host(authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_both_transports
+async def test_certificate_of_another_host(
+    authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
     """A valid certificate for another host is refused."""
     monkeypatch.setenv("AWS_CA_BUNDLE", str(authority.bundle))
-    error = await read_over_tls(authority, "127.0.0.2")
+    error = await read_over_tls(authority, "127.0.0.2", transport)
     assert isinstance(error, StoreUnavailable)
     assert "IP address mismatch" in error.message
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from io import BytesIO
+from ssl import SSLContext
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -10,6 +11,7 @@ import aioboto3
 import orjson
 from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError
+from botocore.httpsession import create_urllib3_context
 
 from graphql_api.errors import StoreRefused
 from graphql_api.storage import current_fence
@@ -80,11 +82,19 @@ async def open_client(
             f"The DynamoDB client cannot be created: {problem} Set region and endpoint with the table's name, or set "
             "AWS_DEFAULT_REGION."
         ) from problem
+    client._endpoint.http_session._get_ssl_context = _verifying_context  # noqa: SLF001 - there is no setting
     client.meta.events.register("before-send.dynamodb", _stream_large_body)
     for operation in WRITES:
         client.meta.events.register(f"before-send.dynamodb.{operation}", verify_fence)
     client.meta.events.register("before-parse.dynamodb", _verify_response)
     return client
+
+
+def _verifying_context() -> SSLContext:
+    """Return a TLS context that verifies the name of the host too. That of aiobotocore does not."""
+    context: SSLContext = create_urllib3_context()
+    context.check_hostname = True
+    return context
 
 
 def verify_fence(**_: Any) -> None:

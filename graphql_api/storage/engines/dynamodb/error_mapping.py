@@ -115,7 +115,9 @@ def _classify_driver_error(problem: BaseException, where: str, table: str) -> At
             return _unavailable(f"{where}: no connection", outcome_unknown=False)
         case NoConnection():
             return _unavailable(f"{where}: no connection: {problem}", outcome_unknown=False)
-        case driver.EndpointConnectionError() if isinstance(problem.kwargs.get("error"), aiohttp.ClientConnectorError):
+        case driver.EndpointConnectionError() | driver.SSLError() if isinstance(
+            problem.kwargs.get("error"), aiohttp.ClientConnectorError
+        ):
             return _unavailable(f"{where}: no connection: {problem}", outcome_unknown=False)
         case driver.ReadTimeoutError() | asyncio.TimeoutError():
             return _unavailable(f"{where}: no response in time")

@@ -5,12 +5,12 @@ The client decides it by configuration, environment and credentials. Most of tha
 
 # ruff: noqa: SLF001
 
-import ssl
+from ssl import CERT_NONE, SSLContext
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from aiobotocore.httpsession import AIOHTTPSession
-from botocore.httpsession import create_urllib3_context, get_cert_path
+from botocore.httpsession import get_cert_path
 
 from graphql_api.storage.engines.dynamodb.driver_client import READS, WRITES
 from graphql_api.storage.engines.dynamodb.http_connections import Endpoint
@@ -50,7 +50,7 @@ class RouteResolver:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._tls: ssl.SSLContext | None = None
+        self._tls: SSLContext | None = None
 
     async def resolve(self) -> RequestRoute | None:
         """Return the route with the current credentials, or None if only the client can send requests as configured."""
@@ -103,18 +103,14 @@ class RouteResolver:
         )
 
 
-def _tls_context(http: AIOHTTPSession) -> ssl.SSLContext:
-    """Return a context with the certificates of the client, as AWS_CA_BUNDLE and the configuration name them.
-
-    It verifies the name of the host too, which the client does not.
-    """
-    context: ssl.SSLContext = create_urllib3_context()
+def _tls_context(http: AIOHTTPSession) -> SSLContext:
+    """Return a context with the certificates of the client, as AWS_CA_BUNDLE and the configuration name them."""
+    context: SSLContext = http._get_ssl_context()
     if http._cert_file:
         context.load_cert_chain(http._cert_file, http._key_file)
     authorities = get_cert_path(http._verify)
     if authorities:
-        context.check_hostname = True
         context.load_verify_locations(authorities)
     else:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname, context.verify_mode = False, CERT_NONE
     return context
