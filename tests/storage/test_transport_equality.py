@@ -50,7 +50,7 @@ VALUES = st.recursive(
         st.fixed_dictionaries({"L": st.lists(inner, max_size=3)}),
         st.fixed_dictionaries({"M": st.dictionaries(st.text("xyz", min_size=1, max_size=2), inner, max_size=3)}),
     ),
-    max_leaves=6,
+    max_leaves=4,
 )
 ATTRIBUTES = st.dictionaries(st.text("klm", min_size=1, max_size=2), VALUES, max_size=4)
 ITEMS = st.builds(
@@ -124,7 +124,7 @@ def both() -> Iterator[BothTransports]:
     with asyncio.Runner() as runner:
         starting = start_scripted_dynamodb()
         server = runner.run(starting.__aenter__())
-        settings = {"attempts": 1, "conflict_attempts": 1, "backoff_base": 0.0, "retry_floor": 1e9}
+        settings = {"attempts": 1, "conflict_attempts": 1, "backoff_base": 0.0, "retry_floor": 1e9, "hedge_share": 0.0}
         stores = {name: runner.run(server.open(QUICK, transport=name, **settings)) for name in TRANSPORTS}
         yield BothTransports(runner, server, stores)
         for store in stores.values():
@@ -176,7 +176,7 @@ def test_both_transports_return_the_same(both: BothTransports, call: Any) -> Non
         call
     ]
 
-    @examples(50, deep=400)
+    @examples(40, deep=200)
     @given(REPLIES, st.sets(st.sampled_from(operations)))
     def law(reply: Reply, failing: set[str]) -> None:
         results, requests = [], []

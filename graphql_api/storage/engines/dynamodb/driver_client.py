@@ -118,9 +118,13 @@ def verify_body(status: int, headers: Mapping[str, str], body: bytes) -> None:
     """Refuse an incomplete or damaged body. The driver itself accepts a truncated body as an empty response."""
     if verify_checksum(headers, body) and body.startswith(b"{"):
         return
-    if status < 300 or "json" in headers.get("content-type", ""):
+    try:
         parse_object(body)
-    # Otherwise an intermediary has sent it, such as a proxy: only the status is meaningful.
+    except InconsistentResponse as problem:
+        # A body that is not JSON may be that of an intermediary, such as a proxy: only the status is meaningful.
+        is_text = isinstance(problem.__cause__, orjson.JSONDecodeError)
+        if status < 300 or not is_text or "json" in headers.get("content-type", ""):
+            raise
 
 
 def verify_checksum(headers: Mapping[str, str], body: bytes) -> bool:
