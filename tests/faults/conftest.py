@@ -64,7 +64,7 @@ async def _fill(server: Server) -> None:
 async def proxied(dynamodb: Server, filled_table: None, request: pytest.FixtureRequest) -> AsyncIterator[ProxiedStores]:
     """Stores that use a fault proxy. The proxy injects no faults at first."""
     async with FaultProxy(int(dynamodb.endpoint.rpartition(":")[2])) as proxy:
-        proxied_stores = ProxiedStores(proxy, dynamodb, request.param)
+        proxied_stores = ProxiedStores(proxy, dynamodb, getattr(request, "param", "direct"))
         yield proxied_stores
         proxy.rule = no_fault
         for store in proxied_stores.stores:

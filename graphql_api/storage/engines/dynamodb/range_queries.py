@@ -149,7 +149,7 @@ class RangeQuery:
         Refuse a response that is truncated or belongs to another request.
         """
         check_count(response)
-        decode, ordinal = self._decode_place, self.read.ordinal
+        decode, ordinal = self._decode_row, self.read.ordinal
         rows = [
             Row(value, ordinal, key, item, decode_item) for item in response["Items"] for value, key in (decode(item),)
         ]
@@ -175,10 +175,10 @@ class RangeQuery:
         return key_range.high is not None and bool(value >= key_range.high)
 
     def _decode_position(self, item: WireItem) -> Position:
-        value, key = self._decode_place(item)
+        value, key = self._decode_row(item)
         return Position(value, self.read.ordinal, key)
 
-    def _decode_place(self, item: WireItem) -> tuple[RangeValue, Key]:
+    def _decode_row(self, item: WireItem) -> tuple[RangeValue, Key]:
         """Return the range value and the key of a record."""
         if item[self.index.hash_attribute] != {"S": self.read.hash_key}:
             raise InconsistentResponse("it contains a record of another hash key")
