@@ -1,5 +1,6 @@
 """Range reads as queries of one hash key: bounds become conditions, responses become pages of rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,6 @@ from graphql_api.storage.engines.dynamodb.wire_format import (
     Wire,
     WireItem,
     decode_item,
-    decode_key,
     decode_number,
     encode_key,
     encode_number,
@@ -149,10 +149,9 @@ class RangeQuery:
         Refuse a response that is truncated or belongs to another request.
         """
         check_count(response)
-        decode, ordinal = self._decode_row, self.read.ordinal
-        rows = [
-            Row(value, ordinal, key, item, decode_item) for item in response["Items"] for value, key in (decode(item),)
-        ]
+        ordinal = self.read.ordinal
+        decoded = map(self._row_decoder(), response["Items"])
+        rows = [Row(value, ordinal, key, item, decode_item) for value, key, item in decoded]
         start = response.get("LastEvaluatedKey")
         if start is not None:
             self._decode_position(start)
@@ -175,13 +174,20 @@ class RangeQuery:
         return key_range.high is not None and bool(value >= key_range.high)
 
     def _decode_position(self, item: WireItem) -> Position:
-        value, key = self._decode_row(item)
+        value, key, _ = self._row_decoder()(item)
         return Position(value, self.read.ordinal, key)
 
-    def _decode_row(self, item: WireItem) -> tuple[RangeValue, Key]:
-        """Return the range value and the key of a record."""
-        if item[self.index.hash_attribute] != {"S": self.read.hash_key}:
-            raise InconsistentResponse("it contains a record of another hash key")
-        encoded = item[self.index.range_attribute]
-        value: RangeValue = encoded["S"] if self.index.range_type == "S" else decode_number(encoded["N"])
-        return value, decode_key(self.table, item)
+    def _row_decoder(self) -> Callable[[WireItem], tuple[RangeValue, Key, WireItem]]:
+        """Return a function that decodes the range value and the key of a record, and returns them with it."""
+        hash_attribute, range_attribute = self.index.hash_attribute, self.index.range_attribute
+        table_hash, table_range = self.table.hash_attribute, self.table.range_attribute
+        hash_value, is_text = {"S": self.read.hash_key}, self.index.range_type == "S"
+
+        def decode(item: WireItem) -> tuple[RangeValue, Key, WireItem]:
+            if item[hash_attribute] != hash_value:
+                raise InconsistentResponse("it contains a record of another hash key")
+            encoded = item[range_attribute]
+            value: RangeValue = encoded["S"] if is_text else decode_number(encoded["N"])
+            return value, Key(item[table_hash]["S"], item[table_range]["S"]), item
+
+        return decode

@@ -90,9 +90,10 @@ def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
 
 
 def decode_item(item: WireItem) -> dict[str, Any]:
-    """Decode a record. Most values are text."""
+    """Decode a record. Most values are text or numbers."""
     return {
-        name: value["S"] if "S" in value and len(value) == 1 else decode_value(value) for name, value in item.items()
+        name: value["S"] if "S" in value else decode_number(value["N"]) if "N" in value else decode_value(value)
+        for name, value in item.items()
     }
 
 
