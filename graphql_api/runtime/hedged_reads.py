@@ -5,6 +5,7 @@ the running percentile of recent durations, so it is rarely needed. A budget bou
 """
 
 import asyncio
+from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -32,17 +33,21 @@ class LatencyPercentile:
 
     def __init__(self, percentile: float) -> None:
         self._percentile = percentile
-        self._samples = deque[float](maxlen=_MAX_SAMPLES)
+        self._samples = deque[float]()
+        self._sorted: list[float] = []
         self._added = 0
         self.seconds: float | None = None
         """None until enough durations are known"""
 
     def add(self, seconds: float) -> None:
         """Add a duration."""
+        if len(self._samples) == _MAX_SAMPLES:
+            del self._sorted[bisect_left(self._sorted, self._samples.popleft())]
         self._samples.append(seconds)
+        insort(self._sorted, seconds)
         self._added += 1
         if self._added >= MIN_SAMPLES and self._added % _SAMPLES_PER_UPDATE == 0:
-            self.seconds = sorted(self._samples)[int(self._percentile * len(self._samples))]
+            self.seconds = self._sorted[int(self._percentile * len(self._sorted))]
 
 
 class HedgedReads:

@@ -7,9 +7,8 @@ part of each tick always counts, so that a busy process gives up an unresponsive
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from time import thread_time
+from types import TracebackType
 
 _TICK_SECONDS = 0.02
 _MIN_COUNTED_SHARE = 0.25
@@ -28,19 +27,21 @@ class ResponsiveTimer:
         """the end of each timeout, in counted seconds"""
         self._tick_handle: asyncio.TimerHandle | None = None
 
-    @asynccontextmanager
-    async def timeout(self, seconds: float) -> AsyncIterator[None]:
+    def timeout(self, seconds: float) -> "ResponsiveTimeout":
         """Cancel the block, and raise TimeoutError, after it has lasted this number of counted seconds."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(None) as timeout:
-            self._ends[timeout] = self._counted + seconds
-            if self._tick_handle is None:
-                self._ticked_at, self._cpu_at = loop.time(), thread_time()
-                self._tick_handle = loop.call_later(_TICK_SECONDS, self._tick, loop)
-            try:
-                yield
-            finally:
-                self._ends.pop(timeout, None)
+        return ResponsiveTimeout(self, seconds)
+
+    def start(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        """Count the seconds of a timeout from now on."""
+        self._ends[timeout] = self._counted + seconds
+        if self._tick_handle is None:
+            loop = asyncio.get_running_loop()
+            self._ticked_at, self._cpu_at = loop.time(), thread_time()
+            self._tick_handle = loop.call_later(_TICK_SECONDS, self._tick, loop)
+
+    def stop(self, timeout: asyncio.Timeout) -> None:
+        """Forget a timeout."""
+        self._ends.pop(timeout, None)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now, cpu = loop.time(), thread_time()
@@ -51,3 +52,22 @@ class ResponsiveTimer:
             del self._ends[timeout]
             timeout.reschedule(now)
         self._tick_handle = loop.call_later(_TICK_SECONDS, self._tick, loop) if self._ends else None
+
+
+class ResponsiveTimeout:
+    """The timeout of one block."""
+
+    def __init__(self, timer: ResponsiveTimer, seconds: float) -> None:
+        self._timer = timer
+        self._seconds = seconds
+        self._timeout = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._timer.start(self._timeout, self._seconds)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.stop(self._timeout)
+        await self._timeout.__aexit__(kind, problem, trace)

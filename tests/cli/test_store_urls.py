@@ -11,6 +11,8 @@ import pytest
 from graphql_api.errors import ConflictingArguments, InvalidValue, ShardQLError, StoreRefused, UnknownArgument
 from graphql_api.storage.engines import creates_tables, open_store
 from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
+from graphql_api.storage.engines.dynamodb.direct_transport import DirectTransport
+from graphql_api.storage.engines.dynamodb.driver_client import ClientTransport
 from tests.support.dynamodb_servers import CREDENTIALS, ROOT
 
 
@@ -42,6 +44,11 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         ("dynamodb://users?deadline=nan", InvalidValue, "deadline is 'nan'. Use a number"),
         ("dynamodb://users?attempts=2.5", InvalidValue, "attempts is '2.5'. Use a whole number"),
         ("dynamodb://users?region=eu-west-1&attempts=0", StoreRefused, "attempts is 0"),
+        (
+            "dynamodb://users?region=eu-west-1&transport=http",
+            StoreRefused,
+            "Use direct or aioboto3.",
+        ),
     ],
 )
 async def test_invalid_store_urls(url: str, error: type[ShardQLError], message: str) -> None:
@@ -57,7 +64,7 @@ async def test_settings_in_a_url() -> None:
     store = await open_store("dynamodb://users?region=eu-west-1&endpoint=http%3A//127.0.0.1:9&deadline=0.25&attempts=2")
     try:
         assert isinstance(store, DynamoStore)
-        settings, meta = store._api.settings, store._api._client.meta
+        settings, meta = store._api.settings, store._api._transport._client.meta  # type: ignore[attr-defined]
         assert (settings.deadline, settings.attempts) == (0.25, 2)
         assert (type(settings.deadline), type(settings.attempts)) == (float, int)
         assert (meta.region_name, meta.endpoint_url) == ("eu-west-1", "http://127.0.0.1:9")
@@ -65,11 +72,17 @@ async def test_settings_in_a_url() -> None:
         await store.close()
 
 
+def documented_default(value: ast.expr) -> str:
+    """A default as the documents write it."""
+    default = ast.literal_eval(value)
+    return default if isinstance(default, str) else f"{default:g}"
+
+
 def test_settings_are_documented() -> None:
     """The table of DynamoDB settings equals the defaults and docstrings in the source."""
     (settings,) = (node for node in ast.parse(getsource(DynamoSettings)).body if isinstance(node, ast.ClassDef))
     rows = [
-        f"| `{setting.target.id}` | {ast.literal_eval(setting.value):g} | {' '.join(description.value.value.split())} |"
+        f"| `{setting.target.id}` | {documented_default(setting.value)} | {' '.join(description.value.value.split())} |"
         for setting, description in pairwise(settings.body)
         if isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name) and setting.value is not None
         if isinstance(description, ast.Expr)
@@ -78,10 +91,19 @@ def test_settings_are_documented() -> None:
     ]
     assert len(rows) == len(fields(DynamoSettings))
     page = (ROOT / "docs" / "how-to" / "dynamodb.md").read_text(encoding="utf-8")
-    assert [line for line in page.splitlines() if re.match(r"\| `[a-z_]+` \| [\d.]+ \|", line)] == rows
+    assert [line for line in page.splitlines() if re.match(r"\| `[a-z_]+` \| [\w.]+ \|", line)] == rows
 
 
 def test_engines_that_create_tables() -> None:
     """SQLite creates tables on opening, DynamoDB does not."""
     assert creates_tables("sqlite:///users.db")
     assert not creates_tables("dynamodb://users?region=eu-west-1")
+
+
+async def test_the_transport_in_a_url() -> None:
+    """A URL may choose the transport."""
+    for transport, kind in (("direct", DirectTransport), ("aioboto3", ClientTransport)):
+        store = await open_store(f"dynamodb://users?region=eu-west-1&transport={transport}")
+        assert isinstance(store, DynamoStore)
+        assert isinstance(store._api._transport, kind)
+        await store.close()

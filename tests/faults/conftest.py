@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -13,6 +13,14 @@ from tests.faults.proxied_catalog import CATALOG, database, records, sorted_wide
 from tests.support.dynamodb_servers import Server, ServerUnavailable
 
 TABLE = "faults"
+QUICK_WITH_BOTH = frozenset(
+    {
+        "test_harmless_faults_cause_no_retries",
+        "test_reads_by_key_succeed_despite_a_fault",
+        "test_creates_have_no_false_failures",
+    }
+)
+"""the tests that quick runs have with the client of aioboto3 too; deep runs have all"""
 
 
 @dataclass
@@ -21,11 +29,13 @@ class ProxiedStores:
 
     proxy: FaultProxy
     server: Server
+    transport: str = "direct"
     stores: list[DynamoStore] = field(default_factory=list)
 
     async def open_store(self, settings: DynamoSettings) -> DynamoStore:
         """Open a store that has made no call yet."""
-        store = await self.server.open(TABLE, settings, endpoint=self.proxy.endpoint)
+        chosen = replace(settings, transport=self.transport)
+        store = await self.server.open(TABLE, chosen, endpoint=self.proxy.endpoint)
         self.stores.append(store)
         return store
 
@@ -51,11 +61,19 @@ async def _fill(server: Server) -> None:
 
 
 @pytest.fixture
-async def proxied(dynamodb: Server, filled_table: None) -> AsyncIterator[ProxiedStores]:
+async def proxied(dynamodb: Server, filled_table: None, request: pytest.FixtureRequest) -> AsyncIterator[ProxiedStores]:
     """Stores that use a fault proxy. The proxy injects no faults at first."""
     async with FaultProxy(int(dynamodb.endpoint.rpartition(":")[2])) as proxy:
-        proxied_stores = ProxiedStores(proxy, dynamodb)
+        proxied_stores = ProxiedStores(proxy, dynamodb, getattr(request, "param", "direct"))
         yield proxied_stores
         proxy.rule = no_fault
         for store in proxied_stores.stores:
             await store.close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of this folder with both transports."""
+    if "proxied" in metafunc.fixturenames:
+        marks = [] if metafunc.function.__name__ in QUICK_WITH_BOTH else [pytest.mark.deep]
+        by_client = pytest.param("aioboto3", marks=marks)
+        metafunc.parametrize("proxied", ["direct", by_client], indirect=True)

@@ -1,6 +1,6 @@
 """Sizes of constraint items and costs of transactions: expected values, and the counts of DynamoDB Local."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import uuid4
 
@@ -205,22 +205,22 @@ def record_consumption(store: DynamoStore, consumed: list[float]) -> None:
 
     The parts of a transaction are sent separately, because DynamoDB Local counts parts of equal cost only once.
     """
-    methods: dict[str, Callable[..., Awaitable[Any]]] = store._api._methods
-    send, put = methods["TransactWriteItems"], methods["PutItem"]
+    transport = store._api._transport
+    send = transport.send
 
-    async def recorded_transaction(**request: Any) -> Any:
+    async def recorded(operation: str, request: dict[str, Any]) -> Any:
         answer: Any = None
+        if operation != "TransactWriteItems":
+            answer = await send(operation, request)
+            if operation == "PutItem":
+                consumed.append(answer["ConsumedCapacity"]["CapacityUnits"])
+            return answer
         for part in request["TransactItems"]:
-            answer = await send(TransactItems=[part], ReturnConsumedCapacity="TOTAL")
+            answer = await send(operation, {"TransactItems": [part], "ReturnConsumedCapacity": "TOTAL"})
             consumed.extend(each["CapacityUnits"] for each in answer["ConsumedCapacity"])
         return answer
 
-    async def recorded_put(**request: Any) -> Any:
-        answer = await put(**request)
-        consumed.append(answer["ConsumedCapacity"]["CapacityUnits"])
-        return answer
-
-    methods |= {"TransactWriteItems": recorded_transaction, "PutItem": recorded_put}
+    transport.send = recorded  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(

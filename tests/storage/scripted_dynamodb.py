@@ -12,6 +12,7 @@ from zlib import crc32
 from aiohttp import web
 
 from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore
+from graphql_api.storage.engines.dynamodb.driver_client import READS, WRITES
 from tests.support.dynamodb_servers import Server
 
 DESCRIPTION: dict[str, Any] = {
@@ -69,12 +70,14 @@ class Reply:
     """seconds"""
     drop: bool = False
     """closes the connection instead of answering"""
+    content_type: str = "application/x-amz-json-1.0"
+    has_checksum: bool = True
 
     def response(self) -> web.Response:
         """Return the reply as an HTTP response."""
         body = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
         checksum = crc32(body) if self.checksum is None else self.checksum
-        headers = {"x-amz-crc32": str(checksum), "content-type": "application/x-amz-json-1.0"}
+        headers = {"content-type": self.content_type} | ({"x-amz-crc32": str(checksum)} if self.has_checksum else {})
         return web.Response(status=self.status, body=body, headers=headers)
 
 
@@ -98,7 +101,11 @@ class ScriptedDynamoDB:
     replies: dict[str, list[Reply | ReplyFunction]] = field(
         default_factory=lambda: {"DescribeTable": [Reply({"Table": DESCRIPTION})]}
     )
+    transport: str = "direct"
+    """that of the stores that `open` opens"""
     received: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+    """those of the received requests"""
     in_flight: int = 0
     peak_in_flight: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -106,6 +113,15 @@ class ScriptedDynamoDB:
     def set_replies(self, operation: str, *replies: Reply | ReplyFunction) -> None:
         """Set the replies to an operation."""
         self.replies[operation] = list(replies)
+
+    @property
+    def transports(self) -> set[str]:
+        """Return how the frequent requests were sent: the client of aioboto3 adds a header to each attempt."""
+        return {
+            "aioboto3" if "amz-sdk-invocation-id" in headers else "direct"
+            for (operation, _), headers in zip(self.received, self.headers, strict=True)
+            if operation in READS | WRITES
+        }
 
     def requests(self, operation: str) -> list[dict[str, Any]]:
         """Return the requests of an operation so far."""
@@ -117,7 +133,7 @@ class ScriptedDynamoDB:
 
     async def open(self, settings: DynamoSettings = QUICK, **changes: Any) -> DynamoStore:
         """Open a store on the server."""
-        return await Server(self.endpoint).open("script", replace(settings, **changes))
+        return await Server(self.endpoint).open("script", replace(settings, **{"transport": self.transport, **changes}))
 
     async def wait_for_requests(self, requests: int) -> None:
         """Wait until this number of requests is in flight."""
@@ -134,6 +150,7 @@ class ScriptedDynamoDB:
         operation = request.headers["X-Amz-Target"].partition(".")[2]
         body = json.loads(await request.read())
         self.received.append((operation, body))
+        self.headers.append(request.headers)
         replies = self.replies[operation]
         next_reply = replies.pop(0) if len(replies) > 1 else replies[0]
         reply = next_reply if isinstance(next_reply, Reply) else next_reply(body)
@@ -153,9 +170,9 @@ class ScriptedDynamoDB:
 
 
 @asynccontextmanager
-async def start_scripted_dynamodb() -> AsyncIterator[ScriptedDynamoDB]:
+async def start_scripted_dynamodb(transport: str = "direct") -> AsyncIterator[ScriptedDynamoDB]:
     """Start the server."""
-    server = ScriptedDynamoDB()
+    server = ScriptedDynamoDB(transport=transport)
     app = web.Application(client_max_size=32 * 1024 * 1024)
     app.router.add_post("/", server.handle_request)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import aioboto3
@@ -20,19 +20,11 @@ from tests.storage.scripted_dynamodb import (
     Reply,
     ScriptedDynamoDB,
     error_reply,
-    start_scripted_dynamodb,
 )
 
 READ = RangeRead("byText", "t!01", 1, KeyRange(), 10)
 ROW = {"hashKey": {"S": "h!"}, "rangeKey": {"S": "r"}, "t": {"S": "t!01"}, "text": {"S": "v"}}
 ONE_ROW = Reply({"Items": [ROW], "Count": 1, "ScannedCount": 1})
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedDynamoDB]:
-    """A server with scripted replies."""
-    async with start_scripted_dynamodb() as server:
-        yield server
 
 
 async def read_result(store: DynamoStore) -> RowPage | StoreError:
@@ -136,7 +128,7 @@ async def test_deadline(server: ScriptedDynamoDB) -> None:
 async def test_attempts_have_a_timeout(server: ScriptedDynamoDB) -> None:
     """An attempt without a response is replaced by another one before the deadline."""
     server.set_replies("Query", NO_RESPONSE, ONE_ROW)
-    found = await read_result(await server.open(read_seconds=1.0))
+    found = await read_result(await server.open(connect_seconds=1.0, read_seconds=1.0))
     assert isinstance(found, RowPage)
     assert server.counts["Query"] == 2
 

@@ -1,6 +1,6 @@
 """Attempts of DynamoDB requests under a capacity ceiling: none is sent whose charge could pass it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +20,6 @@ from tests.storage.scripted_dynamodb import (
     Reply,
     ScriptedDynamoDB,
     error_reply,
-    start_scripted_dynamodb,
 )
 
 READS = [RangeRead("byText", f"t!{at:02}", at, KeyRange(), 1, row_bytes=8192) for at in range(3)]
@@ -28,13 +27,6 @@ MOST = 1.5
 """units of one such read"""
 BOUND = ItemBound(8192)
 THROTTLE = error_reply("ProvisionedThroughputExceededException")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedDynamoDB]:
-    """A server with scripted replies."""
-    async with start_scripted_dynamodb() as server:
-        yield server
 
 
 def page(units: float) -> Any:

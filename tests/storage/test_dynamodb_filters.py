@@ -1,7 +1,7 @@
 """Filters and projections of DynamoDB queries: the expressions, the parts that are omitted, and consumed capacity."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -31,7 +31,7 @@ from graphql_api.storage.values import (
     StoreFilter,
     TableDefinition,
 )
-from tests.storage.scripted_dynamodb import Reply, ScriptedDynamoDB, error_reply, start_scripted_dynamodb
+from tests.storage.scripted_dynamodb import Reply, ScriptedDynamoDB, error_reply
 
 ALL = IndexDefinition("all", "t", "text")
 SOME = IndexDefinition("some", "t", "text", projection=("color", "size"))
@@ -195,13 +195,6 @@ def test_projections(index: IndexDefinition, attributes: frozenset[str], expecte
 
 
 # --- with a scripted server -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedDynamoDB]:
-    """A server with scripted replies."""
-    async with start_scripted_dynamodb() as server:
-        yield server
 
 
 NUMBER = RangeRead("byNumber", "n!01", 7, KeyRange(1, 5, low_open=True), 3, filter=attribute_test("color"))

@@ -1,7 +1,7 @@
 """Writes to DynamoDB: batches and their unprocessed items, lost replies, transactions."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from socket import socket
 from typing import Any
@@ -25,7 +25,6 @@ from tests.storage.scripted_dynamodb import (
     Reply,
     ScriptedDynamoDB,
     error_reply,
-    start_scripted_dynamodb,
 )
 from tests.support.dynamodb_servers import Server
 
@@ -34,13 +33,6 @@ DONE = Reply({"ConsumedCapacity": {"TableName": "script", "CapacityUnits": 1.0}}
 TRANSACTION_DONE = Reply({"ConsumedCapacity": [{"TableName": "script", "CapacityUnits": 4.0}]})
 BATCH_DONE = Reply({"UnprocessedItems": {}})
 THROTTLED = error_reply("ProvisionedThroughputExceededException")
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedDynamoDB]:
-    """A server with scripted replies."""
-    async with start_scripted_dynamodb() as server:
-        yield server
 
 
 def item(key: Key = KEY, **attributes: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Range reads as DynamoDB queries: key conditions, start keys, and replies that make progress."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -9,18 +9,11 @@ import pytest
 from graphql_api.codecs.key_ranges import KeyRange, RangeValue
 from graphql_api.errors import StoreRefused, StoreUnavailable
 from graphql_api.storage.values import Key, Position, RangeRead, RowPage, StartKey
-from tests.storage.scripted_dynamodb import DESCRIPTION, Reply, ScriptedDynamoDB, start_scripted_dynamodb
+from tests.storage.scripted_dynamodb import DESCRIPTION, Reply, ScriptedDynamoDB
 
 TEXT = RangeRead("byText", "t!01", 7, KeyRange(), 10)
 NUMBER = RangeRead("byNumber", "n!01", 7, KeyRange(), 10)
 LONG = "a" * 1024
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedDynamoDB]:
-    """A server with scripted replies."""
-    async with start_scripted_dynamodb() as server:
-        yield server
 
 
 def item_of(value: RangeValue) -> dict[str, Any]:
@@ -172,7 +165,7 @@ async def test_rows_are_decoded_lazily(server: ScriptedDynamoDB) -> None:
     """The item of a row is decoded on first access."""
     server.set_replies("Query", Reply({"Items": [item_of("a") | {"x": {"NEW": 1}}], "Count": 1, "ScannedCount": 1}))
     page = await read_page(server, TEXT)
-    with pytest.raises(ValueError, match="0 types"):
+    with pytest.raises(ValueError, match=r"0 types|unknown type 'NEW'"):
         page.rows[0].item  # noqa: B018 - the access is tested
 
 

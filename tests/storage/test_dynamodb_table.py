@@ -1,6 +1,5 @@
 """The table in DynamoDB: describing it, creating it, and concurrent changes by other processes."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.storage.scripted_dynamodb import (
     Reply,
     ScriptedDynamoDB,
     error_reply,
-    start_scripted_dynamodb,
 )
 
 WANTED = TableDefinition(
@@ -28,11 +26,8 @@ NOT_EXPIRING = Reply({"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
 SHORT_PAUSES = replace(QUICK, table_pause=0.001)
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedDynamoDB]:
-    """A server with scripted replies."""
-    async with start_scripted_dynamodb() as server:
-        yield server
+pytestmark = pytest.mark.parametrize("server", ["direct"], indirect=True)
+"""the client of aioboto3 sends operations on tables, whatever the transport is"""
 
 
 async def ensure_table(server: ScriptedDynamoDB, definition: TableDefinition = WANTED, **changes: Any) -> None:

@@ -16,7 +16,6 @@ from tests.storage.scripted_dynamodb import (
     Reply,
     ScriptedDynamoDB,
     error_reply,
-    start_scripted_dynamodb,
 )
 
 EPOCH = Key("epoch!", "1")
@@ -155,13 +154,6 @@ async def test_sqlite_compares_conditions(store: SqliteStore) -> None:
 
 
 # --- DynamoDB --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedDynamoDB]:
-    """A server with scripted replies."""
-    async with start_scripted_dynamodb() as server:
-        yield server
 
 
 async def test_dynamodb_checks_each_attempt(server: ScriptedDynamoDB) -> None:

@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
+from graphql_api.storage.engines.dynamodb import DynamoSettings
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from tests.store_contract.engine_capabilities import PROBES, missing_capabilities
-from tests.store_contract.writer_processes import Address, open_address
-from tests.support.dynamodb_servers import Server, dynamodb_local, moto, run_local
+from tests.store_contract.writer_processes import Address
+from tests.support.dynamodb_servers import LENIENT_SETTINGS, Server, dynamodb_local, moto, run_local
 
 OpenStore = Callable[[Path, Callable[[], float]], Awaitable[Store]]
 """opens a store at a path, with a clock"""
@@ -31,16 +32,24 @@ class Engine:
     """the address by which another process opens the store at a path"""
 
 
+CLIENT_TRANSPORT = "dynamodb-local by aioboto3"
+"""the same server, with every request sent by the client of aioboto3; it is not probed again"""
+
 KNOWN_MISSING: Mapping[str, frozenset[str]] = {
     "sqlite": frozenset(),
     "moto": frozenset(
         {"exact size", "typed conditions", "tokens", "mistyped entries", "concurrent definitions", "capacity"}
     ),
     "dynamodb-local": frozenset({"mistyped entries"}),
+    CLIENT_TRANSPORT: frozenset({"mistyped entries"}),
 }
 """the probed capabilities that each engine is known to lack; a test compares this with the result of the probes"""
 
-SERVERS: Mapping[str, Callable[[], AbstractContextManager[Server]]] = {"moto": moto, "dynamodb-local": dynamodb_local}
+SERVERS: Mapping[str, Callable[[], AbstractContextManager[Server]]] = {
+    "moto": moto,
+    "dynamodb-local": dynamodb_local,
+    CLIENT_TRANSPORT: dynamodb_local,
+}
 PROBED_SERVERS = {**SERVERS, "dynamodb-local": run_local}
 """servers for the probes: DynamoDB Local may never end the backfill that a probe begins, which blocks later ones"""
 
@@ -51,6 +60,11 @@ def running_engine(name: str, folder: Path) -> Iterator[Engine]:
     if name not in SERVERS:
         missing = _probe(_open_file, folder)
         yield Engine(_open_file, _capabilities({"reopen", "clock", "processes"}, missing), _file_address)
+        return
+    if name == CLIENT_TRANSPORT:
+        with SERVERS[name]() as server:
+            opener = _table_opener(server, replace(LENIENT_SETTINGS, transport="aioboto3"))
+            yield Engine(opener, _capabilities({"reopen"}, KNOWN_MISSING[name]), partial(_table_address, server))
         return
     with PROBED_SERVERS[name]() as probed:
         missing = _probe(_table_opener(probed), folder)
@@ -68,9 +82,9 @@ def _table_address(server: Server, path: Path) -> Address:
     return "dynamodb", server.endpoint, table
 
 
-def _table_opener(server: Server) -> OpenStore:
+def _table_opener(server: Server, settings: DynamoSettings = LENIENT_SETTINGS) -> OpenStore:
     async def open_table(path: Path, now: Callable[[], float]) -> Store:
-        return await open_address(_table_address(server, path))
+        return await server.open(_table_address(server, path)[2], settings)
 
     return open_table
 

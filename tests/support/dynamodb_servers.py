@@ -3,8 +3,8 @@
 import os
 import socket
 import subprocess
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -137,29 +137,20 @@ _LOCAL = SharedServer(run_local)
 
 @contextmanager
 def moto() -> Iterator[Server]:
-    """Runs the moto server in a thread. It handles one request at a time: concurrent ones lose writes."""
-    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - slow to import
-        DomainDispatcherApplication,
-        create_backend_app,
-    )
-    from werkzeug.serving import make_server  # noqa: PLC0415 - moto brings it
-
-    application = DomainDispatcherApplication(create_backend_app)
-    lock = threading.Lock()
-
-    def handle(environ: Any, start_response: Any) -> list[bytes]:
-        with lock:
-            return list(application(environ, start_response))
-
-    server = make_server("127.0.0.1", 0, handle, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield Server(f"http://127.0.0.1:{server.server_port}")
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    """Runs the moto server."""
+    command = [sys.executable, "-m", "tests.support.moto_server"]
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)  # noqa: S603 - constant
+        assert process.stdout is not None
+        try:
+            port = process.stdout.readline().decode().strip()
+            if not port:
+                raise ServerUnavailable(f"it exited at once: {_output_of(log)}")
+            yield Server(f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
 
 
 def _free_port() -> int:

@@ -1,20 +1,13 @@
-"""API calls: the client of the driver, and execution with concurrency limits, attempts with backoff, and a deadline."""
+"""API calls: their execution with concurrency limits, attempts with backoff, and a deadline."""
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from random import Random
 from time import perf_counter
 from typing import Any, Generic, TypeVar
-from zlib import crc32
-
-import aioboto3
-import orjson
-from aiobotocore.config import AioConfig
-from botocore.exceptions import BotoCoreError
 
 from graphql_api.errors import (
     ConditionFailed,
@@ -22,7 +15,6 @@ from graphql_api.errors import (
     SchemaChanged,
     StoreDenied,
     StoreError,
-    StoreRefused,
     StoreUnavailable,
     Throttled,
 )
@@ -36,8 +28,8 @@ from graphql_api.runtime import (
     current_reservation,
     current_statistics,
 )
-from graphql_api.storage import current_fence
 from graphql_api.storage.engines.dynamodb.concurrency_limits import ConcurrencyLimiter
+from graphql_api.storage.engines.dynamodb.driver_client import READS, WRITES, Response, Transport
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
 from graphql_api.storage.engines.dynamodb.error_mapping import (
     DRIVER_ERRORS,
@@ -49,13 +41,6 @@ from graphql_api.storage.engines.dynamodb.error_mapping import (
 T = TypeVar("T")
 P = TypeVar("P")
 
-Response = dict[str, Any]
-
-READS = frozenset({"Query", "BatchGetItem"})
-"""operations that are hedged, unless the request has a capacity ceiling"""
-
-_WRITES = frozenset({"TransactWriteItems", "BatchWriteItem", "PutItem", "DeleteItem"})
-
 _NOTHING_WRITTEN_ERRORS: Mapping[type[StoreError], str] = {
     Conflict: "conflicted with other writes of the same record",
     Throttled: "were throttled",
@@ -63,83 +48,6 @@ _NOTHING_WRITTEN_ERRORS: Mapping[type[StoreError], str] = {
     SchemaChanged: "were stopped, because the table's record has changed",
 }
 """the errors of writes after which nothing was written, with a description of such attempts"""
-
-_LARGE_BODY_BYTES = 256 * 1024
-_NO_TIMEOUT = 24 * 3600
-_KEEP_ALIVE_SECONDS = 60.0
-"""for which an idle connection is kept, so that a wide search rarely has to open all of its connections"""
-
-
-# --- the client of the driver ----------------------------------------------------------------------------------
-
-
-async def open_client(
-    stack: AsyncExitStack,
-    session: aioboto3.Session,
-    region: str | None,
-    endpoint: str | None,
-    settings: DynamoSettings,
-) -> Any:
-    """Return a low-level client that is closed with the exit stack.
-
-    It has no timeouts of its own: they would count the time in which this process has no CPU (`ResponsiveTimer`).
-    """
-    config = AioConfig(
-        connect_timeout=_NO_TIMEOUT,
-        read_timeout=_NO_TIMEOUT,
-        max_pool_connections=settings.pool,
-        connector_args={"keepalive_timeout": _KEEP_ALIVE_SECONDS},
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        parameter_validation=False,  # requests are validated when they are encoded
-    )
-    try:
-        client = await stack.enter_async_context(
-            session.client("dynamodb", region_name=region, endpoint_url=endpoint, config=config)
-        )
-    except (BotoCoreError, ValueError) as problem:
-        raise StoreRefused(
-            f"The DynamoDB client cannot be created: {problem} Set region and endpoint with the table's name, or set "
-            "AWS_DEFAULT_REGION."
-        ) from problem
-    client.meta.events.register("before-send.dynamodb", _stream_large_body)
-    for operation in _WRITES:
-        client.meta.events.register(f"before-send.dynamodb.{operation}", _verify_fence)
-    client.meta.events.register("before-parse.dynamodb", _verify_response)
-    return client
-
-
-def _verify_fence(**_: Any) -> None:
-    """Stop a write whose plan is too old. The request is signed by now: it cannot be applied long after this check."""
-    fence = current_fence()
-    if fence is not None:
-        fence.verify()
-
-
-def _stream_large_body(request: Any, **_: Any) -> None:
-    """Send a large body in chunks, so that it does not block the event loop."""
-    if isinstance(request.body, bytes) and len(request.body) > _LARGE_BODY_BYTES:
-        request.body = BytesIO(request.body)
-
-
-def _verify_response(response_dict: dict[str, Any], **_: Any) -> None:
-    """Refuse an incomplete or damaged body. The driver itself accepts a truncated body as an empty response."""
-    body = response_dict["body"]
-    checksum = response_dict["headers"].get("x-amz-crc32")
-    if checksum is not None:
-        if checksum != str(crc32(body)):
-            raise InconsistentResponse("the checksum of the body does not match")
-        if body.startswith(b"{"):
-            return
-    is_json = "json" in response_dict["headers"].get("content-type", "")
-    if response_dict["status_code"] >= 300 and not is_json:
-        return  # Sent by an intermediary, such as a proxy: only the status is meaningful.
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError as problem:
-        raise InconsistentResponse("the body is not JSON") from problem
-    if not isinstance(parsed, dict):
-        raise InconsistentResponse("the body is not a JSON object")
-
 
 # --- calls -----------------------------------------------------------------------------------------------------
 
@@ -173,14 +81,14 @@ class ApiCall(Generic[T]):
 
 
 class ApiClient:
-    """Executes API calls with one client."""
+    """Executes API calls with one transport."""
 
     def __init__(
-        self, client: Any, table: str, settings: DynamoSettings, clock: Callable[[], float], random: Random
+        self, transport: Transport, table: str, settings: DynamoSettings, clock: Callable[[], float], random: Random
     ) -> None:
         self.table = table
         self.settings = settings
-        self._client = client
+        self._transport = transport
         self._retries = RetryStrategy(
             first_backoff_seconds=settings.backoff_base,
             max_backoff_seconds=settings.backoff_cap,
@@ -192,9 +100,6 @@ class ApiClient:
         self._budget = RetryBudget(settings.retry_share, settings.retry_floor, clock)
         self._hedged_reads = HedgedReads(settings.hedge_percentile, settings.hedge_share)
         self._timer = ResponsiveTimer()
-        self._methods = {
-            operation: getattr(client, method) for method, operation in client.meta.method_to_api_mapping.items()
-        }
 
     @contextmanager
     def operation(self, fan_out: int) -> Iterator[None]:
@@ -212,7 +117,7 @@ class ApiClient:
 
     async def execute(self, call: ApiCall[T]) -> T:
         """Return the result of a call, or raise the error of the last attempt, before the deadline."""
-        meter = current_meter() if call.operation in READS | _WRITES else None
+        meter = current_meter() if call.operation in READS | WRITES else None
         if meter is not None:
             call.request["ReturnConsumedCapacity"] = "TOTAL"
         self._budget.deposit()
@@ -313,8 +218,7 @@ class ApiClient:
         async def send() -> Response:
             started = perf_counter()
             try:
-                response: Response = await self._methods[call.operation](**call.request)
-                return response
+                return await self._transport.send(call.operation, call.request)
             finally:
                 if call.operation == "Query" and call.hash_key is not None:
                     current_statistics().shard_seconds.append((call.hash_key, perf_counter() - started))
@@ -354,7 +258,7 @@ def _final_error(call: ApiCall[Any], error: StoreError) -> StoreError:
     """Return the error of the last attempt. It states that nothing was written only if this holds for all attempts."""
     if isinstance(error, StoreUnavailable):
         error.certain = not call.outcome_unknown
-    later_attempts = _NOTHING_WRITTEN_ERRORS.get(type(error)) if call.operation in _WRITES else None
+    later_attempts = _NOTHING_WRITTEN_ERRORS.get(type(error)) if call.operation in WRITES else None
     if later_attempts is None or not call.outcome_unknown:
         return error
     unknown = StoreUnavailable(

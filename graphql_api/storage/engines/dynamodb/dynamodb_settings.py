@@ -4,10 +4,12 @@ from dataclasses import dataclass, fields
 
 from graphql_api.errors import StoreRefused
 
+TRANSPORTS = ("direct", "aioboto3")
+
 
 @dataclass(frozen=True, slots=True)
 class DynamoSettings:
-    """Timeouts, retries and concurrency limits."""
+    """Timeouts, retries, concurrency limits, and the transport."""
 
     deadline: float = 5.0
     """seconds for an operation, including all waits and attempts; each batch of a write has its own"""
@@ -55,9 +57,16 @@ class DynamoSettings:
     """seconds for creating a table, or for adding an index to it"""
     table_pause: float = 2.0
     """seconds: upper limit of the interval between two polls of a table that is being created"""
+    transport: str = "direct"
+    """`direct`: queries, batches and writes use connections of the engine, for a fraction of the CPU time; `aioboto3`:
+    its client sends every request"""
 
     def __post_init__(self) -> None:
+        if self.transport not in TRANSPORTS:
+            raise StoreRefused(f"transport is {self.transport!r}. Use {' or '.join(TRANSPORTS)}.")
         for setting in fields(self):
+            if setting.name == "transport":
+                continue
             if getattr(self, setting.name) <= 0 and setting.name not in {"retry_share", "backoff_base", "hedge_share"}:
                 raise StoreRefused(
                     f"The setting {setting.name} is {getattr(self, setting.name)}. Use a number above 0."

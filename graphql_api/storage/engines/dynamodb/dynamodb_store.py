@@ -46,11 +46,11 @@ from graphql_api.storage import (
 from graphql_api.storage.engines.dynamodb.api_client import (
     ApiCall,
     ApiClient,
-    Response,
     check_count,
-    open_client,
     run_concurrently,
 )
+from graphql_api.storage.engines.dynamodb.direct_transport import DirectTransport
+from graphql_api.storage.engines.dynamodb.driver_client import ClientTransport, Response, Transport, open_client
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DEFAULTS, DynamoSettings
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.filter_expressions import build_expressions
@@ -63,9 +63,7 @@ MAX_KEYS_PER_BATCH = 100
 MAX_SCAN_RECORDS = 1000
 
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
-_NUMBER_TYPES: dict[str, type[int] | type[float]] = {
-    setting.name: type(getattr(DEFAULTS, setting.name)) for setting in fields(DynamoSettings)
-}
+_SETTING_TYPES = {setting.name: type(getattr(DEFAULTS, setting.name)) for setting in fields(DynamoSettings)}
 
 
 async def open_dynamodb(
@@ -86,7 +84,11 @@ async def open_dynamodb(
         raise StoreRefused(f"{table!r} is not a valid table name. Use 3 to 255 letters, digits, '_', '-' and '.'.")
     stack = AsyncExitStack()
     client = await open_client(stack, session or aioboto3.Session(), region, endpoint, settings)
-    return DynamoStore(ApiClient(client, table, settings, clock, random or Random()), stack)  # noqa: S311 - jitter, no secrets
+    transport: Transport = ClientTransport(client)
+    if settings.transport == "direct":
+        transport = DirectTransport(client, settings.pool)
+        stack.push_async_callback(transport.close)
+    return DynamoStore(ApiClient(transport, table, settings, clock, random or Random()), stack)  # noqa: S311 - jitter, no secrets
 
 
 async def open_location(location: str, *, read_only: bool = False) -> Store:
@@ -96,7 +98,7 @@ async def open_location(location: str, *, read_only: bool = False) -> Store:
         region, endpoint = options.pop("region", None), options.pop("endpoint", None)
         if endpoint is not None and not re.fullmatch(r"https?://[^/?#\s]+/?", endpoint):
             raise InvalidValue(f"endpoint is {endpoint!r}. Use a URL such as http://localhost:8000.")
-        settings: dict[str, Any] = {name: _parse_number(name, text) for name, text in options.items()}
+        settings: dict[str, Any] = {name: _parse_setting(name, text) for name, text in options.items()}
         store = await open_dynamodb(table, region=region, endpoint=endpoint, settings=DynamoSettings(**settings))
         return ReadOnlyStore(store) if read_only else store
 
@@ -117,13 +119,15 @@ def _parse_location(location: str) -> tuple[str, dict[str, str]]:
     return table, dict(pairs)
 
 
-def _parse_number(name: str, text: str) -> int | float:
-    kind = _NUMBER_TYPES.get(name)
+def _parse_setting(name: str, text: str) -> int | float | str:
+    kind = _SETTING_TYPES.get(name)
     if kind is None:
-        hint = nearest(name, ["region", "endpoint", *_NUMBER_TYPES])
+        hint = nearest(name, ["region", "endpoint", *_SETTING_TYPES])
         raise UnknownArgument(f"{name!r} is not an option of a DynamoDB store URL.{hint}")
+    if kind is str:
+        return text
     try:
-        number = kind(text)
+        number: int | float = kind(text)
         if isfinite(number):
             return number
     except ValueError:

@@ -69,6 +69,10 @@ class InconsistentResponse(Exception):
     """A successful response that is truncated, damaged, or does not match the request."""
 
 
+class NoConnection(OSError):
+    """A connection that could not be opened: nothing was sent."""
+
+
 class AttemptFailure(NamedTuple):
     """The outcome of one failed attempt."""
 
@@ -109,7 +113,11 @@ def _classify_driver_error(problem: BaseException, where: str, table: str) -> At
             return AttemptFailure(StoreDenied(f"{where}: no credentials: {problem}. {_DENIAL_REMEDY}"))
         case driver.ConnectTimeoutError():
             return _unavailable(f"{where}: no connection", outcome_unknown=False)
-        case driver.EndpointConnectionError() if isinstance(problem.kwargs.get("error"), aiohttp.ClientConnectorError):
+        case NoConnection():
+            return _unavailable(f"{where}: no connection: {problem}", outcome_unknown=False)
+        case driver.EndpointConnectionError() | driver.SSLError() if isinstance(
+            problem.kwargs.get("error"), aiohttp.ClientConnectorError
+        ):
             return _unavailable(f"{where}: no connection: {problem}", outcome_unknown=False)
         case driver.ReadTimeoutError() | asyncio.TimeoutError():
             return _unavailable(f"{where}: no response in time")

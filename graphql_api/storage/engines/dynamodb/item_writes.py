@@ -30,7 +30,8 @@ from graphql_api.storage import (
     prepare_transaction,
     values_equal,
 )
-from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response, run_concurrently
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, run_concurrently
+from graphql_api.storage.engines.dynamodb.driver_client import Response
 from graphql_api.storage.engines.dynamodb.wire_format import (
     WireItem,
     decode_key,

@@ -1,5 +1,6 @@
 """Range reads as queries of one hash key: bounds become conditions, responses become pages of rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ from graphql_api.codecs import RangeValue
 from graphql_api.storage import (
     MAX_RANGE_BYTES,
     IndexDefinition,
+    Key,
     Position,
     RangeRead,
     Row,
@@ -15,14 +17,14 @@ from graphql_api.storage import (
     most_of_query,
     read_units,
 )
-from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response, check_count, response_size
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, check_count, response_size
+from graphql_api.storage.engines.dynamodb.driver_client import Response
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.filter_expressions import QueryExpressions
 from graphql_api.storage.engines.dynamodb.wire_format import (
     Wire,
     WireItem,
     decode_item,
-    decode_key,
     decode_number,
     encode_key,
     encode_number,
@@ -60,7 +62,7 @@ class RangeQuery:
             scanned, found, start, received = await self.api.execute(call)
             records_read += scanned
             size += received
-            rows = [row for row in found if read.range.contains(row.value)]
+            rows = self._within_range(found)
             is_past = bool(found) and self._is_past_range(found[-1].value)
             position = None if start is None else self._decode_position(start)
             if position is None or is_past or self._is_past_range(position.value):
@@ -147,11 +149,20 @@ class RangeQuery:
         Refuse a response that is truncated or belongs to another request.
         """
         check_count(response)
-        rows = [Row(*self._decode_position(item), item, decode_item) for item in response["Items"]]
+        ordinal = self.read.ordinal
+        decoded = map(self._row_decoder(), response["Items"])
+        rows = [Row(value, ordinal, key, item, decode_item) for value, key, item in decoded]
         start = response.get("LastEvaluatedKey")
         if start is not None:
             self._decode_position(start)
         return response["ScannedCount"], rows, start, response_size(response)
+
+    def _within_range(self, rows: list[Row]) -> list[Row]:
+        """Return the rows within the range. They are ordered, so its ends show whether there are others."""
+        contains = self.read.range.contains
+        if rows and contains(rows[0].value) and contains(rows[-1].value):
+            return rows
+        return [row for row in rows if contains(row.value)]
 
     def _is_past_range(self, value: Any) -> bool:
         """Return whether a value is past the far bound of the range."""
@@ -163,8 +174,20 @@ class RangeQuery:
         return key_range.high is not None and bool(value >= key_range.high)
 
     def _decode_position(self, item: WireItem) -> Position:
-        if item[self.index.hash_attribute] != {"S": self.read.hash_key}:
-            raise InconsistentResponse("it contains a record of another hash key")
-        encoded = item[self.index.range_attribute]
-        value: RangeValue = encoded["S"] if self.index.range_type == "S" else decode_number(encoded["N"])
-        return Position(value, self.read.ordinal, decode_key(self.table, item))
+        value, key, _ = self._row_decoder()(item)
+        return Position(value, self.read.ordinal, key)
+
+    def _row_decoder(self) -> Callable[[WireItem], tuple[RangeValue, Key, WireItem]]:
+        """Return a function that decodes the range value and the key of a record, and returns them with it."""
+        hash_attribute, range_attribute = self.index.hash_attribute, self.index.range_attribute
+        table_hash, table_range = self.table.hash_attribute, self.table.range_attribute
+        hash_value, is_text = {"S": self.read.hash_key}, self.index.range_type == "S"
+
+        def decode(item: WireItem) -> tuple[RangeValue, Key, WireItem]:
+            if item[hash_attribute] != hash_value:
+                raise InconsistentResponse("it contains a record of another hash key")
+            encoded = item[range_attribute]
+            value: RangeValue = encoded["S"] if is_text else decode_number(encoded["N"])
+            return value, Key(item[table_hash]["S"], item[table_range]["S"]), item
+
+        return decode

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from graphql_api.errors import MissingIndex, StoreError, StoreRefused, StoreUnavailable, WrongTable, nearest
 from graphql_api.storage import IndexDefinition, TableDefinition, indexes_to_add
-from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient, Response
+from graphql_api.storage.engines.dynamodb.api_client import ApiCall, ApiClient
+from graphql_api.storage.engines.dynamodb.driver_client import Response
 from graphql_api.storage.engines.dynamodb.error_mapping import BUSY_TABLE, MISSING, error_code, missing_table_error
 from graphql_api.storage.engines.dynamodb.table_requests import (
     attribute_arguments,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from base64 import b64decode
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -46,7 +47,7 @@ def encode_item(item: Item) -> WireItem:
 
 
 def max_wire_size(item: WireItem) -> int:
-    """Return an upper bound of the bytes sent for a record. The driver escapes all characters that are not ASCII."""
+    """Return an upper bound of the bytes sent for a record. aioboto3 escapes all characters that are not ASCII."""
     characters = _max_characters(item)
     if characters > _SAFE_CHARACTERS:
         # Bytes are sent as base64, which has this length.
@@ -89,8 +90,11 @@ def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
 
 
 def decode_item(item: WireItem) -> dict[str, Any]:
-    """Decode a record."""
-    return {name: decode_value(value) for name, value in item.items()}
+    """Decode a record. Most values are text or numbers."""
+    return {
+        name: value["S"] if "S" in value else decode_number(value["N"]) if "N" in value else decode_value(value)
+        for name, value in item.items()
+    }
 
 
 def decode_value(value: Wire) -> Any:
@@ -106,7 +110,7 @@ def decode_value(value: Wire) -> Any:
         case "NULL":
             return None
         case "B":
-            return bytes(content)
+            return decode_binary(content)
         case "L":
             return [decode_value(part) for part in content]
         case "M":
@@ -116,8 +120,13 @@ def decode_value(value: Wire) -> Any:
         case "NS":
             return frozenset(map(decode_number, content))
         case "BS":
-            return frozenset(map(bytes, content))
+            return frozenset(map(decode_binary, content))
     raise ValueError(f"an attribute with the unknown type {kind!r}")
+
+
+def decode_binary(content: str | bytes) -> bytes:
+    """Decode a binary value: base64, unless the client of aioboto3 has decoded it."""
+    return b64decode(content) if isinstance(content, str) else bytes(content)
 
 
 def decode_number(text: str) -> int | Decimal:
