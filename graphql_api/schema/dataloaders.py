@@ -63,7 +63,8 @@ class Dataloaders:
         self._caches = cache
         self._pages: dict[Hashable, SharedResult[Page[Any]]] = {}
         self._calls: dict[Hashable, _RecordCall] = {}
-        self._coalescers = {consistent: RequestCoalescer(self._send_reads, IDLE_TURNS) for consistent in (False, True)}
+        self._coalescers: dict[bool, RequestCoalescer[_Read, Entity | ShardQLError | None]] = {}
+        """by whether reads are consistent"""
         self._listed_ids = 0
 
     # --- searches ----------------------------------------------------------------------------------------------
@@ -135,11 +136,20 @@ class Dataloaders:
         call = self._calls.get(cache_key)
         if call is None or call.is_cancelled:
             read = _Read(cache_key, lookup, path)
-            call = self._calls[cache_key] = self._coalescers[lookup.consistent].submit(read, at_once=not batch)
+            call = self._calls[cache_key] = self._coalescer(lookup.consistent).submit(read, at_once=not batch)
         result = await call.wait()
         if isinstance(result, ShardQLError):
             raise result
         return result
+
+    def _coalescer(self, consistent: bool) -> RequestCoalescer[_Read, Entity | ShardQLError | None]:
+        if consistent not in self._coalescers:
+            self._coalescers[consistent] = RequestCoalescer(self._send_reads, IDLE_TURNS)
+        return self._coalescers[consistent]
+
+    def release(self) -> None:
+        """Drop what refers back to the dataloaders, so that reference counting frees them, and all that they loaded."""
+        self._coalescers.clear()
 
     async def _send_reads(self, calls: Sequence[_RecordCall]) -> None:
         cached = False

@@ -32,8 +32,12 @@ event loop, and cost less each.
 """
 MAX_WAITING_SHARE = 0.5
 """a larger share of the requests to the store that wait for a connection, all the time, is a standing queue"""
-MAX_UNMEASURED_QUEUE = 100
-"""operations that may wait before it is known how many end in a second"""
+MAX_QUEUE = 100
+"""operations that may wait, for each second that one of them may wait
+
+What a waiting operation needs leaves the caches of the CPU. With 700 in the queue, a page of SQLite costs a seventh
+more.
+"""
 
 _PROBE_SECONDS = 0.01
 _WINDOW_SECONDS = 0.1
@@ -106,12 +110,13 @@ class AdmissionController:
 
     @property
     def max_queued(self) -> int:
-        """Return how many operations may wait: those that end in half of the time that one of them may wait."""
+        """Return how many operations may wait: those that end in half of the time that one may wait, but not many."""
         if not self._queue_seconds:
             return 0
+        most = int(MAX_QUEUE * max(1.0, self._queue_seconds))
         if self._ended_per_second is None:
-            return MAX_UNMEASURED_QUEUE
-        return max(_MIN_QUEUE, int(self._ended_per_second * self._queue_seconds / 2))
+            return most
+        return max(_MIN_QUEUE, min(most, int(self._ended_per_second * self._queue_seconds / 2)))
 
     def is_full(self, arriving: int = 0) -> bool:
         """Return whether an operation would be refused. `arriving`: those that the server has not submitted yet."""

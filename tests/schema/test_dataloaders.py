@@ -1,6 +1,7 @@
 """Dataloaders of one request: batching, caching, single-flight and cancellation."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult
-from tests.schema.graphql_client import open_database
+from tests.schema.graphql_client import client_for, open_database
 
 
 class Note(Entity):
@@ -200,3 +201,17 @@ async def test_mutations_do_not_cache(tmp_path: Path) -> None:
         first, second = await loaders.load_page(SEARCH, ["notes"]), await loaders.load_page(SEARCH, ["notes"])
         assert first is not second
         assert store.call_sizes == [1, 1, 1, 1]
+
+
+async def test_a_request_leaves_no_cycles_of_references(tmp_path: Path) -> None:
+    """What a query has loaded is freed when it ends, not by a later garbage collection."""
+    notes = [Note(note_id=f"n{number}", text="x") for number in range(30)]
+    query = '{ first: note(id: "n1") { text } noteByText(limit: 20) { items { noteId text } nextToken } }'
+    async with open_database(CATALOG, await open_sqlite(tmp_path / "x.db"), *notes) as db:
+        client = client_for(db)
+        for _ in range(3):  # The first ones fill caches.
+            await client.data(query)
+        gc.collect()
+        for _ in range(5):
+            await client.data(query)
+        assert gc.collect() < 5 * 5

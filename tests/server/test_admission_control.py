@@ -13,8 +13,8 @@ from graphql_api.runtime import RequestTurn, collect_statistics
 from graphql_api.server import admission_control
 from graphql_api.server.admission_control import (
     FIRST_LIMIT,
+    MAX_QUEUE,
     MAX_RETRY_SECONDS,
-    MAX_UNMEASURED_QUEUE,
     AdmissionController,
 )
 from tests.support.virtual_time import VirtualTimeLoop, run_virtually, virtual_cpu_time, work
@@ -178,8 +178,8 @@ def test_a_burst_waits() -> None:
     async def run() -> None:
         service = Service(controller())
         now = asyncio.get_running_loop().time()
-        await asyncio.gather(*(service.serve(now) for _ in range(FIRST_LIMIT + MAX_UNMEASURED_QUEUE)))
-        assert (service.succeeded, service.refused) == (FIRST_LIMIT + MAX_UNMEASURED_QUEUE, 0)
+        await asyncio.gather(*(service.serve(now) for _ in range(FIRST_LIMIT + MAX_QUEUE)))
+        assert (service.succeeded, service.refused) == (FIRST_LIMIT + MAX_QUEUE, 0)
         assert service.most_in_flight <= 4 * FIRST_LIMIT
 
     run_virtually(run())
@@ -254,7 +254,7 @@ def test_a_full_queue_refuses_at_once() -> None:
     """Beyond the queue an operation is refused at once; without a queue, beyond the limit."""
 
     async def run() -> None:
-        async with holders(1 + MAX_UNMEASURED_QUEUE) as (holding, _):
+        async with holders(1 + MAX_QUEUE) as (holding, _):
             assert holding.admission.is_full()
             with pytest.raises(Overloaded):
                 await holding.hold(-1)
@@ -270,8 +270,8 @@ def test_requests_that_have_not_been_read_count() -> None:
 
     async def run() -> None:
         admission = controller()
-        assert not admission.is_full(FIRST_LIMIT + MAX_UNMEASURED_QUEUE - 1)
-        assert admission.is_full(FIRST_LIMIT + MAX_UNMEASURED_QUEUE)
+        assert not admission.is_full(FIRST_LIMIT + MAX_QUEUE - 1)
+        assert admission.is_full(FIRST_LIMIT + MAX_QUEUE)
 
     run_virtually(run())
 

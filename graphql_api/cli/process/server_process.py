@@ -26,8 +26,11 @@ from graphql_api.server.observability import Instrumentation, log_unfinished_ele
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than the idle timeout of load balancers, so that none of them sends into a connection that is closing."""
-_COLLECTION_THRESHOLDS = (20_000, 20, 20)
-"""new objects until the youngest are collected, and such collections until older ones are, too"""
+_COLLECTION_THRESHOLDS = (100_000, 20, 20)
+"""new objects until the youngest are collected, and such collections until older ones are, too
+
+The operations in progress have tens of thousands of objects under overload, which collections would only visit.
+"""
 _POLL_SECONDS = 0.05
 _ROUND_TRIP_SECONDS = 0.25
 """between a server and its clients, at most"""
