@@ -94,7 +94,7 @@ STEPS = st.builds(
 
 
 def scenarios(min_steps: int, max_steps: int) -> st.SearchStrategy[list[ScenarioStep]]:
-    """Draws scenarios that start with some teams and members."""
+    """Draws scenarios that start with some teams and members, some of them with a member of an earlier generation."""
     member = {"nick": None, "email": None, "mentor_id": None, "code": "c"}
     initial = [
         CommandDraft("create", "team", "a", {"name": "first"}, frozenset(), None, has_key=False),
@@ -107,4 +107,13 @@ def scenarios(min_steps: int, max_steps: int) -> st.SearchStrategy[list[Scenario
         ),
     ]
     first = [ScenarioStep("single", [draft], False, 0, 1, {}, 0) for draft in initial]
-    return st.lists(STEPS, min_size=min_steps, max_size=max_steps).map(lambda steps: [*first, *steps])
+    # Random steps seldom create a member again after the shards have grown.
+    grown = [
+        ScenarioStep("add_generation", [], False, 0, 1, {}, 0),
+        ScenarioStep("advance_clock", [], False, 0, SINCE[0], {}, 0),
+        ScenarioStep("single", [initial[2]], False, 0, 1, {}, 0),
+    ]
+    starts = st.sampled_from([first, first, [*first, *grown]])
+    return st.builds(
+        lambda start, steps: [*start, *steps], starts, st.lists(STEPS, min_size=min_steps, max_size=max_steps)
+    )
