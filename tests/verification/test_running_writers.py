@@ -17,7 +17,7 @@ from graphql_api.writes import expect_unchanged
 from tests.support.dynamodb_servers import CREDENTIALS, REGION, Server
 from tests.support.run_depth import depth
 from tests.support.store_doubles import CountingStore, all_items
-from tests.verification.damaged_tables import CATALOG, SECRETS, Person
+from tests.verification.damaged_tables import CATALOG, SECRETS, Email, Person
 from tests.verification.running_writers import Writer
 
 WRITERS = 4
@@ -117,8 +117,9 @@ async def test_damage_is_repaired_while_writers_run(tmp_path: Path, random: Rand
     """Index keys that are removed again and again are restored, while writers change the same records."""
     async with databases(f"sqlite:///{tmp_path / 'table.db'}") as dbs:
         store = dbs[0].store
-        # Writers may delete all other persons before the first of them is damaged.
+        # Writers may delete all other addresses before the first of them is damaged.
         await dbs[0].create(Person, person_id="kept", created=5, name="n", town="Bern", row=2, seat=0)
+        await dbs[0].put(Email(email="kept", person_id="kept", label="l"))
         writer = Writer(dbs[1], Random(random.random()))
         await writer.run(100)
         running = asyncio.ensure_future(writer.run(depth(quick=300, deep=5_000)))
