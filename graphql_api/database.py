@@ -8,12 +8,22 @@ from typing import Any, TypeVar, cast, overload
 from graphql_api.clock import Clock, system_clock
 from graphql_api.codecs import RecordKey, RecordKeySeal, short_repr
 from graphql_api.errors import InvalidLimit, QueryTooCostly, ShardQLError, for_operations
-from graphql_api.evolution import TableSchema, fetch_answerable, placed_generation, point_lookup, renewed_lookups
+from graphql_api.evolution import (
+    TableSchema,
+    UniqueLookup,
+    fetch_answerable,
+    fetch_by_unique,
+    placed_generation,
+    point_lookup,
+    renewed_lookups,
+    unique_lookup,
+)
 from graphql_api.model import (
     Catalog,
     Entity,
     EntitySpec,
     IndexRef,
+    UniqueSpec,
     check_generation,
     entity_of_key,
     from_sealed_form,
@@ -35,9 +45,11 @@ from graphql_api.query import (
     SearchRequest,
     StoredValue,
     TokenSeal,
+    find_unique,
     parse_complete_key,
     parse_primary_key,
     plan_search,
+    unique_values,
 )
 from graphql_api.query.execution import (
     Count,
@@ -236,13 +248,32 @@ class Database:
         lookups = [point_lookup(spec, values, None, self.tenant, consistent=consistent) for values in keys]
         return await self._lookup(entity, lookups)
 
+    async def get_by(self, entity: type[E], /, **values: Any) -> E | None:
+        """Return the record with a unique value: `await db.get_by(User, email="ada@example.com")`.
+
+        Provide all properties that are unique together: `await db.get_by(Issue, project_id="p", num=7)`. Reads two
+        items, at any number of shards, and sees every acknowledged write.
+        """
+        spec = self.catalog.entity(entity)
+        unique = find_unique(spec, values)
+        (record,) = _records(entity, await self.read_by_unique(spec, unique, unique_values(spec, unique, values)))
+        return record
+
+    async def read_by_unique(
+        self, spec: EntitySpec, unique: UniqueSpec, values: Sequence[Any], why: str | None = None
+    ) -> FetchedRecords:
+        """Fetch the record with these values of a unique constraint."""
+
+        def lookup(catalog: Catalog) -> UniqueLookup:
+            return unique_lookup(catalog.entities[spec.name], unique, values, self.tenant, why)
+
+        return await self._fetch(
+            lambda: lookup(self.effective_catalog).estimate(),
+            lambda catalog: fetch_by_unique(self.store, lookup(catalog), self.clock),
+        )
+
     async def _lookup(self, entity: type[E], lookups: Sequence[PointLookup]) -> list[E | None]:
-        records: list[E | None] = []
-        for result in (await self.read_records(lookups)).results if lookups else ():
-            if isinstance(result, ShardQLError):
-                raise result
-            records.append(None if result is None else _narrow_type(entity, result))
-        return records
+        return _records(entity, await self.read_records(lookups)) if lookups else []
 
     def wanted(
         self,
@@ -275,10 +306,16 @@ class Database:
 
     async def read_records(self, lookups: Sequence[PointLookup]) -> FetchedRecords:
         """Fetch records by one call of the store. An invalid record does not affect the others."""
-        with self._pricing(lambda: sum_of_estimates(lookup.estimate() for lookup in lookups)):
-            fetched = await self._reading(
-                lambda catalog: fetch_answerable(self.store, renewed_lookups(catalog, lookups, self.tenant), self.clock)
-            )
+        return await self._fetch(
+            lambda: sum_of_estimates(lookup.estimate() for lookup in lookups),
+            lambda catalog: fetch_answerable(self.store, renewed_lookups(catalog, lookups, self.tenant), self.clock),
+        )
+
+    async def _fetch(
+        self, estimate: Callable[[], UnitEstimate], read: Callable[[Catalog], Awaitable[FetchedRecords]]
+    ) -> FetchedRecords:
+        with self._pricing(estimate):
+            fetched = await self._reading(read)
         if self.schema is not None:
             await self.schema.inform(fetched.results)
         return fetched
@@ -472,6 +509,16 @@ class Database:
         if problems:
             raise for_operations(problems)
         return await self.apply_together(commands, idempotency_key)
+
+
+def _records(entity: type[E], fetched: FetchedRecords) -> list[E | None]:
+    """Return the fetched records, or raise the first error among them."""
+    records: list[E | None] = []
+    for result in fetched.results:
+        if isinstance(result, ShardQLError):
+            raise result
+        records.append(None if result is None else _narrow_type(entity, result))
+    return records
 
 
 def _narrow_type(source: E | type[E], record: Entity | None) -> E:

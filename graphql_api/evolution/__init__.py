@@ -59,3 +59,6 @@ from graphql_api.evolution.table_schema import REQUEST_LIFE_SECONDS as REQUEST_L
 from graphql_api.evolution.table_schema import SchemaCopy as SchemaCopy
 from graphql_api.evolution.table_schema import TableSchema as TableSchema
 from graphql_api.evolution.table_schema import opened_schema as opened_schema
+from graphql_api.evolution.unique_lookups import UniqueLookup as UniqueLookup
+from graphql_api.evolution.unique_lookups import fetch_by_unique as fetch_by_unique
+from graphql_api.evolution.unique_lookups import unique_lookup as unique_lookup

@@ -163,6 +163,7 @@ class _Merge:
             recorded=RecordedElements(
                 indexes=(indexes["by_id"], *written),
                 not_ready=MappingProxyType(self._not_ready(indexes, versions)),
+                unready_unique=MappingProxyType(self._unready_unique(declared, versions)),
                 current=current,
                 version=version,
                 inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
@@ -294,6 +295,15 @@ class _Merge:
         for recorded in self._maintained(entity.name, "unique"):
             unique = own[recorded.element.name] if self._declares(recorded) else unique_from_data(recorded.element)
             yield unique if recorded.state == "ready" else replace(unique, is_ready=False)
+
+    def _unready_unique(self, declared: EntitySpec, versions: DerivedVersions) -> dict[str, ElementStatus]:
+        """Return the statuses of the declared unique constraints by which no record can be read."""
+        statuses: dict[str, ElementStatus] = {}
+        for unique in declared.unique:
+            of_parts = (versions.not_ready.get(part.stored) for part in unique.parts)
+            status = self._status(declared.name, "unique", unique.name) or next(filter(None, of_parts), None)
+            statuses |= {} if status is None else {unique.name: status}
+        return statuses
 
     def _foreign_keys(self, entity: EntitySpec, parents: Mapping[str, EntitySpec]) -> Iterator[ForeignKeySpec]:
         own = {key.name: key for key in entity.foreign_keys}

@@ -34,6 +34,8 @@ class RecordedElements:
     """all indexes whose entries each write stores, `by_id` first"""
     not_ready: Mapping[str, ElementStatus] = field(default_factory=dict)
     """by the attribute of an index, and the stored name of a derived property"""
+    unready_unique: Mapping[str, ElementStatus] = field(default_factory=dict)
+    """by the name of a declared unique constraint: not all stored values have their items yet"""
     current: ElementStatus | None = None
     """the declared current record, if it is not ready"""
     version: ElementStatus | None = None

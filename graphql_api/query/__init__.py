@@ -49,3 +49,5 @@ from graphql_api.query.search_request import SearchRequest as SearchRequest
 from graphql_api.query.shard_progress import ShardProgress as ShardProgress
 from graphql_api.query.token_seal import MIN_SECRET_BYTES as MIN_SECRET_BYTES
 from graphql_api.query.token_seal import TokenSeal as TokenSeal
+from graphql_api.query.unique_arguments import find_unique as find_unique
+from graphql_api.query.unique_arguments import unique_values as unique_values

@@ -142,22 +142,24 @@ class AuthorizationPolicy:
         read: Callable[[], Awaitable[Entity | None]],
         selected: Collection[str],
         location: FieldLocation,
+        revealed: Sequence[PropertySpec] = (),
     ) -> Entity | None:
         """Return the record from `read` if the caller may read it.
 
         A record of another owner and a record that does not exist raise the same error. `key_values`: the provided
-        values of the key.
+        values of the key. `revealed`: properties whose values the result reveals, whatever is selected.
         """
-        rules = entity.allow
-        allowed = self._check(location.name, rules)
+        checks = [(location.name, entity.allow), *((_qualified_name(entity, part), part.allow) for part in revealed)]
+        undecided = [check for check in checks if not self._check(*check)]
         self._check_selected(entity, selected)
-        if allowed or await self._is_owner(rules, key_values, location):
-            return await read()
-        if ownership_properties(rules) <= key_values.keys():
-            raise self.forbidden(location.name, rules)
+        undecided = [check for check in undecided if not await self._is_owner(check[1], key_values, location)]
+        for what, rules in undecided:
+            if ownership_properties(rules) <= key_values.keys():
+                raise self.forbidden(what, rules)
         record = await read()
-        if record is None or not await self._is_owner(rules, _loaded_values(record), location):
-            raise self.forbidden(location.name, rules)
+        for what, rules in undecided:
+            if record is None or not await self._is_owner(rules, _loaded_values(record), location):
+                raise self.forbidden(what, rules)
         return record
 
     # --- properties --------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Dataloaders of one request: load records and pages in batches, each at most once. Every field reads through them."""
 
 from asyncio import create_task
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from types import NoneType
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from graphql_api.codecs import RecordKey
 from graphql_api.database import Database, first_of
 from graphql_api.errors import QueryTooCostly, ShardQLError
-from graphql_api.model import Entity, EntitySpec
+from graphql_api.model import Entity, EntitySpec, UniqueSpec
 from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchRequest
 from graphql_api.query.execution import Count, Page, PointLookup
 from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult
@@ -61,7 +61,8 @@ class Dataloaders:
         self._database = database
         self._on_explain = on_explain
         self._caches = cache
-        self._pages: dict[Hashable, SharedResult[Page[Any]]] = {}
+        self._shared: dict[Hashable, SharedResult[Any]] = {}
+        """pages, and records by unique values"""
         self._calls: dict[Hashable, _RecordCall] = {}
         self._coalescers: dict[bool, RequestCoalescer[_Read, Entity | ShardQLError | None]] = {}
         """by whether reads are consistent"""
@@ -73,11 +74,22 @@ class Dataloaders:
         """Load a page of a search for the field at this path. Equal requests share one read."""
         if not self._caches:
             return await self._read_page(replace(request, consistent=True), path)
-        cache_key = _page_key(request)
-        result = self._pages.get(cache_key)
+        page: Page[Any] = await self._share(_page_key(request), lambda: self._read_page(request, path))
+        return page
+
+    async def _share(self, cache_key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the result of a read that all equal loads share. An error is not kept: a later load reads again."""
+
+        async def attempt() -> Any:
+            try:
+                return await read()
+            except Exception:
+                self._shared.pop(cache_key, None)
+                raise
+
+        result = self._shared.get(cache_key)
         if result is None or result.is_cancelled:
-            read = create_task(self._read_page(request, path, cache_key))
-            result = self._pages[cache_key] = SharedResult(read)
+            result = self._shared[cache_key] = SharedResult(create_task(attempt()))
         return await result.wait()
 
     async def load_count(self, request: SearchRequest, at_most: Any, path: Path) -> Count:
@@ -86,12 +98,8 @@ class Dataloaders:
             self._on_explain(path, count.explain)
         return count
 
-    async def _read_page(self, request: SearchRequest, path: Path, cache_key: Hashable = None) -> Page[Any]:
-        try:
-            page = await self._database.page(request)
-        except Exception:
-            self._pages.pop(cache_key, None)  # A later load reads again instead of raising this error.
-            raise
+    async def _read_page(self, request: SearchRequest, path: Path) -> Page[Any]:
+        page = await self._database.page(request)
         if self._on_explain is not None:
             self._on_explain(path, page.explain)
         return page
@@ -141,6 +149,25 @@ class Dataloaders:
         if isinstance(result, ShardQLError):
             raise result
         return result
+
+    async def load_by_unique(
+        self, entity: EntitySpec, unique: UniqueSpec, values: tuple[Any, ...], path: Path, *, why: str | None = None
+    ) -> Entity | None:
+        """Load the record with these values of a unique constraint, for the field at this path."""
+
+        async def read() -> Entity | None:
+            fetched = await self._database.read_by_unique(entity, unique, values, why)
+            if self._on_explain is not None:
+                self._on_explain(path, fetched.explain)
+            (record,) = fetched.results
+            if isinstance(record, ShardQLError):
+                raise record
+            return record
+
+        if not self._caches:
+            return await read()
+        record: Entity | None = await self._share((entity.name, unique.name, values), read)
+        return record
 
     def _coalescer(self, consistent: bool) -> RequestCoalescer[_Read, Entity | ShardQLError | None]:
         if consistent not in self._coalescers:

@@ -23,6 +23,7 @@ from graphql_api.writes.constraints import holder_of as holder_of
 from graphql_api.writes.constraints import owner_key as owner_key
 from graphql_api.writes.constraints import parent_keys as parent_keys
 from graphql_api.writes.constraints import read_holders as read_holders
+from graphql_api.writes.constraints import unique_key as unique_key
 from graphql_api.writes.counters import LAST_NUMBER as LAST_NUMBER
 from graphql_api.writes.counters import counter_key as counter_key
 from graphql_api.writes.entity_records import EntityRecords as EntityRecords

@@ -83,6 +83,13 @@ def constraint_keys(entity: EntitySpec, item: Item, tenant: str | None) -> dict[
     return keys
 
 
+def unique_key(entity: EntitySpec, unique: UniqueSpec, values: Sequence[Any], tenant: str | None) -> Key:
+    """Return the key of the unique item that reserves these values."""
+    with about(PropertyName(unique.parts[0].input_names[0])):
+        encoded = _encode_values(unique.parts, values)
+        return Key(hash_key(f"{entity.name}~unique", "", encoded, tenant), unique.name)
+
+
 def parent_keys(foreign_key: ForeignKeySpec, values: Sequence[Any], tenant: str | None) -> list[Key]:
     """Return every key that the referenced record can have; none if the values cannot be a primary key."""
     try:
@@ -148,9 +155,7 @@ def _constraint_key(
     entity: EntitySpec, constraint: Constraint, values: Sequence[Any], item: Item, tenant: str | None
 ) -> Key:
     if isinstance(constraint, UniqueSpec):
-        with about(PropertyName(constraint.parts[0].input_names[0])):
-            encoded = _encode_values(constraint.parts, values)
-            return Key(hash_key(f"{entity.name}~unique", "", encoded, tenant), constraint.name)
+        return unique_key(entity, constraint, values, tenant)
     with about(PropertyName(constraint.by[0].name)):
         hash_text = references_hash_key(constraint.parent, values, tenant)
     range_key = f"{entity.name}.{constraint.name}{SEP}{item[RANGE_ATTRIBUTE]}"

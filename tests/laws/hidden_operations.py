@@ -133,6 +133,7 @@ class Operations:
         id = self.id
         field_text = self.choose(
             f"document(id: {id}) {{ {self.document()} }}",
+            f'document(code: "c{self.random.choice(IDS)}") {{ {self.document()} }}',
             f"note(id: {id}) {{ {NOTE} document {{ title }} }}",
             f"card(id: {id}) {{ {CARD} memo {self.choose('', 'salary')} }}",
             f"folder(id: {id}) {{ folderId title pages({self.page}) {self.connection('number text')} }}",

@@ -8,7 +8,7 @@ from typing import Any
 import strawberry
 from strawberry.types.field import StrawberryField
 
-from graphql_api.model import Entity, EntitySpec, IndexSpec, JoinSpec, UnionSpec
+from graphql_api.model import Entity, EntitySpec, IndexSpec, JoinSpec, UnionSpec, UniqueSpec
 from graphql_api.query import SearchRequest
 from graphql_api.query.execution import Page
 from graphql_api.schema.authorization import field_location
@@ -48,6 +48,21 @@ async def read_record(
         lambda: context.dataloaders.load_record(entity, values, location.path, **options),
         shown_properties(entity, info, type_name=type_name),
         location if type_name is None else replace(location, name=type_name),
+    )
+
+
+async def read_by_unique(
+    info: Info, entity: EntitySpec, unique: UniqueSpec, values: tuple[Any, ...], why: str
+) -> Entity | None:
+    """Read the record with these values of a unique constraint, or raise `Forbidden`."""
+    context, location = info.context, field_location(info)
+    return await context.authorization.read_if_allowed(
+        entity,
+        dict(zip((part.name for part in unique.parts), values, strict=True)),
+        lambda: context.dataloaders.load_by_unique(entity, unique, values, location.path, why=why),
+        shown_properties(entity, info),
+        location,
+        [part for part in unique.parts if part not in entity.primary_key],
     )
 
 

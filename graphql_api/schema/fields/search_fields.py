@@ -1,6 +1,6 @@
 """Generated query fields: one record by id, a search for each index and union, lists in any order."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -21,8 +21,9 @@ from graphql_api.model import (
     capitalized,
     desc,
 )
-from graphql_api.query import MAX_SORTED, PAGING_ARGUMENTS, SearchRequest, parse_primary_key
+from graphql_api.query import MAX_SORTED, PAGING_ARGUMENTS, NamingScheme, SearchRequest, parse_primary_key
 from graphql_api.schema.fields.record_resolvers import read_page, read_record
+from graphql_api.schema.fields.unique_keys import UniqueKey, check_one_key, unique_key_argument
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.selection import PAGE, selected_properties
 from graphql_api.schema.types.connection_types import Connection
@@ -77,16 +78,25 @@ class SearchFields:
     # --- one record --------------------------------------------------------------------------------------------
 
     def _record_field(self, entity: EntitySpec, record: type) -> StrawberryField:
-        arguments = [*self._id_argument(entity)]
-        key_argument = self._names.naming.key_argument
-        for part in entity.sub_ids:
-            scalar = self._records.scalar_annotation(entity, part)
-            arguments.append(argument(key_argument(part.name), scalar))
+        naming = self._names.naming
+        name = self._names.claim("field", self._names.record_field(entity), f"{entity.type_name} by id", entity)
+        unique_keys = self._unique_keys(entity)
+        sub_ids = (
+            argument(naming.key_argument(part.name), self._records.scalar_annotation(entity, part))
+            for part in entity.sub_ids
+        )
+        ids = self._id_argument(entity, required=not unique_keys)
+        arguments = [*ids, *sub_ids, *(key.argument for key in unique_keys.values())]
 
         async def resolve(_: Any, info: Info, values: ArgumentValues) -> Any:
+            if unique_keys:
+                check_one_key(name, values, unique_keys)
+            given = next((key for argument, key in unique_keys.items() if argument in values), None)
+            if given is not None:
+                return await given.read(info, entity, values, naming, f"{name} reads one record by a unique value.")
             parts, database = dict(values), info.context.database
             id = database.id_or_key(entity, parts.pop("id", None))
-            key = parse_primary_key(entity, id, parts, self._names.naming)
+            key = parse_primary_key(entity, id, parts, naming)
             return await read_record(
                 info,
                 entity,
@@ -95,20 +105,25 @@ class SearchFields:
                 consistent=True,
                 batch=False,
                 why=f"{name} reads one record by its key.",
-                naming=self._names.naming,
+                naming=naming,
             )
 
-        name = self._names.claim("field", self._names.record_field(entity), f"{entity.type_name} by id", entity)
-        sub_ids = " and ".join(key_argument(part.name) for part in entity.sub_ids)
-        kind = entity.type_name
-        which = f"entry with this {sub_ids}" if sub_ids else "with this id"
-        description = f"The {kind} {which}" if sub_ids or entity.ids else f"The only {kind}"
-        description += ", or null if it does not exist."
-        if sub_ids:
-            description += f" Without {sub_ids}, the {'current' if entity.current is not None else 'last'} entry."
-        if len(entity.ids) > 1:
-            description += f" `id` is {id_format(entity)}."
-        return generated_field(name, record | None, description, arguments, resolve)
+        return generated_field(name, record | None, _describe_record(entity, unique_keys, naming), arguments, resolve)
+
+    def _unique_keys(self, entity: EntitySpec) -> dict[str, UniqueKey]:
+        """Return the unique keys of an entity, each of which names one record, by their arguments."""
+        keys = [
+            unique_key_argument(self._names, self._records, entity, unique)
+            for unique in entity.unique
+            if entity.ids and not any(part.is_hidden for part in unique.parts)
+        ]
+        taken = {"id", *(self._names.naming.key_argument(part.name) for part in entity.sub_ids)}
+        for key in keys:
+            if key.name in taken:
+                problem = f"becomes the argument {key.name!r} of {self._names.record_field(entity)}, which is taken."
+                self._names.report(entity, key.unique.attribute, problem)
+            taken.add(key.name)
+        return {key.name: key for key in keys}
 
     # --- one index, or several ---------------------------------------------------------------------------------
 
@@ -297,6 +312,21 @@ def indexes_by_hash(entity: EntitySpec) -> list[list[IndexSpec]]:
         elif not groups:
             groups[()] = [by_id]
     return [*groups.values()]
+
+
+def _describe_record(entity: EntitySpec, unique_keys: Collection[str], naming: NamingScheme) -> str:
+    """Return the description of the field that reads one record."""
+    kind, sub_ids = entity.type_name, " and ".join(naming.key_argument(part.name) for part in entity.sub_ids)
+    which = f"entry with this {sub_ids}" if sub_ids else f"with this {' or '.join(['id', *unique_keys])}"
+    description = f"The {kind} {which}" if sub_ids or entity.ids else f"The only {kind}"
+    description += ", or null if it does not exist."
+    if sub_ids:
+        description += f" Without {sub_ids}, the {'current' if entity.current is not None else 'last'} entry."
+    if sub_ids and unique_keys:
+        description += f" With {' or '.join(unique_keys)}, the entry that has this value."
+    if len(entity.ids) > 1:
+        description += f" `id` is {id_format(entity)}."
+    return description
 
 
 def available_orders(group: Sequence[IndexSpec]) -> dict[str, tuple[IndexSpec, bool]]:
