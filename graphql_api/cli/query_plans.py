@@ -12,7 +12,8 @@ from typing import Any, cast
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.database import Database
 from graphql_api.errors import InvalidRecordKey, InvalidToken, ShardQLError, error_code
-from graphql_api.model import Entity
+from graphql_api.evolution import unique_lookup
+from graphql_api.model import Entity, EntitySpec, UniqueSpec
 from graphql_api.query import MAX_COUNTED, NO_STATISTICS, ReadStatistics, SearchRequest, TokenSeal, plan_search
 from graphql_api.query.execution import Count, FetchedRecords, Page, PointLookup, explain_search
 from graphql_api.schema import Caller, DocumentExecutor, Graph, Operation
@@ -115,6 +116,12 @@ class _PlanningDatabase(Database):
 
     async def read_records(self, reads: Sequence[PointLookup]) -> FetchedRecords:
         return FetchedRecords([_PlanResult(read.describe(self.statistics)) for read in reads], {})
+
+    async def read_by_unique(
+        self, spec: EntitySpec, unique: UniqueSpec, values: Sequence[Any], why: str | None = None
+    ) -> FetchedRecords:
+        lookup = unique_lookup(spec, unique, values, self.tenant, why)
+        return FetchedRecords([_PlanResult(lookup.describe(self.statistics))], {})
 
     async def apply_each(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
         raise self._write_plan(commands)

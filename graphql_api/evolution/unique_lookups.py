@@ -15,8 +15,16 @@ from graphql_api.model import Entity, EntitySpec, UniqueSpec, decode_record, unr
 from graphql_api.query import NO_STATISTICS, ReadStatistics, estimate_keys
 from graphql_api.query.execution import FetchedRecords, ReadCost, statistics_by_key
 from graphql_api.runtime import measure_call, meter_part
-from graphql_api.storage import Item, Key, Store, UnitEstimate
-from graphql_api.writes import CURRENT_OF, constraint_keys, holder_of, owner_key, read_holders, unique_key
+from graphql_api.storage import Item, Key, Store, UnitEstimate, read_units
+from graphql_api.writes import (
+    CONSTRAINT_ITEM_BYTES,
+    CURRENT_OF,
+    constraint_keys,
+    holder_of,
+    owner_key,
+    read_holders,
+    unique_key,
+)
 
 MAX_ATTEMPTS = 10
 """reads of a value that other writers move from record to record meanwhile"""
@@ -34,17 +42,23 @@ class UniqueLookup:
     """reason for the read, for explain output"""
 
     def estimate(self, statistics: ReadStatistics = NO_STATISTICS) -> UnitEstimate:
-        """Estimate the capacity units of both reads."""
-        return estimate_keys(self.entity, 2, consistent=True, statistics=statistics)
+        """Estimate the capacity units: at least the unique item, and at most all attempts with the largest records."""
+        entity, absent = self.entity, read_units(0, consistent=True)
+        owners = 1 + (len(entity.space.generations) if entity.sub_ids else 0)
+        owner = estimate_keys(entity, owners, consistent=True, statistics=statistics)
+        most = MAX_ATTEMPTS * (read_units(CONSTRAINT_ITEM_BYTES, consistent=True) + owner.most)
+        record = read_units(statistics.record_size(entity), consistent=True)
+        return UnitEstimate(absent, absent + record, most)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, statistics: ReadStatistics = NO_STATISTICS) -> dict[str, Any]:
         """Return the lookup for explain output, in the shape of a plan."""
         return {
             **({} if self.why is None else {"why": self.why}),
             "entity": self.entity.type_name,
-            "uniqueItem": {"hashKey": self.key.hash, "rangeKey": readable_key(self.key.range)},
+            "keys": [{"hashKey": self.key.hash, "rangeKey": readable_key(self.key.range)}],
+            "then": "the record that the unique item names",
             "consistent": True,
-            "estimate": self.estimate().describe(),
+            "estimate": self.estimate(statistics).describe(),
         }
 
 

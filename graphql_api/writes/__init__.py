@@ -40,6 +40,7 @@ from graphql_api.writes.idempotency import RESPONSE as RESPONSE
 from graphql_api.writes.idempotency import check_idempotency_key as check_idempotency_key
 from graphql_api.writes.idempotency import response_item as response_item
 from graphql_api.writes.idempotency import response_key as response_key
+from graphql_api.writes.item_bounds import CONSTRAINT_ITEM_BYTES as CONSTRAINT_ITEM_BYTES
 from graphql_api.writes.item_bounds import ItemBounds as ItemBounds
 from graphql_api.writes.item_keys import CURRENT_OF as CURRENT_OF
 from graphql_api.writes.item_keys import DELETE_INTENT as DELETE_INTENT

@@ -178,6 +178,9 @@ def test_text_output() -> None:
     for line in ("index 1  firstName (firstName)", "index 2  lastName (lastName)", "filter   phone exists"):
         assert line in union
     assert "2 by key, consistently" in run("explain", USERS, '{ user(id: "a") { userId } }').stdout
+    by_number = '{ issue(projectIdNum: {projectId: "35e9a4d0-71bc-4f28-b6e5-09f3d8c1427a", num: 1}) { name } }'
+    shown = run("explain", "graphql_api.examples.issues:catalog", by_number).stdout
+    assert "1 by key, consistently, then the record that the unique item names" in shown
 
 
 def test_query_without_reads() -> None:

@@ -132,7 +132,7 @@ async def test_explain_shows_the_unique_item_and_both_reads(client: GraphQLClien
     caller = Caller("c-1", explain=True)
     response = await client.execute('{ seat(roomNumber: {room: "Rom", number: 4}) { seatId } }', caller=caller)
     (explained,) = response.body["extensions"]["explain"]
-    assert explained["uniqueItem"]["rangeKey"] == "place"
+    assert explained["keys"] == [{"hashKey": "seat~unique!|room#Rom|number#09223372036854775812", "rangeKey": "place"}]
     assert explained["why"] == "seat reads one record by a unique value."
     assert explained["read"]["fetched"] == 2
     assert explained["read"]["returned"] == 1

@@ -24,7 +24,9 @@ from graphql_api import (
 )
 from graphql_api.database import Database
 from graphql_api.errors import Conflict, InvalidRecord, NotReady, ShardQLError
+from graphql_api.evolution import unique_lookup
 from graphql_api.query.token_seal import TokenSeal
+from graphql_api.runtime import meter_capacity
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Delete, Expect, Item, Key, Put
@@ -92,7 +94,11 @@ async def test_a_record_by_a_unique_value_costs_two_point_reads_at_150_shards(db
     store = db.store
     assert isinstance(store, CountingStore)
     store.counts.gets = 0
-    assert await db.get_by(Account, email="ann@x") == ann
+    with meter_capacity() as meter:
+        assert await db.get_by(Account, email="ann@x") == ann
+    entity = CATALOG.entity(Account)
+    estimate = unique_lookup(entity, entity.unique[0], ("ann@x",), None).estimate()
+    assert meter.units == estimate.expected
     assert await db.get_by(Account, number=7, team="red") == ann
     assert await db.get_by(Account, plain_handle="ANN") == ann
     assert (store.counts.gets, store.counts.rounds) == (6, 0)

@@ -113,4 +113,6 @@ def _search_facts(plan: Mapping[str, Any]) -> dict[str, str]:
 def _lookup_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     keys = "; ".join(f"{key['hashKey']} {key['rangeKey']}" for key in plan["keys"])
     why = {"why": plan["why"]} if "why" in plan else {}
-    return {**why, "key": keys, "reads": f"{len(plan['keys'])} by key{', consistently' if plan['consistent'] else ''}"}
+    then = f", then {plan['then']}" if "then" in plan else ""
+    consistently = ", consistently" if plan["consistent"] else ""
+    return {**why, "key": keys, "reads": f"{len(plan['keys'])} by key{consistently}{then}"}
