@@ -13,6 +13,7 @@ SUMMARIES = {
     "compare": "Compare the metrics of two moments or of two servers. Print what has changed, the worst first.",
     "doctor": "Check catalog, schema, settings, trusted documents, keys, credentials, store and table. Change nothing.",
     "explain": "Show the plan and the price of each search of a GraphQL query, without running it.",
+    "export": "Write the records of an entity, or of one search, as JSON lines or CSV.",
     "load": "Load records from a file of JSON lines. Each replaces the record with its id.",
     "migrate": "Plan a migration: what the catalog changes in a table with records. Change nothing without --apply or "
     "--drop.",

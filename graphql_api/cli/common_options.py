@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from graphql_api.errors import InvalidSettings
 from graphql_api.storage.engines import describe_store_urls
 
 _ADDRESS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -27,6 +28,7 @@ JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 StoreUrl = Annotated[
     str, option("URL", "Store: dynamodb://users?region=eu-west-1, sqlite:///relative.db or sqlite:////absolute.db.")
 ]
+Tenant = Annotated[str | None, option("NAME", "Tenant of the records. By default none.")]
 AdoptTable = Annotated[
     bool | None, typer.Option("--adopt-table", help="Share a table that only other catalogs have used so far.")
 ]
@@ -43,3 +45,14 @@ def with_names_of(words: Sequence[str], remedy: str) -> str:
     stores = [word.removeprefix("--store=") for word in words if word.startswith("--store=")]
     stores += [value for name, value in pairwise(words) if name == "--store"]
     return with_names(remedy, address, stores[0]) if stores else remedy.replace("MODULE:CATALOG", address)
+
+
+def served_store() -> str:
+    """Return the store that `shardql serve` uses by default, and print it."""
+    from graphql_api.server import read_settings, variable_name  # noqa: PLC0415 - slow import
+
+    settings = read_settings()
+    if settings.production and settings.store is None:
+        raise InvalidSettings([f"Production needs a store: pass --store or set {variable_name('store')}."])
+    typer.echo(f"Store: {settings.store_url}", err=True)
+    return settings.store_url

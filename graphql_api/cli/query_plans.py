@@ -6,12 +6,12 @@ with the path of their field, so each plan is assigned to a field.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from graphql_api.codecs import RecordKeySeal
 from graphql_api.database import Database
-from graphql_api.errors import InvalidRecordKey, InvalidToken, ShardQLError, error_code
+from graphql_api.errors import InvalidRecordKey, InvalidToken, InvalidValue, ShardQLError, error_code
 from graphql_api.evolution import unique_lookup
 from graphql_api.model import Entity, EntitySpec, UniqueSpec
 from graphql_api.query import MAX_COUNTED, NO_STATISTICS, ReadStatistics, SearchRequest, TokenSeal, plan_search
@@ -134,6 +134,42 @@ class _PlanningDatabase(Database):
     def _write_plan(self, commands: Sequence[AnyCommand], *, has_key: bool = False) -> _PlanResult:
         entities = [command.entity for command in commands]
         return _PlanResult(explain_writes(entities, len(commands), self.estimate_writes(commands, has_key=has_key)))
+
+
+def search_request_of(graph: Graph, search: str) -> SearchRequest:
+    """Return the request of a field that searches: `userByName(prefix: "jo")`. Reads nothing."""
+    captured: list[SearchRequest] = []
+    seal = TokenSeal((TokenSeal.new_secret(),))
+    database = _CapturingDatabase(graph.catalog, cast(Store, None), seal, captured=captured)
+    executor = DocumentExecutor(graph.schema, read_settings().limits())
+    operation = Operation(f"{{ search: {search} {{ __typename }} }}")
+    response = asyncio.run(executor.run(operation, database, Caller("export", trusted=True)))
+    problems = [
+        error
+        for error in response.body.get("errors", ())
+        if error_code(error) not in (_Captured.code, _PlanResult.code)
+    ]
+    if problems:
+        raise InvalidValue(f"{search}: {problems[0]['message']}")
+    if len(captured) != 1:
+        raise InvalidValue(f"{search} is no search: name one field that returns a page, such as userByName.")
+    return captured[0]
+
+
+class _Captured(ShardQLError, code="CAPTURED"):
+    """Ends a search whose request is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CapturingDatabase(_PlanningDatabase):
+    """Keeps the requests of searches. It never uses its store."""
+
+    captured: list[SearchRequest] = field(default_factory=list)
+
+    async def page(self, request: SearchRequest) -> Page[Any]:
+        plan_search(self.catalog, replace(request, tenant=self.tenant), self.clock(), self.seal)
+        self.captured.append(request)
+        raise _Captured("The request is known.")
 
 
 def _location(error: Mapping[str, Any]) -> tuple[int, int]:

@@ -48,6 +48,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def elapsed(started: float) -> str:
+    """Return the seconds since a moment of the monotonic clock."""
+    return f"{time.monotonic() - started:,.1f} s"
+
+
 def new_table(
     columns: Iterable[Column | str], rows: Iterable[Iterable[str | Text]], *, show_footer: bool = False
 ) -> Table:
@@ -137,10 +142,10 @@ def file_bar(file: Path) -> Iterator[Callable[[LoadProgress], None]]:
 
 
 @contextmanager
-def sample_bar() -> Iterator[Callable[[int], None]]:
+def record_bar(title: str) -> Iterator[Callable[[int], None]]:
     """Show the number of records written, and the records per second."""
     columns = BarColumn(), TextColumn("{task.completed:,.0f} records, {task.fields[rate]:,.0f}/s")
-    with _bar("sample data", None, *columns) as update:
+    with _bar(title, None, *columns) as update:
         yield lambda written: update(written, written)
 
 

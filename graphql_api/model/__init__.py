@@ -63,8 +63,10 @@ from graphql_api.model.record_codec import decode_property as decode_property
 from graphql_api.model.record_codec import decode_record as decode_record
 from graphql_api.model.record_codec import default_attribute as default_attribute
 from graphql_api.model.record_codec import encode_record as encode_record
+from graphql_api.model.record_codec import from_attribute_value as from_attribute_value
 from graphql_api.model.record_codec import partial_record as partial_record
 from graphql_api.model.record_codec import plain_types as plain_types
+from graphql_api.model.record_codec import property_adapter as property_adapter
 from graphql_api.model.record_codec import to_attribute_value as to_attribute_value
 from graphql_api.model.record_identity import check_generation as check_generation
 from graphql_api.model.record_identity import check_key_entity as check_key_entity

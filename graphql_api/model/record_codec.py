@@ -201,18 +201,21 @@ def _field_names(model: type[BaseModel]) -> dict[str, str]:
     return names
 
 
-def from_attribute_value(stored: AttributeValue, annotations: Iterable[Any]) -> Any:
-    """Restore field names and number types: pydantic can validate the result as one of these annotations."""
+def from_attribute_value(stored: AttributeValue, annotations: Iterable[Any], *, exact: bool = False) -> Any:
+    """Restore field names and number types: pydantic can validate the result as one of these annotations.
+
+    `exact`: keep all digits of numbers whose type is not declared, which become int and float otherwise.
+    """
     kinds = [kind for annotation in annotations for kind in plain_types(annotation)]
     if isinstance(stored, Mapping):
-        return _decode_map(stored, kinds)
+        return _decode_map(stored, kinds, exact=exact)
     if isinstance(stored, list | tuple | AbstractSet):
         item_types = [item_type for kind in kinds for item_type in _item_types(kind)]
-        items = [from_attribute_value(item, item_types) for item in stored]
+        items = [from_attribute_value(item, item_types, exact=exact) for item in stored]
         return set(items) if isinstance(stored, AbstractSet) else items
     if isinstance(stored, str) and RecordKey in kinds and str not in kinds:
         return RecordKey.from_text(stored)
-    if isinstance(stored, Decimal) and Any in kinds:
+    if isinstance(stored, Decimal) and Any in kinds and not exact:
         return int(stored) if stored == stored.to_integral_value() else float(stored)
     return stored
 
@@ -233,7 +236,7 @@ def _item_types(kind: Any) -> tuple[Any, ...]:
     return tuple(part for part in get_args(kind) if part is not Ellipsis) or (Any,)
 
 
-def _decode_map(stored: Mapping[str, AttributeValue], kinds: list[Any]) -> dict[Any, Any]:
+def _decode_map(stored: Mapping[str, AttributeValue], kinds: list[Any], *, exact: bool) -> dict[Any, Any]:
     """Decode a map that may be any of the allowed models and mappings. Pydantic decides later which one it is."""
     names: dict[str, str] = {}
     field_annotations: dict[str, list[Any]] = {}
@@ -255,7 +258,7 @@ def _decode_map(stored: Mapping[str, AttributeValue], kinds: list[Any]) -> dict[
     decoded: dict[Any, Any] = {}
     for key, item in stored.items():
         if key in names:
-            decoded[names[key]] = from_attribute_value(item, field_annotations[key])
+            decoded[names[key]] = from_attribute_value(item, field_annotations[key], exact=exact)
         else:
-            decoded[codec.parse(key) if codec else key] = from_attribute_value(item, value_annotations)
+            decoded[codec.parse(key) if codec else key] = from_attribute_value(item, value_annotations, exact=exact)
     return decoded

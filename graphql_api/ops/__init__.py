@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from graphql_api.ops.cloudformation import cloudformation_template as cloudformation_template
     from graphql_api.ops.cloudformation import to_yaml as to_yaml
     from graphql_api.ops.design_advice import find_advice as find_advice
+    from graphql_api.ops.exporter import Exporter as Exporter
+    from graphql_api.ops.exporter import ExportProgress as ExportProgress
+    from graphql_api.ops.exporter import Format as Format
+    from graphql_api.ops.exporter import every_record as every_record
     from graphql_api.ops.item_capacity import mean_size as mean_size
     from graphql_api.ops.loader import DEFAULT_BATCH_SIZE as DEFAULT_BATCH_SIZE
     from graphql_api.ops.loader import LoadProgress as LoadProgress
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from graphql_api.ops.record_capacity import entity_capacity as entity_capacity
     from graphql_api.ops.record_capacity import stored_items as stored_items
     from graphql_api.ops.record_capacity import typical_record as typical_record
+    from graphql_api.ops.record_lines import record_line as record_line
+    from graphql_api.ops.record_lines import record_values as record_values
     from graphql_api.ops.table_inspection import Difference as Difference
     from graphql_api.ops.table_inspection import TableState as TableState
     from graphql_api.ops.table_inspection import differences as differences

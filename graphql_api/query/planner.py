@@ -47,7 +47,7 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Toke
     entity = catalog.entity(request.entity)
     union = entity.unions.get(request.index)
     check_ready(entity, request)
-    indexes = union.members if union is not None else (catalog.index(IndexRef(entity.model, request.index)),)
+    indexes = union.members if union is not None else (_requested_index(catalog, entity, request),)
     order_by = _order_by(entity, request)
     paging = parse_paging(request)
     requested = (
@@ -97,6 +97,13 @@ def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: Toke
         token=token,
         now=now,
     )
+
+
+def _requested_index(catalog: Catalog, entity: EntitySpec, request: SearchRequest) -> IndexSpec:
+    index = catalog.index(IndexRef(entity.model, request.index))
+    if not request.all_ids:
+        return index
+    return replace(index, id_prefix=(), sort=(*map(SortProperty, index.id_prefix), *index.sort))
 
 
 @dataclass(frozen=True, slots=True)

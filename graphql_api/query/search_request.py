@@ -119,6 +119,8 @@ class SearchRequest:
     """only the number of records is needed"""
     consistent: bool = False
     """for `by_id`: reads see every acknowledged write"""
+    all_ids: bool = False
+    """for `by_id`: read the records of all ids, also of an entity with sub ids, in the order of their keys"""
     why: str | None = None
     """reason for the choice of the index, if the caller did not name the index"""
     tenant: str | None = None

@@ -1,17 +1,13 @@
 """`shardql migrate`: plans, migrations, violations and removals, on SQLite and DynamoDB."""
 
-import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import orjson
 import pytest
 from typer.testing import Result
 
 from tests.support.cli_runner import USERS, plain_output, run
-from tests.support.dynamodb_servers import CREDENTIALS, REGION, Server, session
 
 STORE = "sqlite:///shop.db"
 SHOP = """
@@ -341,21 +337,11 @@ def test_load_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def url(dynamodb: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a table with short leases that does not exist yet. It is deleted after the test."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
+def url(dynamodb_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a table with short leases that does not exist yet."""
     for name, value in (("LEASE_SECONDS", "3.0"), ("LEASE_MARGIN_SECONDS", "0.1"), ("REQUEST_LIFE_SECONDS", "0.2")):
         monkeypatch.setenv(f"SHARDQL_{name}", value)
-    name = f"t-{uuid4().hex}"
-    timeouts = "table_pause=0.05&connect_seconds=10&read_seconds=20&deadline=60"
-    yield f"dynamodb://{name}?region={REGION}&endpoint={dynamodb.endpoint}&{timeouts}"
-
-    async def delete() -> None:
-        async with session().client("dynamodb", endpoint_url=dynamodb.endpoint) as client:
-            await client.delete_table(TableName=name)
-
-    asyncio.run(delete())
+    return dynamodb_url
 
 
 def test_migration_on_dynamodb(url: str) -> None:

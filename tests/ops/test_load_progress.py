@@ -211,7 +211,7 @@ async def test_concurrent_load_of_one_file_is_refused(file: Path) -> None:
 
     done = await load_lines(put_many, PAYMENT, file, batch=4)
     assert (done.written, done.rejected, other.batches) == (8, 1, [])
-    assert "is being loaded by another process. Wait for it, or load a copy" in refused[0]
+    assert "is being loaded or exported by another process. Wait for it, or name another file" in refused[0]
     assert [kept["record"] for kept in rejects_of(file)] == ["bad"]
     assert (await load_lines(other.put_many, PAYMENT, file)).written == 8
 

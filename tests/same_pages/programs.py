@@ -14,10 +14,11 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from graphql_api.cli.commands.sample import json_line
 from graphql_api.codecs.record_key import RecordKey, RecordKeySeal
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
+from graphql_api.model import encode_record
+from graphql_api.ops import record_line
 from graphql_api.ops.loader import load_lines
 from graphql_api.query.search_request import MAX_LIMIT
 from tests.laws.search_catalogs import (
@@ -299,7 +300,7 @@ class Program:
         new_records = self.without_ties(new_records)
         spec = self.pair.catalog.entity(self.drawn.thing)
         bad = self.random.choices(BAD_LINES, k=self.random.choice([0, 0, 1, 2]))
-        lines = [*bad, *(json_line(spec, self.drawn.thing(**record)) for record in new_records)]
+        lines = [*bad, *(record_line(spec, encode_record(spec, self.drawn.thing(**record))) for record in new_records)]
         batch = self.choose("batch", 1, 2, 1000)
 
         async def operation(db: Database) -> Any:

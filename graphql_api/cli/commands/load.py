@@ -2,20 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from graphql_api.cli.common_options import ENTITY_ARGUMENT, STORE_URLS, AdoptTable, CatalogAddress, option
+from graphql_api.cli.common_options import (
+    ENTITY_ARGUMENT,
+    STORE_URLS,
+    AdoptTable,
+    CatalogAddress,
+    Tenant,
+    option,
+    served_store,
+)
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.sample_data import sample_records, write_samples
-from graphql_api.cli.terminal_output import counted, file_bar, opened_with_status, sample_bar
+from graphql_api.cli.terminal_output import counted, elapsed, file_bar, opened_with_status, record_bar
 from graphql_api.database import Database
-from graphql_api.errors import InvalidSettings
 from graphql_api.model import EntitySpec, load_catalog
 from graphql_api.ops import DEFAULT_BATCH_SIZE, LoadProgress, conflict_free_writer, create_only_writer, load_lines
 
@@ -43,6 +50,7 @@ def load(
     restart: Annotated[
         bool, typer.Option("--restart", help="Start over instead of resuming an interrupted load of the file.")
     ] = False,
+    tenant: Tenant = None,
     adopt_table: AdoptTable = None,
 ) -> None:
     """Load records from a file of JSON lines. Each replaces the record with its id.
@@ -72,15 +80,21 @@ def load(
         raise typer.BadParameter(
             f"{str(file)!r} is not a regular file. Write the lines to one first: an interrupted load resumes within it."
         )
-    store = _served_store() if store is None else store
+    store = served_store() if store is None else store
     catalog = load_catalog(address)
     settings = read_settings(store=store, adopt_table=adopt_table, read_only=False)
-    open_store = partial(opened_with_status, partial(open_server_database, catalog, settings, None))
+    open_server_store = partial(opened_with_status, partial(open_server_database, catalog, settings, None))
+
+    @asynccontextmanager
+    async def open_store() -> AsyncIterator[Database]:
+        async with open_server_store() as db:
+            yield db.scoped(tenant=tenant)
+
     started = time.monotonic()
     if sample is not None:
         written = asyncio.run(_load_sample(open_store, address, sample, batch, create_only=create_only))
         parts = [f"{number:,} of {name}" for name, number in written.items()]
-        typer.echo(f"Sample data: {' and '.join(parts) or 'no records'} written, {_elapsed(started)}.")
+        typer.echo(f"Sample data: {' and '.join(parts) or 'no records'} written, {elapsed(started)}.")
     elif entity is not None and file is not None:
         spec = catalog.entity(entity)
         try:
@@ -88,22 +102,11 @@ def load(
             progress = asyncio.run(loading)
         except KeyboardInterrupt:
             raise error_exit(f"stopped in {file}. Run the same command again to resume.", INTERRUPTED) from None
-        summary = f"{file}: {progress.written:,} records of {spec.type_name} written, {_elapsed(started)}"
+        summary = f"{file}: {progress.written:,} records of {spec.type_name} written, {elapsed(started)}"
         if progress.rejected:
             typer.echo(f"{summary}; {counted(progress.rejected, 'line')} rejected, see {file}.rejected")
             raise typer.Exit(FINDINGS)
         typer.echo(f"{summary}.")
-
-
-def _served_store() -> str:
-    """Return the store that `shardql serve` uses by default, and print it."""
-    from graphql_api.server import read_settings, variable_name  # noqa: PLC0415 - slow import
-
-    settings = read_settings()
-    if settings.production and settings.store is None:
-        raise InvalidSettings([f"Production needs a store: pass --store or set {variable_name('store')}."])
-    typer.echo(f"Store: {settings.store_url}", err=True)
-    return settings.store_url
 
 
 async def _load_file(
@@ -113,7 +116,7 @@ async def _load_file(
         put_many = create_only_writer(db.apply_each, entity) if new else conflict_free_writer(db.restore_many, entity)
         # The target includes the directory, for relative URLs, and the id of the table, which may be recreated.
         table_id = "" if db.schema is None else db.schema.latest.record.table_id
-        target = f"{store} {Path.cwd()} {table_id}{' checked' if new else ''}"
+        target = f"{store} {Path.cwd()} {table_id} {db.tenant}{' checked' if new else ''}"
         with file_bar(file) as show:
             return await load_lines(put_many, entity, file, show=show, batch=batch, into=target, resume=resume, new=new)
 
@@ -122,9 +125,5 @@ async def _load_sample(
     open_store: OpenDatabase, address: str, count: int, batch: int, *, create_only: bool
 ) -> Mapping[str, int]:
     async with open_store() as db:
-        with sample_bar() as show:
+        with record_bar("sample data") as show:
             return await write_samples(db, sample_records(address, count), batch, show, create_only=create_only)
-
-
-def _elapsed(started: float) -> str:
-    return f"{time.monotonic() - started:,.1f} s"

@@ -3,12 +3,12 @@
 import asyncio
 from typing import Annotated
 
-import orjson
 import typer
 
 from graphql_api.cli.common_options import ENTITY_ARGUMENT, CatalogAddress, option
 from graphql_api.cli.sample_data import sample_records
-from graphql_api.model import Entity, EntitySpec, load_catalog
+from graphql_api.model import EntitySpec, encode_record, load_catalog
+from graphql_api.ops import record_line
 
 
 def sample(
@@ -35,12 +35,5 @@ async def _write(spec: EntitySpec, address: str, count: int) -> None:
     out = typer.get_binary_stream("stdout")
     async for record in sample_records(address, count):
         if isinstance(record, spec.model):
-            out.write(json_line(spec, record))
+            out.write(record_line(spec, encode_record(spec, record)))
     out.flush()
-
-
-def json_line(spec: EntitySpec, record: Entity) -> bytes:
-    """Return a record in the format that `load` reads, without derived properties and nulls."""
-    values = record.model_dump(mode="json")
-    stored = {part.stored: values[part.name] for part in spec.properties.values() if part.function is None}
-    return orjson.dumps({name: value for name, value in stored.items() if value is not None}) + b"\n"

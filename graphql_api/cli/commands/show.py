@@ -7,7 +7,7 @@ from rich.console import Console
 
 from graphql_api.cli.common_options import option
 from graphql_api.cli.sample_data import sample_records, write_samples
-from graphql_api.cli.terminal_output import print_page, replace_unencodable_output, sample_bar
+from graphql_api.cli.terminal_output import print_page, record_bar, replace_unencodable_output
 from graphql_api.connection import open_catalog
 from graphql_api.examples.users import (
     Email,
@@ -55,7 +55,7 @@ async def _show(store: str, count: int) -> None:
         last = generate_user(count - 1, beneficiary_ids())
         *_, last_email = generate_emails(last)
         if await db.get(User, last.user_id) != last or await db.get(Email, last_email.email) != last_email:
-            with sample_bar() as show_progress:
+            with record_bar("sample data") as show_progress:
                 written = await write_samples(db, sample_records(USERS, count), DEFAULT_BATCH_SIZE, show_progress)
             console.print(f"Wrote {written.total():,} sample records to {store}.\n", highlight=False, markup=False)
 

@@ -9,7 +9,7 @@ from graphql_api.cli.process.log_output import configure_logging
 from graphql_api.cli.process.server_process import ServerConfig, run_server
 from graphql_api.cli.process.supervisor import Supervisor
 from graphql_api.cli.sample_data import write_samples_once
-from graphql_api.cli.terminal_output import sample_bar
+from graphql_api.cli.terminal_output import record_bar
 from graphql_api.errors import InvalidSettings
 from graphql_api.model import load_catalog
 from graphql_api.server import (
@@ -79,7 +79,7 @@ async def _prepare_store(config: ServerConfig, sample: int | None) -> None:
         if config.settings.workers > 1:
             log_unfinished_elements(database)
         if sample is not None:
-            with sample_bar() as show_progress:
+            with record_bar("sample data") as show_progress:
                 written = await write_samples_once(database, config.address, sample, show_progress)
             if written:
                 print(f"Wrote {written:,} sample records to {config.settings.store_url}.", flush=True)
