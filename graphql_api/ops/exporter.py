@@ -74,7 +74,8 @@ class Exporter:
         search = blake2b(f"{source} {self.format} {self.request!r}".encode(), digest_size=16).hexdigest()
         with path.open("ab+") as file:
             lock_for_writing(file, path)
-            progress = ExportProgress(search) if restart else _resumed(file, path, progress_path, search)
+            beginning = ExportProgress(search, digest_before(file, 0))
+            progress = beginning if restart else _resumed(file, path, progress_path, beginning)
             save_progress(asdict(progress), progress_path)  # From now on, the file is that of this export.
             file.truncate(progress.offset)
             async for text, position in self._pages(progress):
@@ -138,14 +139,14 @@ def _stored_records(entity: EntitySpec, page: Page[Any]) -> Iterator[Item]:
             yield encode_record(entity, record)
 
 
-def _resumed(file: BinaryIO, path: Path, progress_path: Path, search: str) -> ExportProgress:
-    """Return the progress of an interrupted export of this file. Refuse any other file that exists."""
+def _resumed(file: BinaryIO, path: Path, progress_path: Path, beginning: ExportProgress) -> ExportProgress:
+    """Return the progress of an interrupted export of this file, or the beginning. Refuse other files that exist."""
     if not progress_path.exists():
         if file.seek(0, os.SEEK_END):
             raise InvalidValue(f"{path} exists already: name another file, or overwrite it with --restart.")
-        return ExportProgress(search)
+        return beginning
     saved = ExportProgress(**json.loads(progress_path.read_bytes()))
-    if saved.search != search:
+    if saved.search != beginning.search:
         raise InvalidValue(f"{progress_path} belongs to another export of {path}: finish it, or begin with --restart.")
     if saved.tail != digest_before(file, saved.offset):
         raise InvalidValue(f"{path} was changed since its export was interrupted: begin again with --restart.")
