@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 
-from graphql_api.errors import UnknownArgument
+from graphql_api.errors import InvalidSettings, UnknownArgument
 from graphql_api.storage import Store
 
 
@@ -27,6 +27,8 @@ class Engine:
     """opening a catalog creates its table and indexes by default"""
     uses_files: bool
     """a location is the path of a file"""
+    extra: str | None = None
+    """the extra of this package that installs the driver"""
 
 
 _SQLITE_FORMS = ("sqlite:///relative.db", "sqlite:////absolute.db")
@@ -47,6 +49,7 @@ ENGINES = {
         opener="graphql_api.storage.engines.dynamodb:open_location",
         creates_tables=False,
         uses_files=False,
+        extra="dynamodb",
     ),
 }
 """the engines by the scheme of their URLs"""
@@ -69,8 +72,18 @@ async def open_store(url: str, *, read_only: bool = False) -> Store:
         location = rest[3:] if rest.startswith("////") else rest.lstrip("/")
         hint = f" Did you mean {f'{ENGINES[close[0]].prefix}{location}'!r}?" if close and location else ""
         raise UnknownArgument(f"{url!r} is not a store URL. Use {forms}.{hint}", argument="url")
-    open_location: Callable[..., Awaitable[Store]] = resolve_name(engine.opener)
-    return await open_location(url.removeprefix(engine.prefix), read_only=read_only)
+    return await _opener(engine)(url.removeprefix(engine.prefix), read_only=read_only)
+
+
+def _opener(engine: Engine) -> Callable[..., Awaitable[Store]]:
+    try:
+        opener: Callable[..., Awaitable[Store]] = resolve_name(engine.opener)
+    except ModuleNotFoundError as missing:
+        if engine.extra is None:
+            raise
+        remedy = f"install it with pip install 'shardql[{engine.extra}]'"
+        raise InvalidSettings([f"{engine.prefix} needs the package {missing.name}: {remedy}."]) from missing
+    return opener
 
 
 @asynccontextmanager
