@@ -25,10 +25,8 @@ from graphql_api.evolution.record_lookups import fetch_answerable as fetch_answe
 from graphql_api.evolution.record_lookups import placed_generation as placed_generation
 from graphql_api.evolution.record_lookups import point_lookup as point_lookup
 from graphql_api.evolution.record_lookups import renewed_lookups as renewed_lookups
-from graphql_api.evolution.record_repair import BOOKKEEPING as BOOKKEEPING
 from graphql_api.evolution.record_repair import RecordRepairer as RecordRepairer
 from graphql_api.evolution.record_repair import Violation as Violation
-from graphql_api.evolution.record_repair import is_same_item as is_same_item
 from graphql_api.evolution.repair_plan import EntityRepair as EntityRepair
 from graphql_api.evolution.repair_plan import plan_repairs as plan_repairs
 from graphql_api.evolution.repair_plan import recomputed as recomputed
