@@ -7,6 +7,7 @@ from graphql_api.evolution.element_report import unfinished_elements as unfinish
 from graphql_api.evolution.elements import State as State
 from graphql_api.evolution.elements import declared_elements as declared_elements
 from graphql_api.evolution.elements import element_of_id as element_of_id
+from graphql_api.evolution.elements import lookup_from_data as lookup_from_data
 from graphql_api.evolution.migration import migrate_at_opening as migrate_at_opening
 from graphql_api.evolution.migration import run_migration as run_migration
 from graphql_api.evolution.migration import wait_times as wait_times

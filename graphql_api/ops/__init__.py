@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphql_api.ops.table_inspection import TableState as TableState
     from graphql_api.ops.table_inspection import differences as differences
     from graphql_api.ops.table_inspection import index_states as index_states
+    from graphql_api.ops.table_inspection import lookup_states as lookup_states
     from graphql_api.ops.table_inspection import read_state as read_state
 else:
     __getattr__ = lazy_exports(__name__, __file__)
