@@ -17,7 +17,7 @@ class Damage(Enum):
     )
     UNKNOWN_ITEM = (
         "unknown-item",
-        "an item of a constraint or counter that the table does not have",
+        "an item of a constraint, counter or lookup that the table does not have",
         "Find out which program wrote it, then delete it.",
     )
     INVALID_RECORD = (

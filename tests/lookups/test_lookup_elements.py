@@ -227,7 +227,7 @@ async def test_values_that_are_too_long_are_violations(tmp_path: Path) -> None:
 async def test_histories_that_get_current_records(tmp_path: Path) -> None:
     """Current records that a migration writes get their mapping items too."""
     annotations = {"guest_id": Id[str], "at": SubId[str], "place": str | None}
-    body = {"place": None, "by_place": Lookup("place")}
+    body: dict[str, Any] = {"place": None, "by_place": Lookup("place")}
     before = Catalog(entity("Visit", annotations, **body))
     async with opened(tmp_path, before) as db:
         for at in ("1", "2"):

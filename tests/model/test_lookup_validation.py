@@ -100,7 +100,7 @@ def test_a_singleton_has_no_lookups() -> None:
 
 def test_hidden_properties_have_no_lookup() -> None:
     """A search by a lookup needs its properties as arguments, so none of them may be hidden."""
-    annotations = {"thing_id": Id[str], "name": Hidden[str | None]}
+    annotations: dict[str, Any] = {"thing_id": Id[str], "name": Hidden[str] | None}
     (problem,) = violations_of(annotations, name=None, by_x=Lookup("name"))
     assert "is Hidden, and searches of by_x need it as an argument." in problem
 
