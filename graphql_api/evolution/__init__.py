@@ -8,6 +8,7 @@ from graphql_api.evolution.elements import State as State
 from graphql_api.evolution.elements import declared_elements as declared_elements
 from graphql_api.evolution.elements import element_of_id as element_of_id
 from graphql_api.evolution.elements import lookup_from_data as lookup_from_data
+from graphql_api.evolution.lookup_store_identity import prepare_lookup_store as prepare_lookup_store
 from graphql_api.evolution.migration import migrate_at_opening as migrate_at_opening
 from graphql_api.evolution.migration import run_migration as run_migration
 from graphql_api.evolution.migration import wait_times as wait_times

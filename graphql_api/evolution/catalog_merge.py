@@ -30,6 +30,7 @@ from graphql_api.model import (
     BEHIND,
     HASH_ATTRIBUTE,
     RANGE_ATTRIBUTE,
+    UNREACHABLE,
     Catalog,
     ElementStatus,
     Entity,
@@ -169,7 +170,7 @@ class _Merge:
                 version=version,
                 inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
                 has_unknown_properties=any(one.element.name not in own for one in self._of(entity.name, "property")),
-                behind=versions.behind or misplaced,
+                behind=versions.behind or misplaced or self._unreachable_lookup(entity.name),
                 generated_attributes=self._generated_attributes(entity),
                 raw_keys=self._raw_keys,
                 new_generations=tuple(self._new_generations(entity, written)),
@@ -270,6 +271,13 @@ class _Merge:
         if index.lookup is not None:
             return self._status(index.entity, "lookup", index.lookup)
         return None if index.physical is None else self._status(index.entity, "index", index.physical)
+
+    def _unreachable_lookup(self, entity: str) -> ElementStatus | None:
+        """Return a lookup whose mapping items are in a store that this server has not opened."""
+        for recorded in self._maintained(entity, "lookup"):
+            if recorded.element.definition.get("store") != self._declared.lookup_store:
+                return ElementStatus(f"{recorded.element}", UNREACHABLE)
+        return None
 
     def _written_lookups(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
         own = {index.lookup: index for index in declared.values()}

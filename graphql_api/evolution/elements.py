@@ -162,7 +162,7 @@ def _elements_of(entity: EntitySpec) -> Iterator[Element]:
         if index.physical is not None:
             yield Element("index", entity.name, index.physical, _index_data(index))
         elif index.lookup is not None:
-            yield Element("lookup", entity.name, index.lookup, {"parts": parts_data(index.hash)})
+            yield Element("lookup", entity.name, index.lookup, _lookup_data(index))
     for unique in entity.unique:
         yield Element("unique", entity.name, unique.name, {"parts": parts_data(unique.parts)})
     for foreign_key in entity.foreign_keys:
@@ -213,6 +213,11 @@ def _index_data(index: IndexSpec) -> dict[str, Any]:
         "sort": [{**part_data(part.property), "descending": part.descending} for part in index.sort],
         "tieBreaker": parts_data(index.tie_breaker),
     }
+
+
+def _lookup_data(lookup: IndexSpec) -> dict[str, Any]:
+    store = {} if lookup.lookup_store is None else {"store": lookup.lookup_store}
+    return {"parts": parts_data(lookup.hash), **store}
 
 
 def _projection_data(projection: Any) -> Any:

@@ -61,6 +61,7 @@ from graphql_api.model.property_specs import parse_annotation as parse_annotatio
 from graphql_api.model.readiness import BEHIND as BEHIND
 from graphql_api.model.readiness import LOST as LOST
 from graphql_api.model.readiness import UNCHECKED as UNCHECKED
+from graphql_api.model.readiness import UNREACHABLE as UNREACHABLE
 from graphql_api.model.readiness import describe_element as describe_element
 from graphql_api.model.readiness import element_remedy as element_remedy
 from graphql_api.model.readiness import redefinition_remedy as redefinition_remedy

@@ -153,7 +153,9 @@ class IndexSpec:
     order: str | None = None
     """short name of its order in GraphQL; None: the names and directions of the sort properties"""
     lookup: str | None = None
-    """name in the table, if it is a lookup: searches read its mapping items in the table, and then the records"""
+    """name in the table, if it is a lookup: searches read its mapping items, and then the records"""
+    lookup_store: str | None = None
+    """the identity of the store that keeps the mapping items of a lookup; None: the table itself"""
 
     @property
     def is_primary(self) -> bool:

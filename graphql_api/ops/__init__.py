@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from graphql_api.ops.loader import put_with_retries as put_with_retries
     from graphql_api.ops.loader import read_records as read_records
     from graphql_api.ops.loader import validation_messages as validation_messages
+    from graphql_api.ops.lookup_reconciliation import ReconciliationResult as ReconciliationResult
+    from graphql_api.ops.lookup_reconciliation import ReconciliationSettings as ReconciliationSettings
+    from graphql_api.ops.lookup_reconciliation import reconcile_lookups as reconcile_lookups
     from graphql_api.ops.record_capacity import EntityCapacity as EntityCapacity
     from graphql_api.ops.record_capacity import entity_capacity as entity_capacity
     from graphql_api.ops.record_capacity import stored_items as stored_items

@@ -7,7 +7,15 @@ from graphql_api.storage import Check, Delete, Item, Key, Store
 from graphql_api.verification.findings import Damage, Finding, Inspection
 from graphql_api.verification.record_inspection import decoded_record
 from graphql_api.verification.verified_elements import VerifiedEntity
-from graphql_api.writes import EntityRecords, expect_unchanged, is_same_item, item_key, mapping_items
+from graphql_api.writes import (
+    GRACE_SECONDS,
+    EntityRecords,
+    expect_unchanged,
+    is_same_item,
+    item_key,
+    mapping_items,
+    may_be_in_flight,
+)
 
 
 async def inspect_mappings(
@@ -43,6 +51,8 @@ async def inspect_mapping_item(
     """Find out whether the record of a mapping item has its values. An expired record is removed with it."""
     key, place = item_key(item), hash_key_parts(item[HASH_ATTRIBUTE])
     assert place is not None, "only items with a hash key of this table are inspected"
+    if may_be_in_flight(item, now, GRACE_SECONDS):
+        return
     delete, record_key = Delete(key, expect_unchanged(item)), mapped_record(item)
     if record_key is None:
         inspection.add(Finding(Damage.VOID_ITEM, key, "it names no record of its entity", (element,)), delete)

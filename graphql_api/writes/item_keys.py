@@ -39,7 +39,10 @@ CURRENT_OF = "_of"
 DELETE_INTENT = "_closing"
 """attribute of a record that is being deleted: the millisecond at which the delete began"""
 
-BOOKKEEPING = frozenset({WRITE_ID, DELETE_INTENT})
+WRITTEN_AT = "_at"
+"""attribute of mapping items in a store of their own: the second at which they were written"""
+
+BOOKKEEPING = frozenset({WRITE_ID, DELETE_INTENT, WRITTEN_AT})
 """attributes that a comparison of items ignores"""
 
 INTERNAL_ATTRIBUTES = frozenset({HASH_ATTRIBUTE, RANGE_ATTRIBUTE, WRITE_ID, CURRENT_OF, DELETE_INTENT})

@@ -20,7 +20,7 @@ from graphql_api.query import (
 from graphql_api.query.execution.index_scanner import IndexScanner, ReadCost
 from graphql_api.query.execution.point_lookups import statistics_by_key
 from graphql_api.runtime import CapacityCeiling, IndexStatistics, Reservation, current_statistics, measure_call
-from graphql_api.storage import Row, Store, ceiling_error
+from graphql_api.storage import Item, Row, Store, ceiling_error
 
 StoppedBy = Literal["BUDGET", "SHARDS"] | None
 
@@ -242,14 +242,20 @@ class PageReader:
         self.cost.fetched += len(keys)
         self.statistics.records_read += sum(item is not None for item in items)
         found = dict(zip(keys, items, strict=True))
+        if scan.index.lookup is not None:
+            self.statistics.dangling += sum(not self._is_current(scan, row, found[row.key]) for row in rows)
         return [
             Row(row.value, row.ordinal, row.key, item)
             for row in rows
             if (item := found[row.key]) is not None
-            and scan.is_entry_of(row, item, plan.request.tenant)
+            and self._is_current(scan, row, item)
             and plan.entity.is_visible(item, plan.now)
             and (plan.filter is None or plan.filter.matches(property_reader(plan.entity, item)))
         ]
+
+    def _is_current(self, scan: IndexScan, row: Row, item: Item | None) -> bool:
+        """Return whether a record exists, and has the row as its index entry or mapping item."""
+        return item is not None and scan.is_entry_of(row, item, self.plan.request.tenant)
 
     # --- the page ----------------------------------------------------------------------------------------------
 
