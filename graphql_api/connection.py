@@ -18,12 +18,15 @@ from graphql_api.evolution import (
     ProgressCallback,
     migrate_at_opening,
     opened_schema,
+    prepare_lookup_store,
     prepare_table,
 )
 from graphql_api.model import Catalog
 from graphql_api.query import TokenSeal
 from graphql_api.runtime import RetryStrategy
+from graphql_api.storage import Store, TableDefinition
 from graphql_api.storage.engines import creates_tables, opened_store
+from graphql_api.writes import with_lookup_store
 
 log = getLogger("shardql")
 T = TypeVar("T")
@@ -62,6 +65,7 @@ async def open_catalog(
     lease_margin_seconds: float = LEASE_MARGIN_SECONDS,
     request_life_seconds: float = REQUEST_LIFE_SECONDS,
     migrate: bool | None = None,
+    lookups: str | None = None,
     on_progress: ProgressCallback = lambda _: None,
 ) -> AsyncIterator[Database]:
     """Open the table of a catalog: `async with open_catalog(catalog, "sqlite:///data.db") as db: …`.
@@ -69,7 +73,8 @@ async def open_catalog(
     `create_table`: whether to create a missing table, and the indexes of new entities; by default SQLite does and
     DynamoDB does not. With `read_only` nothing is created or announced, and writes are refused. `adopt_table`: share a
     table that only other catalogs have used so far. `migrate`: whether to build at once what the table lacks; by
-    default on SQLite, if missing tables are created. `on_progress` receives the steps.
+    default on SQLite, if missing tables are created. `lookups`: the URL of another store, which keeps the mapping items
+    of all lookups. `on_progress` receives the steps.
 
     For engines with leases: `lease_seconds` of a new table. New properties become ready after a lease,
     `lease_margin_seconds` and `request_life_seconds`.
@@ -79,7 +84,7 @@ async def open_catalog(
     if secrets is None:
         log.info("No secrets provided: other processes cannot use the page tokens and record keys of this one.")
         secrets = Secrets.generate()
-    async with opened_store(url, read_only=read_only) as store:
+    async with opened_with_lookups(url, lookups, catalog, read_only=read_only, clock=clock) as (store, catalog):  # noqa: PLR1704
         creates = creates_tables(url) if create_table is None else create_table
         served = await retry_opening(
             lambda: prepare_table(
@@ -107,6 +112,25 @@ async def open_catalog(
                 await migrate_at_opening(store, catalog, schema, settings, on_progress)
             key_seal = RecordKeySeal(secrets.record)
             yield Database(catalog, store, TokenSeal(secrets.tokens), clock, key_seal=key_seal, schema=schema)
+
+
+@asynccontextmanager
+async def opened_with_lookups(
+    url: str, lookups: str | None, catalog: Catalog, *, read_only: bool = False, clock: Clock = system_clock
+) -> AsyncIterator[tuple[Store, Catalog]]:
+    """Open the store of a table, with the store that keeps the mapping items of its lookups, if there is one.
+
+    Yield the store of both, and the catalog whose lookups are there.
+    """
+    async with opened_store(url, read_only=read_only) as store:
+        if lookups is None:
+            yield store, catalog
+            return
+        async with opened_store(lookups, read_only=read_only) as mappings:
+            table = TableDefinition((), ttl_attribute=catalog.table_definition().ttl_attribute)
+            creates = creates_tables(lookups) and not read_only
+            identity = await retry_opening(lambda: prepare_lookup_store(mappings, table, creates=creates))
+            yield with_lookup_store(store, mappings, clock), catalog.with_lookup_store(identity)
 
 
 async def retry_opening(operation: Callable[[], Awaitable[T]]) -> T:

@@ -72,6 +72,7 @@ from graphql_api.writes import (
     ResultCheck,
     StagedStore,
     check_operation_count,
+    cross_store_error,
     encode_id,
     estimate_writes,
     possible_hash_keys,
@@ -391,6 +392,7 @@ class Database:
         anything is written.
         """
         check_operation_count(len(commands))
+        self._check_stores(commands)
         staged = staged or StagedStore(self.store)
 
         async def execute(planned: Sequence[Command]) -> list[CommandResult]:
@@ -404,6 +406,13 @@ class Database:
                 raise result
             records.append(result)
         return records
+
+    def _check_stores(self, commands: Sequence[Command]) -> None:
+        """Refuse a write of all or none that changes records and their lookups in another store."""
+        if len(commands) > 1 and self.catalog.lookup_store is not None:
+            mapped = next((one.entity for one in commands if self._effective(one.entity).written_lookups), None)
+            if mapped is not None:
+                raise cross_store_error(f"An all-or-none write of several records with {mapped.type_name}")
 
     async def _execute(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
         return await self._executor().execute(commands)

@@ -69,6 +69,7 @@ from graphql_api.errors.http_errors import UrlTooLong as UrlTooLong
 from graphql_api.errors.storage_errors import CatalogBehind as CatalogBehind
 from graphql_api.errors.storage_errors import ConditionFailed as ConditionFailed
 from graphql_api.errors.storage_errors import Conflict as Conflict
+from graphql_api.errors.storage_errors import CrossStoreWrite as CrossStoreWrite
 from graphql_api.errors.storage_errors import ItemTooLarge as ItemTooLarge
 from graphql_api.errors.storage_errors import MissingIndex as MissingIndex
 from graphql_api.errors.storage_errors import NotReady as NotReady

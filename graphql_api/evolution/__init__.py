@@ -7,6 +7,8 @@ from graphql_api.evolution.element_report import unfinished_elements as unfinish
 from graphql_api.evolution.elements import State as State
 from graphql_api.evolution.elements import declared_elements as declared_elements
 from graphql_api.evolution.elements import element_of_id as element_of_id
+from graphql_api.evolution.elements import lookup_from_data as lookup_from_data
+from graphql_api.evolution.lookup_store_identity import prepare_lookup_store as prepare_lookup_store
 from graphql_api.evolution.migration import migrate_at_opening as migrate_at_opening
 from graphql_api.evolution.migration import run_migration as run_migration
 from graphql_api.evolution.migration import wait_times as wait_times
@@ -25,10 +27,8 @@ from graphql_api.evolution.record_lookups import fetch_answerable as fetch_answe
 from graphql_api.evolution.record_lookups import placed_generation as placed_generation
 from graphql_api.evolution.record_lookups import point_lookup as point_lookup
 from graphql_api.evolution.record_lookups import renewed_lookups as renewed_lookups
-from graphql_api.evolution.record_repair import BOOKKEEPING as BOOKKEEPING
 from graphql_api.evolution.record_repair import RecordRepairer as RecordRepairer
 from graphql_api.evolution.record_repair import Violation as Violation
-from graphql_api.evolution.record_repair import is_same_item as is_same_item
 from graphql_api.evolution.repair_plan import EntityRepair as EntityRepair
 from graphql_api.evolution.repair_plan import plan_repairs as plan_repairs
 from graphql_api.evolution.repair_plan import recomputed as recomputed

@@ -19,6 +19,7 @@ from graphql_api.evolution.elements import (
     declared_elements,
     foreign_key_from_data,
     index_from_data,
+    lookup_from_data,
     part_from_data,
     parts_from_data,
     unique_from_data,
@@ -29,6 +30,7 @@ from graphql_api.model import (
     BEHIND,
     HASH_ATTRIBUTE,
     RANGE_ATTRIBUTE,
+    UNREACHABLE,
     Catalog,
     ElementStatus,
     Entity,
@@ -162,13 +164,14 @@ class _Merge:
             unique=tuple(self._unique(entity)),
             recorded=RecordedElements(
                 indexes=(indexes["by_id"], *written),
+                lookups=tuple(self._written_lookups(entity, indexes)),
                 not_ready=MappingProxyType(self._not_ready(indexes, versions)),
                 unready_unique=MappingProxyType(self._unready_unique(declared, versions)),
                 current=current,
                 version=version,
                 inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
                 has_unknown_properties=any(one.element.name not in own for one in self._of(entity.name, "property")),
-                behind=versions.behind or misplaced,
+                behind=versions.behind or misplaced or self._unreachable_lookup(entity.name),
                 generated_attributes=self._generated_attributes(entity),
                 raw_keys=self._raw_keys,
                 new_generations=tuple(self._new_generations(entity, written)),
@@ -259,11 +262,29 @@ class _Merge:
         """Return the statuses of the indexes and derived properties that searches may not use."""
         not_ready = dict(versions.not_ready)
         for index in indexes.values():
-            status = None if index.physical is None else self._status(index.entity, "index", index.physical)
+            status = self._index_status(index)
             keys = (*index.hash, *index.range_properties)
             status = status or next((found for part in keys if (found := versions.not_ready.get(part.stored))), None)
             not_ready |= {} if status is None else {index.attribute: status}
         return not_ready
+
+    def _index_status(self, index: IndexSpec) -> ElementStatus | None:
+        if index.lookup is not None:
+            return self._status(index.entity, "lookup", index.lookup)
+        return None if index.physical is None else self._status(index.entity, "index", index.physical)
+
+    def _unreachable_lookup(self, entity: str) -> ElementStatus | None:
+        """Return a lookup whose mapping items are in a store that this server has not opened."""
+        for recorded in self._maintained(entity, "lookup"):
+            if recorded.element.definition.get("store") != self._declared.lookup_store:
+                return ElementStatus(f"{recorded.element}", UNREACHABLE)
+        return None
+
+    def _written_lookups(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
+        own = {index.lookup: index for index in declared.values()}
+        for recorded in self._maintained(entity.name, "lookup"):
+            is_own = self._declares(recorded)
+            yield own[recorded.element.name] if is_own else lookup_from_data(recorded.element)
 
     def _written_indexes(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
         own = {index.physical: index for index in declared.values()}
@@ -326,7 +347,7 @@ class _Merge:
     def _derived_versions(self, entity: EntitySpec) -> DerivedVersions:
         used = (
             name
-            for kind in ("index", "unique", "foreign key")
+            for kind in ("index", "lookup", "unique", "foreign key")
             for one in self._maintained(entity.name, kind)
             for name in one.element.derived
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from graphql_api.codecs import SEP, hash_key_parts, key_segment
+from graphql_api.evolution.elements import lookup_from_data
 from graphql_api.evolution.proposals import key_attributes
 from graphql_api.evolution.repair_plan import TABLE_KEYS
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
@@ -19,6 +20,8 @@ from graphql_api.writes import CURRENT_OF, OWNER_EXPIRES, expect_unchanged, item
 class _Remains:
     """What is removed from the items under one head of hash keys."""
 
+    is_removed: bool = False
+    """all of them are deleted"""
     attributes: set[str] = field(default_factory=set)
     ranges: set[str] = field(default_factory=set)
     """range keys of items that are deleted"""
@@ -46,6 +49,8 @@ class ElementRemoval:
                 self._head(entity).attributes |= {name for name, _ in key_attributes(element)} - used
             case "derived property":
                 self._head(entity).attributes |= {data["stored"]} - used
+            case "lookup":
+                self._head(lookup_from_data(element).hash_entity).is_removed = True
             case "unique":
                 self._head(f"{entity}~unique").ranges.add(element.name)
             case "foreign key":
@@ -59,7 +64,7 @@ class ElementRemoval:
                     self._head(f"{entity}~counter").ranges.add(key_segment("counter", stored))
                 elif role == "expiry":
                     # Otherwise the engine would delete constraint items of records that no longer expire.
-                    for head in (f"{entity}~unique", *_reference_heads(record, entity)):
+                    for head in (f"{entity}~unique", *_reference_heads(record, entity), *_lookup_heads(record, entity)):
                         self._head(head).attributes |= {stored, OWNER_EXPIRES}
 
     def _head(self, head: str) -> _Remains:
@@ -73,7 +78,8 @@ class ElementRemoval:
             return None
         range_key = item[RANGE_ATTRIBUTE]
         is_current = CURRENT_OF in item and any(item.get(name) == value for name, value in remains.current)
-        if is_current or range_key in remains.ranges or range_key.startswith(tuple(remains.range_prefixes)):
+        is_removed = remains.is_removed or range_key in remains.ranges
+        if is_current or is_removed or range_key.startswith(tuple(remains.range_prefixes)):
             return Delete(item_key(item), expect_unchanged(item))
         if remains.attributes.isdisjoint(item):
             return None
@@ -100,3 +106,9 @@ def _reference_heads(record: TableRecord, entity: str) -> Iterator[str]:
     for recorded in record.of_entity(entity):
         if recorded.element.kind == "foreign key":
             yield f"{recorded.element.definition['parent']}~refs"
+
+
+def _lookup_heads(record: TableRecord, entity: str) -> Iterator[str]:
+    for recorded in record.of_entity(entity):
+        if recorded.element.kind == "lookup" and recorded.element.entity == entity:
+            yield lookup_from_data(recorded.element).hash_entity

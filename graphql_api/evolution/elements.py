@@ -24,11 +24,20 @@ from graphql_api.model import (
     PropertySpec,
     SortProperty,
     UniqueSpec,
+    lookup_spec,
 )
 from graphql_api.sharding import ONE_SHARD, ShardSpace
 
 ElementKind = Literal[
-    "property", "index", "unique", "foreign key", "current record", "generation", "derived property", "server-set"
+    "property",
+    "index",
+    "lookup",
+    "unique",
+    "foreign key",
+    "current record",
+    "generation",
+    "derived property",
+    "server-set",
 ]
 State = Literal["announced", "building", "ready", "closing", "dropping"]
 
@@ -152,6 +161,8 @@ def _elements_of(entity: EntitySpec) -> Iterator[Element]:
     for index in entity.indexes.values():
         if index.physical is not None:
             yield Element("index", entity.name, index.physical, _index_data(index))
+        elif index.lookup is not None:
+            yield Element("lookup", entity.name, index.lookup, _lookup_data(index))
     for unique in entity.unique:
         yield Element("unique", entity.name, unique.name, {"parts": parts_data(unique.parts)})
     for foreign_key in entity.foreign_keys:
@@ -202,6 +213,11 @@ def _index_data(index: IndexSpec) -> dict[str, Any]:
         "sort": [{**part_data(part.property), "descending": part.descending} for part in index.sort],
         "tieBreaker": parts_data(index.tie_breaker),
     }
+
+
+def _lookup_data(lookup: IndexSpec) -> dict[str, Any]:
+    store = {} if lookup.lookup_store is None else {"store": lookup.lookup_store}
+    return {"parts": parts_data(lookup.hash), **store}
 
 
 def _projection_data(projection: Any) -> Any:
@@ -287,6 +303,11 @@ def index_from_data(element: Element, space: ShardSpace) -> IndexSpec:
         raw=data["isRaw"],
         projection=tuple(projection) if isinstance(projection, list) else projection,
     )
+
+
+def lookup_from_data(element: Element) -> IndexSpec:
+    """Return the specification of a recorded lookup, as far as writes need it."""
+    return lookup_spec(element.entity, element.name, parts_from_data(element.definition["parts"]))
 
 
 def unique_from_data(element: Element) -> UniqueSpec:

@@ -16,7 +16,7 @@ from graphql_api.evolution.table_record import RecordedElement, TableRecord
 from graphql_api.evolution.table_schema import READ_LEASES
 from graphql_api.model import HASH_ATTRIBUTE, Catalog
 from graphql_api.storage import WRITE_UNIT_BYTES, Item, Store, read_units, record_size, write_units
-from graphql_api.writes import constraint_items
+from graphql_api.writes import constraint_items, mapping_items
 
 READERS_PREPARE = frozenset({"generation", "current record"})
 """kinds that readers take into account from `announced` on: they are built one read lease later"""
@@ -266,3 +266,6 @@ def _count_repair(counts: _Counts, repair: EntityRepair, item: Item, size: int, 
         with suppress(ShardQLError):
             for _ in constraint_items(constraint, item, tenant):
                 counts.add_rewrite(WRITE_UNIT_BYTES, _ITEMS_PER_CONSTRAINT)
+    for lookup in repair.lookups.values():
+        for _ in mapping_items(lookup, item, tenant, is_old=True):
+            counts.add_rewrite(WRITE_UNIT_BYTES, _ITEMS_PER_CONSTRAINT)

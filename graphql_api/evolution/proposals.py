@@ -55,6 +55,7 @@ def proposed(
             elements[element.id] = RecordedElement(element, "ready" if is_ready else "announced", 0, is_checked)
             forgotten.update(_later_generations(known, element))
         elif stored.is_maintained and stored.state != "closing":
+            _check_lookup_store(stored.element, element)
             raise WrongTable(
                 f"The table has another definition of the {element}, which is {stored.state}: "
                 f"{_difference(stored.element.definition, element.definition)}. {redefinition_remedy(element)}"
@@ -62,6 +63,19 @@ def proposed(
     if not elements and entities == known.entities and known is record:
         return record
     return replace(known, entities=entities).changed(*elements.values(), forgotten=frozenset(forgotten))
+
+
+def _check_lookup_store(stored: Element, declared: Element) -> None:
+    """Refuse to open a table without the store that keeps the mapping items of its lookups, or with another one."""
+    if stored.kind == "lookup" and stored.definition.get("store") != declared.definition.get("store"):
+        own, other = (one.definition.get("store") for one in (declared, stored))
+        place = "the table itself" if other is None else f"the lookup store {other}"
+        here = "no lookup store" if own is None else f"the lookup store {own}"
+        raise WrongTable(
+            f"The mapping items of the {stored} are in {place}, and the table was opened with {here}. Open it with the "
+            "same --lookup-store as the other servers. A table keeps all its lookups in one place: to move them, "
+            "remove the old ones first with: shardql migrate MODULE:CATALOG --store URL --drop"
+        )
 
 
 def _is_required(catalog: Catalog, element: Element) -> bool:

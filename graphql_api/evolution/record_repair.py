@@ -14,6 +14,7 @@ from graphql_api.errors import (
     ForeignKeyBroken,
     InvalidValue,
     ItemTooLarge,
+    KeyTooLong,
     NotUnique,
     ShardQLError,
     StoreError,
@@ -25,14 +26,13 @@ from graphql_api.evolution.repair_plan import (
     plan_repairs,
     recomputed,
     rewritten,
+    with_lookups,
 )
 from graphql_api.evolution.table_record import RecordedElement
 from graphql_api.model import HASH_ATTRIBUTE, Catalog, EntitySpec, ForeignKeySpec, PropertySpec
 from graphql_api.storage import Check, Item, Key, Put, Store, TransactionWrite, check_record_size, values_equal
 from graphql_api.writes import (
     CURRENT_OF,
-    DELETE_INTENT,
-    WRITE_ID,
     EntityRecords,
     HistoryHead,
     build_constraint_writes,
@@ -40,7 +40,10 @@ from graphql_api.writes import (
     constraint_items,
     current_record_after,
     expect_unchanged,
+    is_same_item,
     item_key,
+    mapping_items,
+    mapping_writes,
     owner_key,
     parent_keys,
     read_current_items,
@@ -49,9 +52,6 @@ from graphql_api.writes import (
     single_copy_writes,
     write_key,
 )
-
-BOOKKEEPING = frozenset({WRITE_ID, DELETE_INTENT})
-"""attributes that a comparison of items ignores"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,12 @@ class RecordRepairer:
         records = EntityRecords(self._store, repair.entity, _tenant(item), self._clock)
         writes: list[TransactionWrite] = [] if new is item else [Put(new, expect_unchanged(item))]
         is_current = _is_current(repair.entity, item)
+        is_shown = repair.entity.is_visible(new, self._clock())
+        if is_shown and not (is_current and repair.current is not None):
+            mapping_writes, more = await self.mapping_writes(repair, records, [item], new, writes)
+            violations += more
+            if mapping_writes:
+                writes += [*mapping_writes, *([] if writes else [Check(item_key(item), expect_unchanged(item))])]
         if repair.current is not None:
             if not is_current:
                 count = await self._commit(writes, item, violations, repair.computed)
@@ -169,12 +175,12 @@ class RecordRepairer:
             more_count, more = await self._repair_head(repair, records, item)
             return count + more_count, violations + more
         is_owner = repair.entity.written_current is None or is_current
-        if repair.constraints and is_owner and repair.entity.is_visible(new, self._clock()):
+        if repair.constraints and is_owner and is_shown:
             constraint_writes, more = await self.constraint_writes(repair, records, [item], new)
             violations += more
             if constraint_writes:
                 writes += [*constraint_writes, *([] if writes else [Check(item_key(item), expect_unchanged(item))])]
-        ids = (*repair.computed, *repair.constraints)
+        ids = (*repair.computed, *repair.lookups, *repair.constraints)
         return await self._commit(writes, item, violations, ids), violations
 
     async def _commit(
@@ -198,7 +204,7 @@ class RecordRepairer:
         """Compare the current record of a history with its last entry, and correct it, with its constraint items."""
         entity, element = repair.entity, repair.current
         assert element is not None, "the repair of a head belongs to a current record"
-        ids = (element.element.id, *repair.computed, *repair.constraints)
+        ids = (element.element.id, *repair.computed, *repair.lookups, *repair.constraints)
         try:
             id_values = [part.column.codec.load(item[part.stored]) for part in entity.ids]
             head_key = records.keys([*id_values, entity.written_current])[0]
@@ -224,7 +230,9 @@ class RecordRepairer:
         kept = owners[0] if is_right else expected
         writes = [] if is_right else single_copy_writes(stored, expected)
         constraint_writes, violations = await self.constraint_writes(repair, records, owners, kept)
-        if constraint_writes and is_right:
+        mapping_writes, more = await self.mapping_writes(repair, records, owners, kept, writes)
+        writes, violations = [*writes, *mapping_writes], [*violations, *more]
+        if (constraint_writes or mapping_writes) and is_right:
             writes.append(Check(item_key(kept), expect_unchanged(kept)))
         count = await self._commit([*writes, *constraint_writes], kept, violations, ids)
         self._visited_heads.add(mark)
@@ -242,6 +250,36 @@ class RecordRepairer:
             return ExpectedHead(stored, None, None if shown is None else rewritten(repair, shown, records.tenant))
         head = HistoryHead(stored, shown, entry, entry[entity.sub_ids[0].stored])
         return ExpectedHead(stored, entry, current_record_after(records, head, None))
+
+    # --- lookups -----------------------------------------------------------------------------------------------
+
+    async def mapping_writes(
+        self,
+        repair: EntityRepair,
+        records: EntityRecords,
+        old: Sequence[Item],
+        new: Item,
+        writes: Sequence[TransactionWrite],
+    ) -> tuple[list[TransactionWrite], list[Violation]]:
+        """Return the writes of the mapping items of a record, and the lookups that cannot contain it.
+
+        Those of the repaired lookups are compared with what is stored. The others follow from `writes`.
+        """
+        violations: list[Violation] = []
+        lookups = {f"{records.entity.name} lookup {one.lookup}": one for one in records.entity.written_lookups}
+        planned: dict[Key, TransactionWrite] = {}
+        for element, lookup in lookups.items():
+            entity = with_lookups(records.entity, (lookup,))
+            try:
+                changes = mapping_writes(entity, old, writes, records.tenant)
+                needed = mapping_items(entity, new, records.tenant) if element in repair.lookups else {}
+            except KeyTooLong as problem:
+                violations.append(Violation((element,), item_key(new), f"{problem}"))
+                continue
+            stored = await records.read(needed)
+            planned |= {write_key(write): write for write in changes}
+            planned |= {key: Put(item) for key, item in needed.items() if not _is_stored(stored[key], item)}
+        return [*planned.values()], violations
 
     # --- constraints -------------------------------------------------------------------------------------------
 
@@ -281,6 +319,10 @@ class RecordRepairer:
         return writes, violations
 
 
+def _is_stored(stored: Item | None, mapping: Item) -> bool:
+    return stored is not None and is_same_item(stored, mapping)
+
+
 def _missing_parent(foreign_key: ForeignKeySpec, values: Sequence[Any]) -> str:
     parts = ", ".join(f"{part.name} {value}" for part, value in zip(foreign_key.by, values, strict=True))
     return f"{parts} references a {foreign_key.parent.type_name} that does not exist"
@@ -308,12 +350,6 @@ def _is_entry_of_its_own(entity: EntitySpec, stored: Item, expected: Item) -> bo
     )
 
 
-def is_same_item(one: Item, other: Item) -> bool:
-    """Return whether two items are equal, apart from their bookkeeping."""
-    names = (one.keys() | other.keys()) - BOOKKEEPING
-    return all(name in one and name in other and values_equal(one[name], other[name]) for name in names)
-
-
 def _own_shard(entity: EntitySpec, item: Item) -> str:
     """Return the hash key that a record should have."""
     return str(recomputed(entity, item, _tenant(item))[HASH_ATTRIBUTE])
@@ -332,6 +368,8 @@ def failed_elements(elements: Sequence[RecordedElement], violations: Sequence[Vi
         one.element.entity for one in elements if one.element.kind == "current record" and one.element.id in failed
     }
     dependent = {
-        one.element.id for one in elements if one.element.entity in histories and one.element.kind in CONSTRAINTS
+        one.element.id
+        for one in elements
+        if one.element.entity in histories and one.element.kind in {*CONSTRAINTS, "lookup"}
     }
     return (failed | dependent) & {one.element.id for one in elements}

@@ -6,7 +6,16 @@ from typing import Any
 
 from graphql_api.evolution.shard_generations import beginning
 from graphql_api.evolution.table_record import RecordedElement
-from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Catalog, Entity, EntitySpec, decode_record
+from graphql_api.model import (
+    HASH_ATTRIBUTE,
+    RANGE_ATTRIBUTE,
+    Catalog,
+    Entity,
+    EntitySpec,
+    IndexSpec,
+    RecordedElements,
+    decode_record,
+)
 from graphql_api.storage import Item, values_equal
 from graphql_api.writes import to_item, unknown_attributes, with_new_write_id
 
@@ -25,6 +34,8 @@ class EntityRepair:
     """the computed attributes"""
     constraints: Mapping[str, EntitySpec] = field(default_factory=dict)
     """by element: the entity with only this constraint, which is checked as if it were ready"""
+    lookups: Mapping[str, EntitySpec] = field(default_factory=dict)
+    """by element: the entity with only this lookup, whose mapping items are compared with the records"""
     current: RecordedElement | None = None
     generations: Mapping[str, Any] = field(default_factory=dict)
     """by element: the creation value from which on the generation places records"""
@@ -34,7 +45,14 @@ class EntityRepair:
     @property
     def only_rewrites(self) -> bool:
         """Return whether the repair changes only the record itself."""
-        return not self.constraints and self.current is None
+        return not (self.constraints or self.lookups or self._moves_mappings) and self.current is None
+
+    @property
+    def _moves_mappings(self) -> bool:
+        """Return whether a computed property determines mapping items, which change with it."""
+        derived = {part.stored for part in self.entity.properties.values() if part.function is not None}
+        mapped = {part.stored for lookup in self.entity.written_lookups for part in lookup.hash}
+        return bool(self.computed) and not derived.isdisjoint(mapped)
 
 
 def plan_repairs(catalog: Catalog, elements: Iterable[RecordedElement]) -> dict[str, EntityRepair]:
@@ -61,6 +79,11 @@ def _plan_entity(entity: EntitySpec, elements: Sequence[RecordedElement]) -> Ent
         for key in entity.foreign_keys
         if has_new_expiry or f"{entity.name} foreign key {key.name}" in names
     }
+    lookups = {
+        f"{entity.name} lookup {lookup.lookup}": with_lookups(entity, (lookup,))
+        for lookup in entity.written_lookups
+        if has_new_expiry or f"{entity.name} lookup {lookup.lookup}" in names
+    }
     computed = (*ids.get("index", ()), *ids.get("derived property", ()), *ids.get("property", ()))
     spaces = {entity.name, *(index.hash_entity for index in entity.written_indexes if index.is_sharded)}
     generations = {
@@ -74,10 +97,17 @@ def _plan_entity(entity: EntitySpec, elements: Sequence[RecordedElement]) -> Ent
         computed,
         computed_attributes(entity) if computed else frozenset(),
         constraints,
+        lookups,
         current,
         generations if entity.created is not None else {},
         tuple(one.element.id for one in own if one.element.kind == "generation" and one.state == "ready"),
     )
+
+
+def with_lookups(entity: EntitySpec, lookups: tuple[IndexSpec, ...]) -> EntitySpec:
+    """Return an entity whose writes store the mapping items of these lookups only."""
+    recorded = entity.recorded or RecordedElements(entity.written_indexes)
+    return replace(entity, recorded=replace(recorded, lookups=lookups))
 
 
 def computed_attributes(entity: EntitySpec) -> frozenset[str]:

@@ -19,6 +19,12 @@ from graphql_api.model.catalog import Catalog as Catalog
 from graphql_api.model.catalog import load_catalog as load_catalog
 from graphql_api.model.catalog import load_catalog_or_graph as load_catalog_or_graph
 from graphql_api.model.entity import Entity as Entity
+from graphql_api.model.mapping_keys import MAX_MAPPING_BYTES as MAX_MAPPING_BYTES
+from graphql_api.model.mapping_keys import is_mapping_key as is_mapping_key
+from graphql_api.model.mapping_keys import lookup_name as lookup_name
+from graphql_api.model.mapping_keys import lookup_spec as lookup_spec
+from graphql_api.model.mapping_keys import mapped_record as mapped_record
+from graphql_api.model.mapping_keys import mapping_key as mapping_key
 from graphql_api.model.markers import Created as Created
 from graphql_api.model.markers import Descending as Descending
 from graphql_api.model.markers import Hidden as Hidden
@@ -27,6 +33,7 @@ from graphql_api.model.markers import Immutable as Immutable
 from graphql_api.model.markers import Index as Index
 from graphql_api.model.markers import IndexRef as IndexRef
 from graphql_api.model.markers import Int32 as Int32
+from graphql_api.model.markers import Lookup as Lookup
 from graphql_api.model.markers import Shards as Shards
 from graphql_api.model.markers import SubId as SubId
 from graphql_api.model.markers import Timestamp as Timestamp
@@ -43,6 +50,7 @@ from graphql_api.model.markers import stored as stored
 from graphql_api.model.markers import value_of as value_of
 from graphql_api.model.naming import HASH_ATTRIBUTE as HASH_ATTRIBUTE
 from graphql_api.model.naming import NAME_PATTERN as NAME_PATTERN
+from graphql_api.model.naming import OWNER as OWNER
 from graphql_api.model.naming import RANGE_ATTRIBUTE as RANGE_ATTRIBUTE
 from graphql_api.model.naming import camel_case as camel_case
 from graphql_api.model.naming import capitalized as capitalized
@@ -53,6 +61,7 @@ from graphql_api.model.property_specs import parse_annotation as parse_annotatio
 from graphql_api.model.readiness import BEHIND as BEHIND
 from graphql_api.model.readiness import LOST as LOST
 from graphql_api.model.readiness import UNCHECKED as UNCHECKED
+from graphql_api.model.readiness import UNREACHABLE as UNREACHABLE
 from graphql_api.model.readiness import describe_element as describe_element
 from graphql_api.model.readiness import element_remedy as element_remedy
 from graphql_api.model.readiness import redefinition_remedy as redefinition_remedy
@@ -67,6 +76,7 @@ from graphql_api.model.record_codec import from_attribute_value as from_attribut
 from graphql_api.model.record_codec import partial_record as partial_record
 from graphql_api.model.record_codec import plain_types as plain_types
 from graphql_api.model.record_codec import property_adapter as property_adapter
+from graphql_api.model.record_codec import stored_value as stored_value
 from graphql_api.model.record_codec import to_attribute_value as to_attribute_value
 from graphql_api.model.record_identity import check_generation as check_generation
 from graphql_api.model.record_identity import check_key_entity as check_key_entity

@@ -5,6 +5,7 @@ import pkgutil
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -65,6 +66,8 @@ class Catalog:
         indexes = [index for spec in specs for index in spec.indexes.values() if index.physical is not None]
         definitions = {index.physical: index.definition for index in indexes}
         expiries = {spec.ttl.stored for spec in specs if spec.ttl is not None}
+        self.lookup_store: str | None = None
+        """the identity of the store that keeps the mapping items of all lookups; None: the table itself"""
         self._table = TableDefinition(tuple(definitions.values()), ttl_attribute=next(iter(expiries), None))
 
     def entity(self, wanted: type[Entity] | str) -> EntitySpec:
@@ -94,9 +97,25 @@ class Catalog:
         catalog.entities = MappingProxyType(dict(entities))
         return catalog
 
+    def with_lookup_store(self, identity: str) -> "Catalog":
+        """Return a catalog whose lookups keep their mapping items in another store."""
+        catalog = self.with_entities(
+            {name: _with_lookup_store(entity, identity) for name, entity in self.entities.items()}
+        )
+        catalog.lookup_store = identity
+        return catalog
+
     def table_definition(self) -> TableDefinition:
         """Return the definition of the table that these entities need."""
         return self._table
+
+
+def _with_lookup_store(entity: EntitySpec, identity: str) -> EntitySpec:
+    indexes = {
+        name: index if index.lookup is None else replace(index, lookup_store=identity)
+        for name, index in entity.indexes.items()
+    }
+    return replace(entity, indexes=MappingProxyType(indexes))
 
 
 def _is_entity(argument: object) -> bool:

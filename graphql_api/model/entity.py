@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
 from graphql_api.errors import InvalidCatalog, Violation
 from graphql_api.model.access_declarations import Rules, RulesArgument, normalize_rules
-from graphql_api.model.markers import Derived, Index, Searchable, Shards, Union
+from graphql_api.model.markers import Derived, Index, Lookup, Searchable, Shards, Union
 from graphql_api.model.naming import entity_name
 from graphql_api.model.property_specs import parse_annotation
 from graphql_api.model.record_identity import RecordKeyAttribute
@@ -17,7 +17,7 @@ from graphql_api.model.relation_declarations import Constraint, Counted, Generat
 from graphql_api.model.specs import NO_OTHER_FUNCTIONS, DerivedFunctions
 from graphql_api.model.violations import Violations, nearest_or_all
 
-S = TypeVar("S", Index, Union, Join, Constraint)
+S = TypeVar("S", Index, Lookup, Union, Join, Constraint)
 F = TypeVar("F", Derived, Counted, Generated)
 
 
@@ -34,7 +34,8 @@ class Declaration:
     record_bytes: int | None = None
     max_record_bytes: int | None = None
     indexes: Mapping[str, Index] = field(default_factory=dict)
-    """by attribute, inherited ones first; so are unions, joins and constraints"""
+    """by attribute, inherited ones first; so are lookups, unions, joins and constraints"""
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
     unions: Mapping[str, Union] = field(default_factory=dict)
     joins: Mapping[str, Join] = field(default_factory=dict)
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class Entity(BaseModel):
             cls.__declaration__,
             name=entity_name(cls.__name__) if name is None else name,
             indexes=_declared(cls, Index),
+            lookups=_declared(cls, Lookup),
             unions=_declared(cls, Union),
             joins=_declared(cls, Join),
             constraints=_declared(cls, Constraint),
@@ -163,6 +165,8 @@ def _reference_violations(model: type[Entity]) -> Violations:
         yield from _unknown_properties(model, attribute, "is hashed by", index.hash)
         yield from _unknown_properties(model, attribute, "is sorted by", [name for name, _ in index.sort])
         yield from _unknown_properties(model, attribute, "carries", carried)
+    for attribute, lookup in declared.lookups.items():
+        yield from _unknown_properties(model, attribute, "looks up", lookup.properties)
     for attribute, union in declared.unions.items():
         for name in union.members:
             if name not in declared.indexes:
@@ -190,6 +194,9 @@ def _invalid_member(model: type[Entity], name: str) -> tuple[str, str]:
     if name == "by_id":
         remedy = "Search ids by by_id alone, or declare an index that is sorted by them."
         return "is a union of 'by_id', which is the table itself and not an index.", remedy
+    if name in declared.lookups:
+        remedy = "Search the lookup by its own field."
+        return f"is a union of {name!r}, which is a lookup and not an index.", remedy
     if name in declared.unions:
         remedy = f"Name its members instead: {', '.join(declared.unions[name].members)}."
         return f"is a union of {name!r}, which is a union itself.", remedy

@@ -251,6 +251,21 @@ class Union(Searchable):
         self.allow = normalize_rules(allow)
 
 
+class Lookup(Searchable):
+    """A lookup, declared as a class attribute `by_…`: a search for the records with certain values of properties.
+
+    It keeps one mapping item for each record, under the values. A search is consistent, and reads the mapping items and
+    the records of the page, at any number of shards. The order is that of the record keys.
+    `name`: the name in the table, if another definition uses the default one.
+    `allow`: who may search it, instead of the entity's rules.
+    """
+
+    def __init__(self, *properties: str, name: str | None = None, allow: RulesArgument = None) -> None:
+        self.properties = properties
+        self.name = name
+        self.allow = normalize_rules(allow)
+
+
 def _as_tuple(argument: Any) -> tuple[Any, ...]:
     """Convert an argument of one value, several values or None to a tuple."""
     if argument is None:

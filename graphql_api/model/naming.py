@@ -14,6 +14,9 @@ RANGE_ATTRIBUTE = "rangeKey"
 TABLE_KEYS = (HASH_ATTRIBUTE, RANGE_ATTRIBUTE)
 """the table's own key attributes"""
 
+OWNER = "_owner"
+"""attribute of constraint items and mapping items: hash key and range key of the record that they belong to"""
+
 _ACRONYM = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+")
 
 

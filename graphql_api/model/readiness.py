@@ -8,6 +8,8 @@ from graphql_api.model.recorded_elements import ElementStatus
 
 BEHIND = "behind"
 """state of an element that the catalog of this server cannot compute"""
+UNREACHABLE = "unreachable"
+"""state of a lookup whose mapping items are in a store that this server has not opened"""
 LOST = "lost"
 """state of an index that is ready, and whose physical index was deleted"""
 UNCHECKED = "unchecked"
@@ -39,6 +41,10 @@ _STATES: Mapping[str, tuple[str, str]] = {
     UNCHECKED: (
         "is unchecked: nothing has verified that all stored records comply with it",
         f"Verify it with: {_MIGRATE} --apply",
+    ),
+    UNREACHABLE: (
+        "has its mapping items in another store than those of this server",
+        "Open the table with the same lookup store as the other servers: --lookup-store URL",
     ),
     LOST: (
         "is ready, but its physical index was deleted",
@@ -88,6 +94,12 @@ def unready_error(status: ElementStatus, use: str, **values: Any) -> NotReady | 
         return CatalogBehind(
             f"{use} the {status.element}, which the catalog of this server cannot compute: deploy the newer catalog on "
             "this server.",
+            **values,
+        )
+    if status.state == UNREACHABLE:
+        return CatalogBehind(
+            f"{use} the {status.element}, whose mapping items are in another store than those of this server: open the "
+            "table with the same lookup store as the other servers, --lookup-store URL.",
             **values,
         )
     clause, remedy = _texts(status)

@@ -262,3 +262,11 @@ def _decode_map(stored: Mapping[str, AttributeValue], kinds: list[Any], *, exact
         else:
             decoded[codec.parse(key) if codec else key] = from_attribute_value(item, value_annotations, exact=exact)
     return decoded
+
+
+def stored_value(part: PropertySpec, item: Mapping[str, Any]) -> Any:
+    """Return the value of a scalar in a stored record: its default if the record lacks it."""
+    if part.stored not in item:
+        return part.default
+    stored = item[part.stored]
+    return None if stored is None else part.column.codec.load(stored)

@@ -32,6 +32,8 @@ class RecordedElements:
 
     indexes: "tuple[IndexSpec, ...]"
     """all indexes whose entries each write stores, `by_id` first"""
+    lookups: "tuple[IndexSpec, ...]" = ()
+    """all lookups whose mapping items each write stores"""
     not_ready: Mapping[str, ElementStatus] = field(default_factory=dict)
     """by the attribute of an index, and the stored name of a derived property"""
     unready_unique: Mapping[str, ElementStatus] = field(default_factory=dict)

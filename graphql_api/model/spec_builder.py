@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 from graphql_api.errors import Violation, nearest
 from graphql_api.model.entity import Entity
-from graphql_api.model.markers import Index, RoleName
+from graphql_api.model.mapping_keys import lookup_spec
+from graphql_api.model.markers import Index, Lookup, RoleName
 from graphql_api.model.naming import (
     HASH_ATTRIBUTE,
     NAME_PATTERN,
@@ -69,7 +70,8 @@ def _entity_spec(model: type[Entity], models: Models) -> EntitySpec:
         sort=tuple(map(SortProperty, sub_ids or ids)),
     )
     secondary = {name: _index_spec(model, models, name, index, properties) for name, index in declared.indexes.items()}
-    indexes = {"by_id": primary, **secondary}
+    lookups = {name: _lookup_spec(model, name, lookup, properties) for name, lookup in declared.lookups.items()}
+    indexes = {"by_id": primary, **secondary, **lookups}
     unions = {
         name: UnionSpec(name, _search_name(name), tuple(map(indexes.__getitem__, union.members)), union.allow)
         for name, union in declared.unions.items()
@@ -143,6 +145,21 @@ def _index_spec(
         projection=projection,
         allow=index.allow,
         order=index.order,
+    )
+
+
+def _lookup_spec(
+    model: type[Entity], attribute: str, lookup: Lookup, properties: Mapping[str, PropertySpec]
+) -> IndexSpec:
+    primary_key = (*with_role(properties, "id"), *with_role(properties, "sub id"))
+    return lookup_spec(
+        model.__declaration__.name,
+        lookup.name or _search_name(attribute),
+        tuple(map(properties.__getitem__, lookup.properties)),
+        attribute=attribute,
+        search_name=_search_name(attribute),
+        primary_key=primary_key,
+        allow=lookup.allow,
     )
 
 
@@ -311,7 +328,7 @@ def _index(join: Join, via: str, target: EntitySpec) -> IndexSpec:
         remedy = nearest_or_all(via, [*target.indexes, *target.unions], "indexes")
         problem = f"joins {target.type_name} through {via!r}, which is no index of {target.type_name}."
         raise _InvalidJoin(problem, remedy)
-    if index.physical is None and not target.sub_ids:
+    if index.is_primary and not target.sub_ids:
         remedy = "Use Ref without via."
         raise _InvalidJoin(f"joins {target.type_name} through by_id, which finds only one record.", remedy)
     return index

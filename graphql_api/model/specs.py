@@ -152,6 +152,15 @@ class IndexSpec:
     """who may search it; None: the rules of the entity apply"""
     order: str | None = None
     """short name of its order in GraphQL; None: the names and directions of the sort properties"""
+    lookup: str | None = None
+    """name in the table, if it is a lookup: searches read its mapping items, and then the records"""
+    lookup_store: str | None = None
+    """the identity of the store that keeps the mapping items of a lookup; None: the table itself"""
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it is the primary index, which is the table itself."""
+        return self.physical is None and self.lookup is None
 
     @property
     def required(self) -> tuple[PropertySpec, ...]:
@@ -295,10 +304,17 @@ class EntitySpec:
         """The properties that identify a record."""
         return self.ids + self.sub_ids
 
-    @property
+    @cached_property
     def written_indexes(self) -> tuple[IndexSpec, ...]:
         """The indexes whose entries each write stores."""
-        return tuple(self.indexes.values()) if self.recorded is None else self.recorded.indexes
+        own = tuple(index for index in self.indexes.values() if index.lookup is None)
+        return own if self.recorded is None else self.recorded.indexes
+
+    @cached_property
+    def written_lookups(self) -> tuple[IndexSpec, ...]:
+        """The lookups whose mapping items each write stores."""
+        own = tuple(index for index in self.indexes.values() if index.lookup is not None)
+        return own if self.recorded is None else self.recorded.lookups
 
     @property
     def behind(self) -> ElementStatus | None:
@@ -317,9 +333,12 @@ class EntitySpec:
 
     @property
     def puts_need_stored_record(self) -> bool:
-        """Whether a put depends on the stored record: it keeps unknown properties, or may not be a creation."""
+        """Whether a put depends on the stored record: on unknown properties, on mapping items, or on its creation."""
         recorded = self.recorded
-        return recorded is not None and bool(recorded.has_unknown_properties or recorded.new_generations)
+        # Mapping items of the record that is replaced must be removed.
+        return bool(self.written_lookups) or (
+            recorded is not None and bool(recorded.has_unknown_properties or recorded.new_generations)
+        )
 
     @property
     def hides_current(self) -> bool:
@@ -398,4 +417,5 @@ class EntitySpec:
     def is_constrained(self) -> bool:
         """Whether writes must check the stored record or other records."""
         checks_stored_record = self.version is not None or any(part.immutable for part in self.properties.values())
-        return checks_stored_record or bool(self.unique or self.foreign_keys or self.counters)
+        has_items = bool(self.unique or self.foreign_keys or self.counters or self.written_lookups)
+        return checks_stored_record or has_items

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from graphql_api.ops.loader import put_with_retries as put_with_retries
     from graphql_api.ops.loader import read_records as read_records
     from graphql_api.ops.loader import validation_messages as validation_messages
+    from graphql_api.ops.lookup_reconciliation import ReconciliationResult as ReconciliationResult
+    from graphql_api.ops.lookup_reconciliation import ReconciliationSettings as ReconciliationSettings
+    from graphql_api.ops.lookup_reconciliation import reconcile_lookups as reconcile_lookups
     from graphql_api.ops.record_capacity import EntityCapacity as EntityCapacity
     from graphql_api.ops.record_capacity import entity_capacity as entity_capacity
     from graphql_api.ops.record_capacity import stored_items as stored_items
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from graphql_api.ops.table_inspection import TableState as TableState
     from graphql_api.ops.table_inspection import differences as differences
     from graphql_api.ops.table_inspection import index_states as index_states
+    from graphql_api.ops.table_inspection import lookup_states as lookup_states
     from graphql_api.ops.table_inspection import read_state as read_state
 else:
     __getattr__ = lazy_exports(__name__, __file__)

@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
-from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, EntitySpec, PropertySpec, encode_record, value_of
+from graphql_api.model import (
+    HASH_ATTRIBUTE,
+    RANGE_ATTRIBUTE,
+    Entity,
+    EntitySpec,
+    PropertySpec,
+    encode_record,
+    mapping_key,
+    value_of,
+)
 from graphql_api.storage import TRANSACTION_FACTOR, Item, Key, TableDefinition, index_entry, record_size, write_units
 from graphql_api.writes import (
     DIGEST_BYTES,
@@ -20,6 +29,7 @@ from graphql_api.writes import (
     counter_key,
     encode_id,
     item_key,
+    mapping_items,
     parent_keys,
     possible_hash_keys,
     response_item,
@@ -102,7 +112,7 @@ def stored_bytes(size: float, indexes: Collection[IndexCapacity]) -> float:
 
 # --- constraint items ------------------------------------------------------------------------------------------
 
-ItemKind = Literal["current record", "unique value", "foreign key", "counter", "kept answer"]
+ItemKind = Literal["current record", "lookup", "unique value", "foreign key", "counter", "kept answer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +177,11 @@ def constraint_item_capacities(samples: SampleSet) -> tuple[tuple[ConstraintItem
         update += units.update
         move += units.move
         remove += units.create
-    for kind, name, items, parts, parent_units in _constraints(samples, holders):
+    written = samples.items if entity.current is None else [*samples.items, *holders]
+    for kind, name, items, parts, parent_units in (*_mappings(samples, written), *_constraints(samples, holders)):
         capacity = _item_capacity(samples, kind, name, items)
         capacities.append(capacity)
-        share = len(items) / len(holders)
+        share = len(items) / len(samples.items if kind == "lookup" else holders)
         item_units, check_units = share * capacity.write_units / TRANSACTION_FACTOR, share * parent_units
         create += item_units + check_units
         remove += item_units
@@ -229,6 +240,18 @@ def _current_records(samples: SampleSet) -> list[Item]:
     for record in sorted(samples.records, key=lambda one: value_of(one, entity.sub_ids[0].name)):
         last[encode_id(entity, [value_of(record, part.name) for part in entity.ids])] = record
     return [to_current_item(entity, record, samples.tenant, SAMPLE_WRITE_ID) for record in last.values()]
+
+
+def _mappings(
+    samples: SampleSet, written: Sequence[Item]
+) -> Iterator[tuple[ItemKind, str, Sequence[Item], Sequence[PropertySpec], int]]:
+    """Yield the mapping items of lookups, in the same form as `_constraints`. Each entry of a history has its own."""
+    for lookup in samples.entity.written_lookups:
+        keys = [mapping_key(lookup, item, samples.tenant) for item in written]
+        mapped = [mapping_items(samples.entity, item, samples.tenant) for item in written]
+        items = [own[key] for own, key in zip(mapped, keys, strict=True) if key is not None]
+        if items:
+            yield "lookup", lookup.attribute, items, lookup.hash, 0
 
 
 def _constraints(

@@ -13,10 +13,12 @@ from graphql_api.evolution import (
     RENAME_INDEX_REMEDY,
     TABLE_FORMAT,
     TABLE_RECORD_KEY,
+    RecordedElement,
     TableRecord,
     conflicting_definitions,
     declared_elements,
     foreign_table_problem,
+    lookup_from_data,
     missing_definitions,
     proposed,
     recorded_generations,
@@ -91,6 +93,45 @@ def index_states(table: TableDefinition | None, needed: TableDefinition) -> list
             both = (TableDefinition((existing,)), TableDefinition((index,)))
             states.append((index, "differs" if any(conflicting_definitions(*both)) else "fits"))
     return [*states, *((index, "not needed") for index in present.values())]
+
+
+# --- lookups ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LookupState:
+    """A lookup of a table, of any catalog."""
+
+    entity: str
+    name: str
+    secondary_key: Sequence[str]
+    """stored names of its properties"""
+    record_key: Sequence[str]
+    """stored names of the ids, which order its results"""
+    head: str
+    """with which the hash keys of its mapping items begin"""
+    state: str
+    is_declared: bool
+    progress: str
+
+
+def lookup_states(record: TableRecord, catalog: Catalog) -> list[LookupState]:
+    """Return the lookups of a table: its catalog of lookups."""
+    return [_lookup_state(record, one, catalog) for one in record.elements.values() if one.element.kind == "lookup"]
+
+
+def _lookup_state(record: TableRecord, recorded: RecordedElement, catalog: Catalog) -> LookupState:
+    element, entity = recorded.element, record.entities[recorded.element.entity]
+    return LookupState(
+        element.entity,
+        element.name,
+        [part["stored"] for part in element.definition["parts"]],
+        [part["stored"] for part in (*entity["ids"], *entity["subIds"])],
+        lookup_from_data(element).hash_entity,
+        reported_state(recorded),
+        element.id in declared_elements(catalog),
+        record.progress_of(recorded),
+    )
 
 
 # --- differences -----------------------------------------------------------------------------------------------

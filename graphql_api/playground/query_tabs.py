@@ -101,7 +101,7 @@ class AccessPath:
         if not self.index.sort:
             return None
         # The parts of a composite key are one string in conditions, so bounds of the first part mean nothing.
-        is_composite = self.index.physical is None and len(self.index.sort) > 1
+        is_composite = self.index.is_primary and len(self.index.sort) > 1
         return "other" if is_composite else self.index.sort[0].property.kind
 
 
@@ -146,7 +146,7 @@ class _QueryTabs:
         for spec in self.catalog.entities.values():
             sample = self.samples.get(spec.name)
             for index in spec.indexes.values():
-                if index.physical is None and not spec.primary_key:
+                if index.is_primary and not spec.primary_key:
                     continue  # The entity has a single record; the field that reads it is not a search.
                 required = [
                     _hash_argument(self.names.naming.property_argument(part.name), part, sample) for part in index.hash

@@ -15,7 +15,15 @@ from graphql_api.errors import (
     about,
     nearest,
 )
-from graphql_api.model import Catalog, Descending, EntitySpec, IndexRef, IndexSpec, SortProperty
+from graphql_api.model import (
+    MAX_MAPPING_BYTES,
+    Catalog,
+    Descending,
+    EntitySpec,
+    IndexRef,
+    IndexSpec,
+    SortProperty,
+)
 from graphql_api.query.filter_parser import parse_filter
 from graphql_api.query.filters import Filter, all_of, conjuncts
 from graphql_api.query.page_token import Cursor, PageToken, digest, short_description, unpack
@@ -132,18 +140,20 @@ class _ScanPlanner:
         # The engine sees only the attributes that the index carries.
         carried = [part for part in row_parts if all(map(view.carries_attribute, part.properties))]
         engine_filter = store_filter(entity, carried)
-        attributes = self._attributes_for_count(view, row_parts, earlier) if request.count_only else None
+        is_counted = request.count_only and index.lookup is None
+        attributes = self._attributes_for_count(view, row_parts, earlier) if is_counted else None
+        is_lookup = index.lookup is not None
         read = RangeRead(
             index=index.physical,
             hash_key="",
             ordinal=0,
             range=conditions.range,
             limit=1,
-            consistent=request.consistent and index.physical is None,
+            consistent=is_lookup or (request.consistent and index.physical is None),
             descending=self.descending,
             filter=engine_filter,
             attributes=attributes,
-            row_bytes=entity.max_record_bytes,
+            row_bytes=MAX_MAPPING_BYTES if is_lookup else entity.max_record_bytes,
         )
         return IndexScan(
             number=len(earlier),
@@ -154,7 +164,9 @@ class _ScanPlanner:
             single_id=single_id,
             row_view=view,
             row_filter=all_of(row_parts),
-            fetches_records=not (all(map(view.provides, self.required)) and view.shows_inherited_visibility),
+            # A mapping item may be older than its record, which decides.
+            fetches_records=is_lookup
+            or not (all(map(view.provides, self.required)) and view.shows_inherited_visibility),
             filters_records=len(row_parts) < len(self.parts),
         )
 

@@ -144,7 +144,7 @@ class _ConditionParser:
     @property
     def _has_composite_sort(self) -> bool:
         """Whether shorthand conditions apply to several sort properties as one text."""
-        return self.index.physical is None and len(self.index.sort) > 1
+        return self.index.is_primary and len(self.index.sort) > 1
 
     def _argument_of(self, part: PropertySpec) -> str:
         return self.naming.property_argument(part.name)
@@ -223,7 +223,7 @@ class _ConditionParser:
         """
         entity = self.entity
         is_property = "id" in map(self.naming.property_name, entity.properties)
-        if self.index.physical is not None or is_property or self.remaining.get("id") is None:
+        if not self.index.is_primary or is_property or self.remaining.get("id") is None:
             return
         for part, value in zip(entity.ids, parse_id(entity, self.remaining.pop("id")), strict=True):
             argument = self._argument_of(part)

@@ -1,12 +1,14 @@
 """The plan of one page of a search, as data: execution needs nothing else and decides nothing again."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from graphql_api.codecs import ShardHashKeys, hash_key, readable_key
-from graphql_api.model import EntitySpec, IndexSpec, SortProperty
+from graphql_api.codecs import ShardHashKeys, hash_key, hash_key_parts, readable_key
+from graphql_api.errors import KeyTooLong
+from graphql_api.model import EntitySpec, IndexSpec, SortProperty, mapped_record, mapping_key
 from graphql_api.query.filters import Filter, conjuncts
 from graphql_api.query.page_token import Cursor, PageToken, RecordPosition
 from graphql_api.query.property_values import RowView
@@ -14,7 +16,7 @@ from graphql_api.query.range_conditions import IndexConditions
 from graphql_api.query.read_sizing import first_limit
 from graphql_api.query.search_request import SearchRequest
 from graphql_api.query.shard_progress import ShardProgress, Traversal
-from graphql_api.storage import Item, Key, Position, RangeRead, ShardReads, resume_after
+from graphql_api.storage import Item, Key, Position, RangeRead, Row, ShardReads, read_units, resume_after
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,34 @@ class IndexScan:
             return False
         return item.get(self.index.hash_attribute) in self._hash_key_set
 
+    def fetch_units(self, record_bytes: int) -> float:
+        """Return the units of fetching the record of a row; 0 if rows are enough."""
+        return read_units(record_bytes, consistent=self.read.consistent) if self.fetches_records else 0.0
+
+    def record_rows(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Return rows under the keys of their records, which the mapping items of a lookup name.
+
+        A mapping item that names no record keeps its own key, at which no record is.
+        """
+        if self.index.lookup is None:
+            return rows
+        keys = (mapped_record(row.item) or row.key for row in rows)
+        return [Row(row.value, row.ordinal, key, row.item) for row, key in zip(rows, keys, strict=True)]
+
+    def is_entry_of(self, row: Row, record: Item, tenant: str | None) -> bool:
+        """Return whether a row is the index entry, or the mapping item, that a record has now."""
+        index, hash_text = self.index, self.hash_keys[row.ordinal]
+        if index.lookup is None:
+            return bool(
+                record.get(index.hash_attribute) == hash_text and record.get(index.range_attribute) == row.value
+            )
+        place = hash_key_parts(row.key.hash)
+        if place is None or place.head != index.entity:
+            return False
+        with suppress(KeyTooLong):
+            return mapping_key(index, record, tenant) == (hash_text, row.value)
+        return False
+
     def cursor_at(self, position: Position) -> Cursor:
         """Return the cursor after a row; where rows may tie, it names the record."""
         record = None
@@ -78,6 +108,7 @@ class IndexScan:
         return {
             "index": self.index.name,
             "physicalIndex": self.index.physical,
+            **({} if self.index.lookup is None else {"lookup": self.index.lookup}),
             "conditions": self.conditions.description,
             "order": [f"{column.name}{' desc' if column.descending else ''}" for column in self.index.columns],
             "range": {"from": low, "to": high, "open": [name for name, excluded in is_open.items() if excluded]},

@@ -31,6 +31,8 @@ class IndexStatistics:
     """records that the engine examined"""
     records_returned: int = 0
     """records in pages, and found by key"""
+    dangling: int = 0
+    """mapping items whose record does not exist, or has another value"""
     call_seconds: list[float] = field(default_factory=list)
     """duration of each store call"""
 
@@ -59,6 +61,8 @@ class RequestStatistics:
     """requests that an engine sent again after a failure"""
     hedges: int = 0
     """reads that an engine sent again because they were late"""
+    lookup_repairs_failed: int = 0
+    """written records whose mapping items in another store could not be written"""
     queued_milliseconds: int = 0
     """time for which the operation waited for a place"""
     requests_waiting: int = 0

@@ -106,3 +106,4 @@ from graphql_api.storage.write_fence import WriteFence as WriteFence
 from graphql_api.storage.write_fence import current_fence as current_fence
 from graphql_api.storage.write_fence import fenced as fenced
 from graphql_api.storage.write_fence import schema_changed_error as schema_changed_error
+from graphql_api.storage.write_fence import unfenced as unfenced

@@ -40,6 +40,16 @@ def fenced(fence: WriteFence) -> Iterator[None]:
         _fence.reset(token)
 
 
+@contextmanager
+def unfenced() -> Iterator[None]:
+    """Send the writes of the block without a fence: they are safe at any time, or their caller has checked it."""
+    token = _fence.set(None)
+    try:
+        yield
+    finally:
+        _fence.reset(token)
+
+
 def schema_changed_error() -> SchemaChanged:
     """Return the error of a write whose plan is older than the last change of the table's record."""
     return SchemaChanged("The table's record has changed since this write was planned, and nothing was written: retry.")

@@ -7,7 +7,7 @@ from graphql_api.clock import Clock
 from graphql_api.codecs import SEP, hash_key_parts
 from graphql_api.errors import KeyTooLong
 from graphql_api.evolution import RecordRepairer
-from graphql_api.model import HASH_ATTRIBUTE, EntitySpec, ForeignKeySpec, UniqueSpec
+from graphql_api.model import HASH_ATTRIBUTE, OWNER, EntitySpec, ForeignKeySpec, UniqueSpec
 from graphql_api.storage import (
     MAX_HASH_BYTES,
     MAX_RANGE_BYTES,
@@ -23,7 +23,6 @@ from graphql_api.verification.findings import Damage, Finding, Inspection
 from graphql_api.verification.record_inspection import decoded_record
 from graphql_api.verification.verified_elements import VerifiedEntity
 from graphql_api.writes import (
-    OWNER,
     ConstraintItem,
     EntityRecords,
     constraint_items,

@@ -17,7 +17,7 @@ class Damage(Enum):
     )
     UNKNOWN_ITEM = (
         "unknown-item",
-        "an item of a constraint or counter that the table does not have",
+        "an item of a constraint, counter or lookup that the table does not have",
         "Find out which program wrote it, then delete it.",
     )
     INVALID_RECORD = (
@@ -66,7 +66,8 @@ class Damage(Enum):
         "a foreign key that references no record",
         "Create the referenced record, or change the reference.",
     )
-    VOID_ITEM = ("void-item", "a unique or reference item whose owner does not have its value", "")
+    MAPPING_ITEM = ("mapping-item", "a mapping item of a lookup that is missing or wrong", "")
+    VOID_ITEM = ("void-item", "a unique, reference or mapping item whose record does not have its value", "")
     CURRENT_RECORD = (
         "current-record",
         "a current record that is missing, doubled, or differs from the last entry",

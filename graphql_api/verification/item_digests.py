@@ -8,10 +8,10 @@ from typing import Any
 from orjson import OPT_SORT_KEYS, dumps
 
 from graphql_api.codecs import HashKeyParts, hash_key_parts
-from graphql_api.evolution import BOOKKEEPING, TableRecord
+from graphql_api.evolution import TableRecord
 from graphql_api.model import HASH_ATTRIBUTE
 from graphql_api.storage import Item, canonical_json, is_number
-from graphql_api.writes import OWNER_EXPIRES
+from graphql_api.writes import BOOKKEEPING, OWNER_EXPIRES
 
 _DIGEST_BYTES = 8
 _SUMS = 2 ** (8 * _DIGEST_BYTES)

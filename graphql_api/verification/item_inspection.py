@@ -6,12 +6,13 @@ from typing import Any
 from graphql_api.clock import Clock
 from graphql_api.codecs import SEP, HashKeyParts, hash_key_parts
 from graphql_api.errors import ShardQLError, StoreError
-from graphql_api.evolution import EPOCH_KEY, TABLE_RECORD_KEY, RecordRepairer
-from graphql_api.model import HASH_ATTRIBUTE
+from graphql_api.evolution import EPOCH_KEY, TABLE_RECORD_KEY, RecordedElement, RecordRepairer
+from graphql_api.model import HASH_ATTRIBUTE, lookup_name
 from graphql_api.storage import Delete, Item, Key, Put, Store, is_number
 from graphql_api.verification.constraint_inspection import inspect_constraint_item, inspect_constraints, reference_name
 from graphql_api.verification.findings import Damage, Finding, Inspection
 from graphql_api.verification.history_inspection import inspect_history
+from graphql_api.verification.mapping_inspection import inspect_mapping_item, inspect_mappings
 from graphql_api.verification.record_inspection import (
     GreatestNumbers,
     InspectedRecord,
@@ -29,6 +30,7 @@ from graphql_api.writes import (
     EntityRecords,
     expect_unchanged,
     item_key,
+    mapping_writes,
     with_new_write_id,
 )
 
@@ -98,8 +100,10 @@ class ItemInspector:
         records = EntityRecords(self._store, entity, place.tenant, self._clock)
         self.numbers.add(record)
         if not await inspect_place(self._store, record, corrected, inspection, now):
-            if inspection.moved_to is not None and verified.maintains_history:
-                await self._write_head(record, records, inspection)
+            if inspection.moved_to is not None:
+                if verified.maintains_history:
+                    await self._write_head(record, records, inspection)
+                inspection.writes += mapping_writes(entity, [item], inspection.writes, place.tenant)
             return  # What depends on its key is inspected when it is in the right shard.
         has_generations = len(entity.space.generations) > 1
         if entity.sub_ids and has_generations and not record.is_current and self._is_first("shards", record):
@@ -108,6 +112,8 @@ class ItemInspector:
             await inspect_history(self._repairer, records, record, inspection)
         if entity.written_current is None:
             await inspect_constraints(self._repairer, records, verified, [item], corrected, inspection)
+        if entity.written_lookups:
+            await inspect_mappings(self._repairer, records, verified, item, corrected, inspection)
 
     def _is_first(self, aspect: str, record: InspectedRecord) -> bool:
         """Return whether an aspect of a history is inspected for the first time."""
@@ -130,22 +136,28 @@ class ItemInspector:
 
     # --- items that servers keep in addition -------------------------------------------------------------------
 
-    async def _inspect_constraint_item(self, item: Item, place: HashKeyParts, inspection: Inspection) -> None:
-        key, recorded, owner = item_key(item), None, place.entity
+    def _owned_by(self, place: HashKeyParts, key: Key) -> tuple[str, RecordedElement | None]:
+        """Return the entity whose records own an item, and its element, if the table has it."""
         match place.kind:
             case "unique":
-                recorded = self._elements.element(place.entity, "unique", key.range)
+                return place.entity, self._elements.element(place.entity, "unique", key.range)
             case "refs":
                 owner, _, name = reference_name(key).partition(".")
-                recorded = self._elements.element(owner, "foreign key", name)
+                return owner, self._elements.element(owner, "foreign key", name)
             case "counter":
                 name = key.range.removeprefix("counter#")
-                recorded = self._elements.element(place.entity, "server-set", f"{name}.counter")
-            case "home" if key.range.startswith("id#"):
-                return
+                return place.entity, self._elements.element(place.entity, "server-set", f"{name}.counter")
+        lookup = lookup_name(place.kind)
+        return place.entity, None if lookup is None else self._elements.element(place.entity, "lookup", lookup)
+
+    async def _inspect_constraint_item(self, item: Item, place: HashKeyParts, inspection: Inspection) -> None:
+        key = item_key(item)
+        owner, recorded = self._owned_by(place, key)
+        if place.kind == "home" and key.range.startswith("id#"):
+            return
         if recorded is None:
             if place.entity in self._elements.record.entities:
-                reason = "the table has no such constraint or counter"
+                reason = "the table has no such constraint, counter or lookup"
                 inspection.add(Finding(Damage.UNKNOWN_ITEM, key, reason, is_derivable=False))
         elif not self._elements.is_ready(recorded):
             return
@@ -156,8 +168,16 @@ class ItemInspector:
                 inspection.add(finding)
         elif is_number(item.get(EXPIRES)) and item[EXPIRES] <= self._clock():
             self._inspect_expiry(item, item[EXPIRES], inspection)
-        elif (verified := self._elements.entities.get(owner)) is not None and verified.repair.constraints:
-            element = f"{recorded.element}"
+        elif (verified := self._elements.entities.get(owner)) is not None:
+            await self._inspect_owned_item(verified, item, recorded, inspection)
+
+    async def _inspect_owned_item(
+        self, verified: VerifiedEntity, item: Item, recorded: RecordedElement, inspection: Inspection
+    ) -> None:
+        element = f"{recorded.element}"
+        if recorded.element.id in verified.repair.lookups:
+            await inspect_mapping_item(self._store, verified, item, element, inspection, self._clock())
+        elif recorded.element.kind != "lookup" and verified.repair.constraints:
             await inspect_constraint_item(self._store, verified, item, element, inspection, self._clock)
 
     async def _inspect_own_item(self, item: Item, place: HashKeyParts, inspection: Inspection) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphql_api.codecs import Eq, encoded_range
 from graphql_api.errors import StoreError
-from graphql_api.evolution import BOOKKEEPING, recomputed
+from graphql_api.evolution import recomputed
 from graphql_api.model import HASH_ATTRIBUTE, RANGE_ATTRIBUTE, Entity, EntitySpec, decode_record, value_of
 from graphql_api.storage import (
     Check,
@@ -22,6 +22,7 @@ from graphql_api.storage import (
 from graphql_api.verification.findings import Damage, Finding, Inspection
 from graphql_api.verification.verified_elements import VerifiedEntity
 from graphql_api.writes import (
+    BOOKKEEPING,
     CURRENT_OF,
     DELETE_INTENT,
     LAST_NUMBER,

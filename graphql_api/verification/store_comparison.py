@@ -22,7 +22,6 @@ from graphql_api.evolution import (
     RateLimit,
     TableRecord,
     is_compared,
-    is_same_item,
     read_served_record,
     run_all,
 )
@@ -32,7 +31,7 @@ from graphql_api.verification.comparison_log import ComparisonLog, DigestedPage
 from graphql_api.verification.findings import readable_item
 from graphql_api.verification.item_digests import OTHER_ITEMS, DigestedItems, DigestSums, ShardDigest, item_digest
 from graphql_api.verification.table_verification import SEGMENTS, retried
-from graphql_api.writes import WRITE_ID, item_key
+from graphql_api.writes import WRITE_ID, is_same_item, item_key
 
 SETTLE_SECONDS = 2.0
 _MAX_LOOKS = 6

@@ -53,7 +53,7 @@ SEGMENTS = 8
 MAX_FINDINGS = 100_000
 """findings that are listed; further ones are only counted"""
 _MAX_CONCURRENT_LOOKS = 16
-_OWNED_ITEMS = frozenset({Damage.UNIQUE_ITEM, Damage.REFERENCE_ITEM})
+_OWNED_ITEMS = frozenset({Damage.UNIQUE_ITEM, Damage.REFERENCE_ITEM, Damage.MAPPING_ITEM})
 _MAX_ROUNDS = 5
 """repairs of one item, since one may reveal further damage, and looks at a page while the table's record changes"""
 

@@ -22,7 +22,7 @@ from graphql_api.model import (
     describe_element,
 )
 
-_REPAIRED_KINDS = frozenset({"unique", "foreign key", "current record"})
+_REPAIRED_KINDS = frozenset({"lookup", "unique", "foreign key", "current record"})
 _KEYS = frozenset({HASH_ATTRIBUTE, RANGE_ATTRIBUTE})
 
 
@@ -109,7 +109,8 @@ class VerifiedElements:
                 yield f"The {element} is not verified: the records that it references expire."
         for name, entity in self.entities.items():
             if not self._owners_are_ready(entity.entity):
-                yield f"The constraints of {name} are not verified: its current record or its expiry is not ready."
+                reason = "its current record or its expiry is not ready"
+                yield f"The constraints and lookups of {name} are not verified: {reason}."
 
     def _parent_expires(self, recorded: RecordedElement) -> bool:
         """Return whether the records that a foreign key references expire: then it may reference nothing."""
@@ -143,7 +144,7 @@ class VerifiedElements:
         if entity.recorded is not None and len(indexes) < len(entity.written_indexes):
             ready = replace(entity, recorded=replace(entity.recorded, indexes=tuple(indexes)))
         repair = self._repairs.get(entity.name, EntityRepair(entity))
-        if repair.constraints and not self._owners_are_ready(entity):
+        if (repair.constraints or repair.lookups) and not self._owners_are_ready(entity):
             repair = EntityRepair(entity)
         counters = tuple(
             part for part in entity.counters if f"{entity.name} server-set {part.stored}.counter" in self._ids

@@ -25,6 +25,7 @@ from graphql_api.writes.display_names import record_name
 from graphql_api.writes.entity_records import EntityRecords, StoredItems, values_of
 from graphql_api.writes.idempotency import IdempotencyGuard, IdempotentRequest
 from graphql_api.writes.item_keys import item_key
+from graphql_api.writes.lookup_mappings import mapping_writes
 from graphql_api.writes.preconditions import check_command, check_creation_unchanged, check_immutable, check_version
 from graphql_api.writes.record_builder import build_record, omits_creation_value, record_values, validate_record
 from graphql_api.writes.snapshot import PlannedWrites, Snapshot, read_snapshot, stored_creation_value
@@ -280,6 +281,7 @@ class CommandExecution:
         """Commit writes with those of constraint items, and with the response under the idempotency key."""
         writes, owner = planned
         if writes:
+            writes += mapping_writes(self.entity, snapshot.stored_items, writes, self.records.tenant)
             known, self.known_parents = self.known_parents, None
             writes += await build_constraint_writes(
                 self.records, snapshot.constraint_owners, owner, presumed_new=not self.has_read, known_parents=known

@@ -23,7 +23,16 @@ from graphql_api.errors import (
     PropertyName,
     about,
 )
-from graphql_api.model import RANGE_ATTRIBUTE, Entity, EntitySpec, ForeignKeySpec, PropertySpec, UniqueSpec
+from graphql_api.model import (
+    OWNER,
+    RANGE_ATTRIBUTE,
+    Entity,
+    EntitySpec,
+    ForeignKeySpec,
+    PropertySpec,
+    UniqueSpec,
+    stored_value,
+)
 from graphql_api.storage import (
     MAX_RANGE_BYTES,
     Check,
@@ -37,11 +46,8 @@ from graphql_api.storage import (
 )
 from graphql_api.writes.display_names import format_value, property_name, record_name
 from graphql_api.writes.entity_records import EntityRecords, StoredItems, item_at, values_of
-from graphql_api.writes.item_keys import CURRENT_OF, DELETE_INTENT, item_key, possible_keys, stored_value, write_key
+from graphql_api.writes.item_keys import CURRENT_OF, DELETE_INTENT, item_key, possible_keys, write_key
 from graphql_api.writes.transactions import RecordLocked, expect_unchanged, with_new_write_id
-
-OWNER = "_owner"
-"""attribute of constraint items: hash key and range key of the record that they belong to"""
 
 OWNER_EXPIRES = "_until"
 """attribute of constraint items: the second at which their owner expires, if it does"""

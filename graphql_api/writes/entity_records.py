@@ -14,6 +14,7 @@ from graphql_api.model import (
     EntitySpec,
     PropertySpec,
     default_attribute,
+    stored_value,
     unready_error,
     value_of,
 )
@@ -23,7 +24,6 @@ from graphql_api.writes.item_keys import (
     NOTHING,
     item_key,
     possible_keys,
-    stored_value,
     to_current_item,
     to_item,
 )

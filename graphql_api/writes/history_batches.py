@@ -14,6 +14,7 @@ from graphql_api.writes.constraints import build_constraint_writes
 from graphql_api.writes.display_names import record_name
 from graphql_api.writes.entity_records import EntityRecords, StoredItems, single_copy_writes, values_of
 from graphql_api.writes.item_keys import encode_id, item_key, write_key
+from graphql_api.writes.lookup_mappings import mapping_writes
 from graphql_api.writes.preconditions import check_not_current
 from graphql_api.writes.record_builder import record_to_put
 from graphql_api.writes.snapshot import (
@@ -65,7 +66,8 @@ class _HistoryEntries:
         """Write all entries. A current record is written last, and only if the history has no entries."""
         async with semaphore:
             current_record = self.entries.pop(self.records.entity.written_current, None)
-            limit = MAX_ENTRIES
+            # Each entry may also remove and store a mapping item of every lookup.
+            limit = max(1, MAX_ENTRIES // (1 + len(self.records.entity.written_lookups)))
             while self.entries:
                 entries, size = dict[Any, _Entry](), 0
                 for sub_id, entry in self.entries.items():
@@ -121,6 +123,8 @@ class _HistoryEntries:
         keys = {write_key(write) for write in writes}
         writes += [write for write in guards if write_key(write) not in keys]
         writes += single_copy_writes(head.current_items, current_record)
+        replaced = [*stored.values(), *head.current_items.values()]
+        writes += mapping_writes(self.records.entity, replaced, writes, self.records.tenant)
         constraint_owners = [item for item in head.current_items.values() if item is not None]
         writes += await build_constraint_writes(self.records, constraint_owners, current_record)
         await commit_transaction(self.records.store, writes)

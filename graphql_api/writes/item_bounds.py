@@ -1,7 +1,7 @@
 """The greatest size and the indexes of stored items, by hash key: what is known of them before they are read."""
 
 from graphql_api.codecs import hash_key_parts
-from graphql_api.model import Catalog, EntitySpec
+from graphql_api.model import Catalog, EntitySpec, lookup_name
 from graphql_api.storage import ANY_ITEM, IndexDefinition, ItemBound
 
 CONSTRAINT_ITEM_BYTES = 8 * 1024
@@ -29,6 +29,6 @@ class ItemBounds:
         parts = hash_key_parts(hash_key)
         if parts is None:
             return ANY_ITEM
-        if parts.kind in _CONSTRAINT_KINDS:
+        if parts.kind in _CONSTRAINT_KINDS or lookup_name(parts.kind) is not None:
             return ItemBound(CONSTRAINT_ITEM_BYTES)
         return ANY_ITEM if parts.kind else self._by_entity.get(parts.entity, ANY_ITEM)

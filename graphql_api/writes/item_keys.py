@@ -14,6 +14,7 @@ from graphql_api.model import (
     IndexSpec,
     PropertySpec,
     encode_record,
+    stored_value,
     value_of,
 )
 from graphql_api.storage import (
@@ -25,6 +26,7 @@ from graphql_api.storage import (
     TransactionWrite,
     check_record_size,
     is_number,
+    values_equal,
 )
 from graphql_api.writes.display_names import property_error
 
@@ -37,6 +39,12 @@ CURRENT_OF = "_of"
 DELETE_INTENT = "_closing"
 """attribute of a record that is being deleted: the millisecond at which the delete began"""
 
+WRITTEN_AT = "_at"
+"""attribute of mapping items in a store of their own: the second at which they were written"""
+
+BOOKKEEPING = frozenset({WRITE_ID, DELETE_INTENT, WRITTEN_AT})
+"""attributes that a comparison of items ignores"""
+
 INTERNAL_ATTRIBUTES = frozenset({HASH_ATTRIBUTE, RANGE_ATTRIBUTE, WRITE_ID, CURRENT_OF, DELETE_INTENT})
 
 NOTHING: Item = MappingProxyType({})
@@ -45,6 +53,12 @@ NOTHING: Item = MappingProxyType({})
 def item_key(item: Item) -> Key:
     """Return the key of an item."""
     return Key(item[HASH_ATTRIBUTE], item[RANGE_ATTRIBUTE])
+
+
+def is_same_item(one: Item, other: Item) -> bool:
+    """Return whether two items are equal, apart from their bookkeeping."""
+    names = (one.keys() | other.keys()) - BOOKKEEPING
+    return all(name in one and name in other and values_equal(one[name], other[name]) for name in names)
 
 
 def write_key(write: TransactionWrite) -> Key:
@@ -86,14 +100,6 @@ def to_current_item(entity: EntitySpec, entry: Entity, tenant: str | None, write
     (sub_id,) = entity.sub_ids
     current = entry.model_copy(update={sub_id.name: entity.written_current})
     return {**to_item(entity, current, tenant, write_id, kept), CURRENT_OF: value_of(entry, sub_id.name)}
-
-
-def stored_value(part: PropertySpec, item: Mapping[str, Any]) -> Any:
-    """Return the value of a scalar in a stored record: its default if the record lacks it."""
-    if part.stored not in item:
-        return part.default
-    stored = item[part.stored]
-    return None if stored is None else part.column.codec.load(stored)
 
 
 def _add_index_keys(

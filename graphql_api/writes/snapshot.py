@@ -209,6 +209,12 @@ class Snapshot:
         items = self.items if self.history is None else self.history.current_items
         return [item for item in items.values() if item is not None]
 
+    @property
+    def stored_items(self) -> list[Item | None]:
+        """Return all items that a write of the record may replace."""
+        current_items = () if self.history is None else self.history.current_items.values()
+        return [*self.items.values(), *current_items, self.base]
+
     async def plan_write(self, record: Entity, *, continues_base: bool) -> PlannedWrites:
         """Return the writes that store a record, and keep its history consistent.
 

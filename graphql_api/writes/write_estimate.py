@@ -69,7 +69,7 @@ class _CommandEstimate:
         indexes = entity_indexes(self.catalog, entity)
         greatest = write_units(entity.max_record_bytes)
         is_removed = isinstance(command, Remove)
-        copies = 1 if entity.written_current is None else 2
+        copies = self._copies
         expected = copies * self._expected_record(item, indexes) + self._expected_constraints(item)
         # Each copy of the record may replace another one, and move all of its index entries.
         most = copies * greatest * (1 + 2 * len(indexes)) + self._most_constraints()
@@ -87,6 +87,11 @@ class _CommandEstimate:
         if command.idempotency_key is None:
             return own
         return sum_of_estimates([own, _response_units(entity.usual_record_bytes)])
+
+    @property
+    def _copies(self) -> int:
+        """Return how many records a command writes: in a history also the current record."""
+        return 1 if self.entity.written_current is None else 2
 
     def _item(self) -> Item | None:
         """Return the item that the command writes, if it shows the whole record."""
@@ -118,6 +123,7 @@ class _CommandEstimate:
         if not is_whole and not (isinstance(command, Remove) or entity.ttl is not None):
             return 0
         units = sum(self._has_values(item, one.parts) for one in entity.unique)
+        units += sum(self._has_values(item, one.hash) for one in entity.written_lookups) * self._copies
         for foreign_key in entity.foreign_keys:
             if self._has_values(item, foreign_key.by):
                 parent = 0 if isinstance(command, Remove) else write_units(foreign_key.parent.record_bytes or 1)
@@ -132,7 +138,7 @@ class _CommandEstimate:
         parents = sum(
             len(one.parent.space.generations) * write_units(one.parent.max_record_bytes) for one in entity.foreign_keys
         )
-        items = 2 * (len(entity.unique) + len(entity.foreign_keys))
+        items = 2 * (len(entity.unique) + len(entity.foreign_keys) + len(entity.written_lookups) * self._copies)
         others = 2 * len(entity.space.generations) * write_units(entity.max_record_bytes)
         return items * _CONSTRAINT_UNITS + parents + others
 

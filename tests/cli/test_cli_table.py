@@ -233,6 +233,7 @@ def test_json_output(url: str) -> None:
         "leaseSeconds": 30,
         "ttlAttribute": "expires",
         "indexes": [{**index, "projection": "ALL", "status": "fits"}],
+        "lookups": [],
         "spaces": spaces,
         "differences": [],
     }

@@ -14,6 +14,7 @@ from graphql_api import (
     Id,
     Index,
     Int32,
+    Lookup,
     Shards,
     SubId,
     Timestamp,
@@ -70,6 +71,8 @@ class Release(NamedTuple):
     """0: no entity, 1: a history, 2: with current records, 3: their places are unique, 4: places of entries are"""
     growth: tuple[tuple[int, int], ...] = ()
     """sizes and beginnings of further shard generations of users and visits"""
+    has_lookups: bool = False
+    """lookups of towns, letters and places"""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -119,6 +122,8 @@ def _user(release: Release) -> Any:
         if release.by_town:
             sort, name = ("name" if release.by_town == 1 else ()), ("townAndId" if release.by_town > 2 else "town")
             body[by_town] = Index(hash=town, sort=sort, name=name)
+        if release.has_lookups:
+            body[f"{by_town}_lookup"] = Lookup(town, name="town")
     if release.email:
         annotations["email"] = Unique[str] | None if release.email > 1 else str | None
         body["email"] = None
@@ -136,6 +141,8 @@ def _user(release: Release) -> Any:
         previous = None if release.letter == 1 else first_letter
         body["letter"] = derived(function, "name", version=release.letter, previous=previous)
         body["by_letter"] = Index(hash="letter", sort="name")
+        if release.has_lookups:
+            body["by_letter_lookup"] = Lookup("letter")
     return _entity("User", release, annotations, body)
 
 
@@ -148,7 +155,9 @@ def _visit(release: Release) -> Any:
         "place": Unique[str] | None if unique else str | None,
         "note": str | None,
     }
-    body = {"place": None, "note": None, "by_place": Index(hash="place", sort="number")}
+    body: dict[str, Any] = {"place": None, "note": None, "by_place": Index(hash="place", sort="number")}
+    if release.has_lookups:
+        body["by_place_lookup"] = Lookup("place")
     return _entity("Visit", release, annotations, body, **({"current": CURRENT} if release.has_current else {}))
 
 
@@ -181,6 +190,11 @@ def queries_of(release: Release) -> tuple[Query, ...]:
         order = _by_name if release.by_town == 1 else _by_id
         town = release.python_name("town")
         found += [Query("user", "by_town", {town: one}, _has("town", one), order) for one in filter(None, TOWNS)]
+    if release.has_town and release.has_lookups:
+        town, attribute = release.python_name("town"), f"{release.python_name('by_town')}_lookup"
+        found += [Query("user", attribute, {town: one}, _has("town", one), _by_id) for one in filter(None, TOWNS)]
+    if release.letter and release.has_lookups:
+        found += [Query("user", "by_letter_lookup", {"letter": name}, _has("name", name), _by_id) for name in NAMES]
     if release.letter:  # Each version of the function maps the argument and the names alike.
         found += [Query("user", "by_letter", {"letter": name}, _has("name", name), _by_name) for name in NAMES]
     if release.visits:
@@ -191,6 +205,8 @@ def queries_of(release: Release) -> tuple[Query, ...]:
             for place in filter(None, PLACES):
                 own = {"place": place, **more}
                 found.append(Query("visit", "by_place", own, _has("place", place), _by_number, scope))
+                if release.has_lookups:
+                    found.append(Query("visit", "by_place_lookup", own, _has("place", place), _by_id, scope))
     return tuple(found)
 
 

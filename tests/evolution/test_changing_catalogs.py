@@ -39,6 +39,7 @@ releases = st.builds(
     letter=st.integers(0, 2),
     visits=st.sampled_from([0, 1, 1, 2, 2, 3, 4]),
     growth=st.sampled_from([(), (), (FIRST,), (FIRST, SECOND), (OTHER,)]),
+    has_lookups=st.booleans(),
 )
 users = st.fixed_dictionaries(
     {

@@ -40,6 +40,7 @@ def random_release(random: Random, base: Release | None = None) -> Release:
         letter=random.choice([0, 0, 1, 2]),
         visits=random.choice([0, 1, 1, 2, 2, 3, 4]),
         growth=random.choice([(), (), (FIRST,), (FIRST, SECOND), (OTHER,)]),
+        has_lookups=random.random() < 0.4,
     )
     if base is None:
         return other._replace(letter=min(other.letter, 1))

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from graphql_api import Catalog, Created, Entity, Id, Index, Shards, SubId, Timestamp, Ttl, desc
+from graphql_api import Catalog, Created, Entity, Id, Index, Lookup, Shards, SubId, Timestamp, Ttl, desc
 
 seen = Counter[str]()
 """how often each class of cases was drawn in this run"""
@@ -113,6 +113,8 @@ class Shape:
     owner_sizes: tuple[int, ...]
     projection: Literal["ALL", "KEYS_ONLY", "INCLUDE"]
     has_grown: bool = False
+    lookup: Hashed = ""
+    """property of the lookup; empty: there is none, so that records without constraints are put plainly"""
 
     def grown(self, size: int) -> "Shape":
         """Returns the same shape with one more generation, for records created later."""
@@ -148,6 +150,7 @@ def shapes(draw: st.DrawFn) -> Shape:
         sizes=tuple(draw(sizes)),
         owner_sizes=tuple(draw(sizes)),
         projection=draw(st.sampled_from(["ALL", "ALL", "KEYS_ONLY", "INCLUDE"])),
+        lookup=draw(st.sampled_from(["", "", "", "group", "owner_id"])),
     )
     seen[f"projection {shape.projection}"] += 1
     seen["composite id"] += shape.composite
@@ -237,6 +240,8 @@ def build(shape: Shape) -> DrawnCatalog:
         "by_number": Index(hash="group", sort="raw_number", raw=True),
         "by_state": Index(hash="group", sort="raw_state", raw=True, projection="KEYS_ONLY"),
     }
+    if shape.lookup:
+        body["by_lookup"] = Lookup(shape.lookup)
     thing = make_entity("Thing", shards(shape.sizes), body)
     return DrawnCatalog(shape, Catalog(thing, make_owner_entity(shards(shape.owner_sizes))), thing)
 
@@ -354,7 +359,8 @@ def rank(value: Any, *, raw: bool) -> Any:
 def searches(draw: st.DrawFn, drawn: DrawnCatalog, known: Sequence[Record]) -> DrawnSearch:
     """Draws a search of one index of the entity, with conditions that often match some record."""
     shape = drawn.shape
-    index = draw(st.sampled_from(["by_x", "by_x", "by_x", "by_id", "by_text", "by_number", "by_state"]))
+    lookup = ["by_lookup"] * 3 if shape.lookup else []
+    index = draw(st.sampled_from(["by_x", "by_x", "by_x", "by_id", "by_text", "by_number", "by_state", *lookup]))
     tail = tuple(
         ColumnShape(name, int if name in {"sub_b", "part"} else str, nullable=False, descending=False)
         for name in drawn.primary
@@ -363,6 +369,8 @@ def searches(draw: st.DrawFn, drawn: DrawnCatalog, known: Sequence[Record]) -> D
     if index == "by_id":
         ids = drawn.ids
         order, sort, required = tail, tail[len(ids) :] or tail, ids if shape.subs else []
+    elif index == "by_lookup":
+        order, sort, required = tail, (), [shape.lookup]
     elif index == "by_text":
         order = sort = (ColumnShape("raw_text", str, nullable=True, descending=False),)
     elif index in {"by_number", "by_state"}:

@@ -48,6 +48,7 @@ SHAPES = [
         "reads in waves",
         "short engine pages",
         "by_state",
+        "by_lookup",
         "expired",
         "composite id",
     ),

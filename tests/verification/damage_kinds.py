@@ -151,7 +151,7 @@ async def _shard_of_another_generation(tenant: Tenant) -> Key:
     return await tenant.change(tenant.find("person", "personId#dan"), created=5)
 
 
-@kind(Damage.SHARD)
+@kind(Damage.SHARD, Damage.VOID_ITEM)
 async def _entry_in_a_shard_of_no_generation(tenant: Tenant) -> Key:
     return await tenant.move(tenant.find("order", f"orderId#o1{SEP}at#v0"), "order!02")
 
@@ -334,6 +334,74 @@ async def _item_of_an_unknown_constraint(tenant: Tenant) -> Key:
     return await tenant.change(tenant.find("person~unique", "nameCanonical", "ann"), rangeKey="nickname")
 
 
+# --- mapping items ---------------------------------------------------------------------------------------------
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_missing(tenant: Tenant) -> Key:
+    return await tenant.delete(tenant.find("email~lookup.label", "email#e1@x"))
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_of_a_derived_property_missing(tenant: Tenant) -> Key:
+    return await tenant.delete(tenant.find("person~lookup.home", "personId#bob"))
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_of_an_entry_missing(tenant: Tenant) -> Key:
+    return await tenant.delete(tenant.find("order~lookup.holder", f"orderId#o1{SEP}at#v0"))
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_of_a_current_record_missing(tenant: Tenant) -> Key:
+    return await tenant.delete(tenant.find("order~lookup.holder", f"orderId#o1{SEP}at#~current"))
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_of_another_shard(tenant: Tenant) -> Key:
+    item = tenant.find("email~lookup.label", "email#e1@x")
+    return await tenant.change(item, _owner=[tenant.key("email!01", "").hash, "email#e1@x"])
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_of_another_record(tenant: Tenant) -> Key:
+    item = tenant.find("email~lookup.label", "email#e1@x")
+    return await tenant.change(item, _owner=[item["_owner"][0], "email#e0@x"])
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_without_owner(tenant: Tenant) -> Key:
+    return await tenant.change(tenant.find("email~lookup.label", "email#e1@x"), _owner=None)
+
+
+@kind(Damage.MAPPING_ITEM)
+async def _mapping_item_with_another_expiry(tenant: Tenant) -> Key:
+    item = tenant.find("pass~lookup.passHolder", "cardId#p1")
+    return await tenant.change(item, _until=int(NOW) + 5, until=int(NOW) + 5)
+
+
+@kind(Damage.VOID_ITEM)
+async def _mapping_item_of_a_deleted_record(tenant: Tenant) -> Key:
+    item = tenant.find("email~lookup.label", "email#e1@x")
+    key = await tenant.put({**item, "rangeKey": "email#gone", "_owner": [item["_owner"][0], "email#gone"]})
+    tenant.removed.add(key)
+    return key
+
+
+@kind(Damage.VOID_ITEM)
+async def _mapping_item_of_an_earlier_value(tenant: Tenant) -> Key:
+    item = tenant.find("email~lookup.label", "email#e1@x")
+    key = await tenant.put({**item, "hashKey": f"{item['hashKey']}0"})
+    tenant.removed.add(key)
+    return key
+
+
+@kind(Damage.UNKNOWN_ITEM, derivable=False)
+async def _mapping_item_of_an_unknown_lookup(tenant: Tenant) -> Key:
+    item = tenant.find("email~lookup.label", "email#e1@x")
+    return await tenant.put({**item, "hashKey": item["hashKey"].replace("lookup.label", "lookup.color")})
+
+
 # --- histories -------------------------------------------------------------------------------------------------
 
 
@@ -364,7 +432,7 @@ async def _current_record_in_two_shards(tenant: Tenant) -> Key:
     return item_key(item)
 
 
-@kind(Damage.CURRENT_RECORD, Damage.UNIQUE_ITEM, Damage.REFERENCE_ITEM)
+@kind(Damage.CURRENT_RECORD, Damage.UNIQUE_ITEM, Damage.REFERENCE_ITEM, Damage.VOID_ITEM)
 async def _current_record_and_its_items_missing(tenant: Tenant) -> Key:
     await tenant.delete(tenant.find("order~unique", "card", "o1-2"))
     await tenant.delete(tenant.find("person~refs", f"order.ofPerson{SEP}orderId#o1{SEP}at#~current"))

@@ -14,6 +14,7 @@ from graphql_api import (
     Id,
     Index,
     Int32,
+    Lookup,
     Shards,
     SubId,
     Timestamp,
@@ -61,6 +62,7 @@ class Person(Entity, shards=Shards(2).then(4, since=1_000)):
 
     by_town = Index(hash="town_canonical", sort="name_canonical")
     by_phone = Index(sort="phone", raw=True)
+    by_home = Lookup("town_canonical")
     unique_seat = UniqueTogether("row", "seat")
     of_mentor = ForeignKey("Person", by="mentor_id")
 
@@ -73,6 +75,7 @@ class Email(Entity, shards=Shards(3)):
     label: str | None = None
 
     by_person = Index(hash="person_id", sort="label")
+    by_label = Lookup("label")
     of_person = ForeignKey("Person", by="person_id")
 
 
@@ -86,6 +89,7 @@ class Order(Entity, shards=Shards(3), current="~current"):
     person_id: str | None = None
 
     by_note = Index(sort="note")
+    by_holder = Lookup("person_id")
     of_person = ForeignKey("Person", by="person_id")
 
 
@@ -115,6 +119,7 @@ class Pass(Entity):
     person_id: str | None = None
     until: Ttl[Timestamp] | None = None
 
+    by_holder = Lookup("person_id", name="passHolder")
     of_person = ForeignKey("Person", by="person_id")
 
 

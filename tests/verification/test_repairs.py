@@ -25,7 +25,7 @@ EMAIL = "email#e1@x"
 
 async def email(store: Store) -> Item:
     """Returns the record that the tests damage."""
-    (item,) = [one for one in await all_items(store) if one["rangeKey"] == EMAIL]
+    (item,) = [one for one in await all_items(store) if one["rangeKey"] == EMAIL and "~" not in one["hashKey"]]
     return item
 
 
@@ -73,7 +73,9 @@ async def test_a_record_that_changes_before_its_repair_keeps_the_change(tmp_path
                 await db.store.write([Put({**item, "label": "changed", "_w": "another write"})])
 
         result = await verify_table(HookedStore(db.store, on_commit=change_first), CATALOG, REPAIR)
-        assert [(one.damage, one.is_repaired) for one in result.findings] == [(Damage.INDEX_KEY, True)]
+        # The other program has written no mapping item for its label.
+        kinds = [(one.damage, one.is_repaired) for one in result.findings]
+        assert kinds == [(Damage.INDEX_KEY, True), (Damage.MAPPING_ITEM, True)]
         assert commits == 2
         record = await db.get(Email, "e1@x")
         assert record is not None
@@ -233,7 +235,9 @@ async def test_findings_whose_cause_is_repaired_are_not_reported(tmp_path: Path)
     """A value that only a copy in a wrong shard has twice is no duplicate once the copy is gone."""
     async with opened(tmp_path, CATALOG, NOW) as db:
         await write_records(db)
-        (item,) = [one for one in await all_items(db.store) if one["rangeKey"] == "personId#ann"]
+        (item,) = [
+            one for one in await all_items(db.store) if one["rangeKey"] == "personId#ann" and "~" not in one["hashKey"]
+        ]
         unique = [one for one in await all_items(db.store) if one["hashKey"] == "person~unique!|nameCanonical#ann"]
         await db.store.write([Put({**item, "hashKey": "person!03"})])
         await db.store.write([Put({**unique[0], "_owner": ["person!03", "personId#ann"]})])

@@ -210,7 +210,7 @@ async def test_constraints_of_an_entity_whose_expiry_is_not_ready(tmp_path: Path
         result = await found(db)
         assert result.findings == []
         assert any("server-set user.until.expiry" in line for line in result.left_out)
-        assert any("The constraints of user are not verified" in line for line in result.left_out)
+        assert any("The constraints and lookups of user are not verified" in line for line in result.left_out)
     assert (await migrated(tmp_path, after)).is_complete
     async with opened(tmp_path, after) as db:
         result = await found(db)

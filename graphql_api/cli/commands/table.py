@@ -30,6 +30,7 @@ from graphql_api.ops import (
     cloudformation_template,
     differences,
     index_states,
+    lookup_states,
     read_state,
     to_yaml,
 )
@@ -187,10 +188,27 @@ def _as_json(state: TableState, catalog: Catalog, problems: Sequence[Difference]
             }
             for index, status in index_states(definition, catalog.table_definition())
         ],
+        "lookups": [] if record is None else _lookups_as_json(record, catalog),
         "spaces": state.spaces,
         "elements": [] if record is None else _elements_as_json(record, catalog),
         "differences": [one.message for one in problems],
     }
+
+
+def _lookups_as_json(record: TableRecord, catalog: Catalog) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "entity": one.entity,
+            "secondaryKey": one.secondary_key,
+            "recordKey": one.record_key,
+            "hashKey": f"{one.head}!",
+            "state": one.state,
+            "progress": one.progress or None,
+            "declared": one.is_declared,
+        }
+        for one in lookup_states(record, catalog)
+    ]
 
 
 def _elements_as_json(record: TableRecord, catalog: Catalog) -> list[dict[str, Any]]:
@@ -223,6 +241,12 @@ def _print(state: TableState, catalog: Catalog, problems: Sequence[Difference]) 
             for index, status in index_states(state.definition, catalog.table_definition())
         ]
         console.print(new_table(["index", "hash key", "range key", "projection", ""], rows))
+        lookups = [] if state.record is None else lookup_states(state.record, catalog)
+        if lookups:
+            columns = ["lookup", "entity", "secondary key", "record key", ""]
+            keys = ((", ".join(one.secondary_key), ", ".join(one.record_key)) for one in lookups)
+            cells = [(one.name, one.entity, *key, one.state) for one, key in zip(lookups, keys, strict=True)]
+            console.print(new_table(columns, cells))
         console.print(f"format {state.format if state.format is not None else 'not recorded yet'}")
         if state.record is not None:
             for name in state.spaces:

@@ -7,6 +7,7 @@ from graphql_api.codecs import MAX_KEY_BYTES
 from graphql_api.model.markers import Index
 from graphql_api.model.naming import MAX_NAME_LENGTH, NAME_PATTERN, is_attribute_name
 from graphql_api.model.specs import EntitySpec, IndexSpec, SortProperty, UnionSpec
+from graphql_api.model.validation.lookup_validation import lookup_violations
 from graphql_api.model.violations import Problems, Violations, duplicates
 from graphql_api.storage import MAX_HASH_BYTES
 
@@ -33,6 +34,7 @@ def index_violations(spec: EntitySpec) -> Violations:
     for physical, attribute, first in duplicates((index.physical, index.attribute) for index in secondary):
         remedy = "Set another name= or slot= for one of them."
         yield attribute, f"uses the physical index {physical!r}, as {first} of the same entity does.", remedy
+    yield from lookup_violations(spec)
     yield from _key_attribute_violations(spec)
     attributes_by_name = {index.name: index.attribute for index in spec.indexes.values()}
     for union in spec.unions.values():
@@ -120,7 +122,7 @@ def _size_problems(index: IndexSpec) -> Problems:
 def _key_attribute_violations(spec: EntitySpec) -> Violations:
     """Check that indexes that share a key attribute store the same key in it."""
     first_keys: dict[str, tuple[str, object]] = {}
-    for index in spec.indexes.values():
+    for index in spec.written_indexes:
         declared = spec.model.__declaration__.indexes.get(index.attribute)
         hashed_by = [part.stored for part in index.hash]
         hash_key = ("hash key", index.hash_entity, declared.sharded if declared else True, hashed_by)

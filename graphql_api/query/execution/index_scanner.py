@@ -18,7 +18,6 @@ from graphql_api.storage import (
     Row,
     RowPage,
     Store,
-    read_units,
     resume_after,
     total_limit,
 )
@@ -220,7 +219,7 @@ class IndexScanner:
         """
         if self.ceiling is None:
             return reads
-        fetch_units = read_units(self.plan.entity.max_record_bytes) if self.scan.fetches_records else 0.0
+        fetch_units = self.scan.fetch_units(self.plan.entity.max_record_bytes)
         left = self.ceiling.left - fetch_units * (self._known.settled - self._returned)
         return within_units(reads, left, fetch_units=fetch_units, needed=needed)
 

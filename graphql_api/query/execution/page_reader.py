@@ -20,7 +20,7 @@ from graphql_api.query import (
 from graphql_api.query.execution.index_scanner import IndexScanner, ReadCost
 from graphql_api.query.execution.point_lookups import statistics_by_key
 from graphql_api.runtime import CapacityCeiling, IndexStatistics, Reservation, current_statistics, measure_call
-from graphql_api.storage import Row, Store, ceiling_error, read_units
+from graphql_api.storage import Item, Row, Store, ceiling_error
 
 StoppedBy = Literal["BUDGET", "SHARDS"] | None
 
@@ -145,7 +145,7 @@ class PageReader:
                 return
             self._note_failures(scanner)
             unaffordable = self._put_back_unaffordable(scanner, rows) if scan.fetches_records else 0
-            rows = rows[: len(rows) - unaffordable]
+            rows = scan.record_rows(rows[: len(rows) - unaffordable])
             matching = await self._fetch(scan, rows) if scan.fetches_records else rows
             self._add_matches(scanner, rows, matching, start, wanted)
             sizing.add_batch(len(rows), len(matching))
@@ -181,7 +181,7 @@ class PageReader:
 
     @property
     def _fetch_units(self) -> float:
-        return read_units(self.plan.entity.max_record_bytes)
+        return max(scan.fetch_units(self.plan.entity.max_record_bytes) for scan in self.plan.scans)
 
     def _put_back_unaffordable(self, scanner: IndexScanner, rows: Sequence[Row]) -> int:
         """Put rows back whose records do not fit under the ceiling. Return their number; one record always fits."""
@@ -201,7 +201,7 @@ class PageReader:
     def _ceiling_error(self, scan: IndexScan) -> ShardQLError:
         assert self.ceiling is not None, "only a ceiling ends a page before a read"
         reads = self.plan.reads_of(scan, self.plan.traversal.start, self.plan.limit, self.failures)
-        return ceiling_error(self.ceiling, smallest_units(reads) + self._fetch_units * scan.fetches_records)
+        return ceiling_error(self.ceiling, smallest_units(reads) + scan.fetch_units(self.plan.entity.max_record_bytes))
 
     def _note_failures(self, scanner: IndexScanner) -> None:
         """Record failed shards; raise the first failure if no shard has answered."""
@@ -236,20 +236,26 @@ class PageReader:
         """Fetch the records of rows; skip records that are gone, have moved or do not match."""
         if not rows:
             return []
-        call = self.store.get_many([row.key for row in rows], consistent=False)
-        items = await measure_call(call, [statistics_by_key(self.plan.entity)])
-        self.cost.fetched += len(rows)
+        plan, keys = self.plan, [*dict.fromkeys(row.key for row in rows)]
+        call = self.store.get_many(keys, consistent=scan.read.consistent)
+        items = await measure_call(call, [statistics_by_key(plan.entity)])
+        self.cost.fetched += len(keys)
         self.statistics.records_read += sum(item is not None for item in items)
-        index, plan, hash_keys = scan.index, self.plan, scan.hash_keys
+        found = dict(zip(keys, items, strict=True))
+        if scan.index.lookup is not None:
+            self.statistics.dangling += sum(not self._is_current(scan, row, found[row.key]) for row in rows)
         return [
             Row(row.value, row.ordinal, row.key, item)
-            for row, item in zip(rows, items, strict=True)
-            if item is not None
-            and item.get(index.hash_attribute) == hash_keys[row.ordinal]
-            and item.get(index.range_attribute) == row.value
+            for row in rows
+            if (item := found[row.key]) is not None
+            and self._is_current(scan, row, item)
             and plan.entity.is_visible(item, plan.now)
             and (plan.filter is None or plan.filter.matches(property_reader(plan.entity, item)))
         ]
+
+    def _is_current(self, scan: IndexScan, row: Row, item: Item | None) -> bool:
+        """Return whether a record exists, and has the row as its index entry or mapping item."""
+        return item is not None and scan.is_entry_of(row, item, self.plan.request.tenant)
 
     # --- the page ----------------------------------------------------------------------------------------------
 

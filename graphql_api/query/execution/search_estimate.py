@@ -29,6 +29,8 @@ from graphql_api.storage import (
     read_units,
 )
 
+MAPPING_BYTES = 300
+"""of a usual mapping item"""
 _VALUES = 10**12
 """range values of the model store"""
 
@@ -64,8 +66,9 @@ def _most_units(plan: SearchPlan, starts: Sequence[Sequence[RangeRead]]) -> floa
         wanted = plan.limit + 1
         records = min(records, shards * (3 * wanted + 1))
         requests = min(requests, shards * (wanted + 1))
-    blocks = max(map(most_queries, reads)) * requests + records * entity.max_record_bytes // READ_UNIT_BYTES
-    fetched = records * read_units(entity.max_record_bytes) if fetches else 0.0
+    row_bytes = max(read.row_bytes for read in reads)
+    blocks = max(map(most_queries, reads)) * requests + records * row_bytes // READ_UNIT_BYTES
+    fetched = records * max(scan.fetch_units(entity.max_record_bytes) for scan in plan.scans)
     return blocks * (1.0 if any(read.consistent for read in reads) else 0.5) + fetched
 
 
@@ -104,10 +107,11 @@ def _modelled(
     scan: IndexScan, entity: EntitySpec, plan: SearchPlan, store: "_ModelStore", statistics: ReadStatistics
 ) -> IndexScan:
     """Return a scan of the model store, and add its rows to it."""
-    size = statistics.row_size(plan.entity)
-    view = RowView(entity, scan.index, scan.row_view.known)
+    size = MAPPING_BYTES if scan.index.lookup is not None else statistics.row_size(plan.entity)
+    index = replace(scan.index, lookup=None)  # The rows of the model name their records by their own keys.
+    view = RowView(entity, index, scan.row_view.known)
     read = scan.read._replace(range=KeyRange(None, None), index=str(scan.number))
-    modelled = replace(scan, read=read, row_view=view, row_filter=None, filters_records=False)
+    modelled = replace(scan, index=index, read=read, row_view=view, row_filter=None, filters_records=False)
     reads_bound = scan.read.descending and not scan.index.raw and scan.read.range.low is not None
     for number, shard_read in enumerate(modelled.shard_reads):
         # No two rows have the same place.

@@ -135,7 +135,8 @@ class SearchFields:
             index = search.members[0]
             found = f" from the indexes {members}. Each index in its own order, without duplicates"
         else:
-            why, marks = f"{name} names the index {search.name}.", []
+            kind = "index" if search.lookup is None else "lookup"
+            why, marks = f"{name} names the {kind} {search.name}.", []
             index = search
             order = ", ".join(
                 f"{part.property.stored}{' descending' if part.descending else ''}" for part in index.sort
@@ -146,7 +147,7 @@ class SearchFields:
             return await self.search(info, name, entity, search, values, why)
 
         self._names.claim("field", name, f"{entity.type_name}.{search.attribute}", entity, search.attribute)
-        ids = self._id_argument(entity, required=bool(index.id_prefix)) if index.physical is None else ()
+        ids = self._id_argument(entity, required=bool(index.id_prefix)) if index.is_primary else ()
         hashes, optional = self._hash_arguments(entity, index.hash), self.optional_arguments(entity, search)
         arguments = [*ids, *hashes, *optional]
         return generated_field(
@@ -181,7 +182,7 @@ class SearchFields:
         if not index.sort:
             return
         part = index.sort[0].property
-        composite = index.physical is None and len(index.sort) > 1
+        composite = index.is_primary and len(index.sort) > 1
         scalar: Any = str if composite else self._records.scalar_annotation(entity, part)
         yield argument("eq", scalar)
         if composite or part.column.codec.kind == "text":
