@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from graphql_api.codecs import read_json
 from graphql_api.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -25,7 +26,6 @@ from graphql_api.errors import (
 )
 from graphql_api.schema import Operation
 from graphql_api.server.responses import JSON
-from graphql_api.server.strict_json import read_json
 
 T = TypeVar("T")
 
