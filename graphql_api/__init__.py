@@ -45,7 +45,8 @@ if TYPE_CHECKING:
         signed_in,
         stored,
     )
-    from graphql_api.operations import Create, Delete, Put, Update
+    from graphql_api.operations import Create, Delete, Put, Set, Update
+    from graphql_api.projections import Event, Projection, projection
     from graphql_api.schema import Connection, Graph
     from graphql_api.server import asgi
 else:
@@ -58,6 +59,7 @@ __all__ = [
     "Created",
     "Delete",
     "Entity",
+    "Event",
     "ForeignKey",
     "Graph",
     "HasMany",
@@ -66,11 +68,13 @@ __all__ = [
     "Immutable",
     "Index",
     "Int32",
+    "Projection",
     "Put",
     "RecordKey",
     "Ref",
     "RefMany",
     "Secrets",
+    "Set",
     "Shards",
     "SubId",
     "Timestamp",
@@ -96,6 +100,7 @@ __all__ = [
     "open_catalog",
     "owner",
     "owner_through",
+    "projection",
     "record_key",
     "signed_in",
     "stored",
