@@ -5,15 +5,22 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from graphql_api.projections.dead_letters import DeadLetters as DeadLetters
+    from graphql_api.projections.dead_letters import LetterOutcome as LetterOutcome
+    from graphql_api.projections.dead_letters import LetterResult as LetterResult
+    from graphql_api.projections.dead_letters import in_order as in_order
     from graphql_api.projections.event_envelopes import Envelope as Envelope
     from graphql_api.projections.event_envelopes import Event as Event
     from graphql_api.projections.event_envelopes import parse_envelope as parse_envelope
     from graphql_api.projections.event_envelopes import read_envelope as read_envelope
+    from graphql_api.projections.event_files import EventFile as EventFile
     from graphql_api.projections.event_sources import EventSource as EventSource
     from graphql_api.projections.event_sources import event_sources as event_sources
     from graphql_api.projections.event_sources import find_source as find_source
     from graphql_api.projections.projection_functions import Projection as Projection
     from graphql_api.projections.projection_functions import projection as projection
+    from graphql_api.projections.projection_run import ProjectionRun as ProjectionRun
+    from graphql_api.projections.projection_run import RunProgress as RunProgress
     from graphql_api.projections.projection_testing import ProjectedEvents as ProjectedEvents
     from graphql_api.projections.projection_testing import project_events as project_events
     from graphql_api.projections.stream_items import LETTER_KIND as LETTER_KIND

@@ -1,12 +1,11 @@
 """Items that projections keep: the position of each stream, and dead letters (docs/reference/table-format.md)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 
 from graphql_api.codecs import Column, Int64, Text, decode_tuple, encode_tuple, hash_key, hash_key_parts, key_segment
-from graphql_api.errors import InvalidValue, NotFound, ShardQLError
+from graphql_api.errors import InvalidValue, ShardQLError
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.storage import AttributeValue, Item, Key, is_number
 from graphql_api.writes import item_at, item_key
@@ -145,14 +144,6 @@ def read_letter(item: Item) -> DeadLetter:
         return DeadLetter(name, stream, seq, *details, item, bool(item.get(DROPPED)))
     except (KeyError, TypeError, ValueError) as problem:
         raise InvalidValue("The item is no dead letter.") from problem
-
-
-def find_letters(letters: Mapping[str, DeadLetter], ids: list[str]) -> list[DeadLetter]:
-    """Return the letters with these ids. Raise `NotFound` for an id without a letter."""
-    for id in ids:
-        if id not in letters:
-            raise NotFound(f"There is no dead letter {id!r}: list them to see their ids.", argument="letter")
-    return [letters[id] for id in dict.fromkeys(ids)]
 
 
 # --- verification ----------------------------------------------------------------------------------------------

@@ -167,7 +167,9 @@ class _StreamRun:
 
     async def _commit(self, position: StreamPosition, batch: list[tuple[Envelope, list[Command]]]) -> None:
         commands = [command for _, of_event in batch for command in of_event]
-        move = PositionMove(self.stream, position, batch[-1][0].seq, len(commands))
+        # An event at which the stream has stopped is applied after all.
+        letter = None if position.stopped_at is None else self.stream.letter_key(position.stopped_at)
+        move = PositionMove(self.stream, position, batch[-1][0].seq, len(commands), letter)
         await self.stream.commit(commands, move)
         self.position = move.moved
         if self.position is not None:

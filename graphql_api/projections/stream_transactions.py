@@ -9,7 +9,7 @@ from graphql_api.model import Entity
 from graphql_api.projections.event_envelopes import Envelope
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_items import ATTEMPTS, StreamPosition, letter_item, letter_key, stream_key
-from graphql_api.storage import Delete, Key, Put, TransactionWrite
+from graphql_api.storage import Delete, Expect, Key, Put, TransactionWrite
 from graphql_api.writes import Command, Update, WriteCompanion, commit_transaction, expect_unchanged, retry_on_conflict
 
 Results = Sequence[Entity | None]
@@ -91,11 +91,15 @@ class PositionMove:
     stream: ProjectedStream
     position: StreamPosition
     """before the events"""
-    last_seq: int
-    """of the events"""
+    last_seq: int | None
+    """of the events; None: the event is a dead letter that the position has passed"""
     commands: int
+    letter: Key | None = None
+    """the dead letter that is applied, and so deleted"""
+    is_late: bool = False
+    """the event is applied although later ones were"""
     is_outrun: bool = field(default=False, init=False)
-    """another projector has moved the position meanwhile, and nothing was applied"""
+    """another projector has moved the position meanwhile, or applied the dead letter; nothing was applied"""
     _attempts: int = field(default=0, init=False)
     _moved: StreamPosition | None = field(default=None, init=False)
 
@@ -105,21 +109,30 @@ class PositionMove:
         return None if self.is_outrun else self._moved
 
     async def attempt(self, execute: Callable[[], Awaitable[Results]]) -> Results:
-        """Execute, unless the position has moved. It is read again for every attempt but the first."""
+        """Execute, unless another projector was first. What it may have changed is read for every attempt but one."""
         self._attempts += 1
-        if self._attempts > 1:
-            stored = await self.stream.read_position()
-            if not stored.equals(self.position):
-                self.is_outrun = True
-                return [None] * self.commands
-            self.position = stored
+        if self._attempts > 1 and not await self._is_first():
+            self.is_outrun = True
+            return [None] * self.commands
         return await execute()
+
+    async def _is_first(self) -> bool:
+        stored = await self.stream.read_position()
+        has_moved = not stored.equals(self.position)
+        self.position = stored
+        if self.letter is not None:
+            (letter,) = await self.stream.database.store.get_many([self.letter], consistent=True)
+            return letter is not None and (self.is_late or not has_moved)
+        return not has_moved
 
     def own_writes(self, results: Results) -> Sequence[TransactionWrite]:  # noqa: ARG002 - of the protocol
         """Return the write of the position, and the deletion of the dead letter that is applied after all."""
-        item = self.position.moved(self.last_seq)
+        before = self.position
+        item = (
+            before.moved(before.last_seq, before.stopped_at) if self.last_seq is None else before.moved(self.last_seq)
+        )
         self._moved = StreamPosition.of(self.stream.projection, self.stream.key, item)
-        writes: list[TransactionWrite] = [Put(item, expect_unchanged(self.position.item))]
-        if self.position.stopped_at is not None:
-            writes.append(Delete(self.stream.letter_key(self.position.stopped_at)))
+        writes: list[TransactionWrite] = [Put(item, expect_unchanged(before.item))]
+        if self.letter is not None:
+            writes.append(Delete(self.letter, Expect()))
         return writes
