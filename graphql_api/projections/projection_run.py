@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphql_api.database import Database
-from graphql_api.errors import ConditionFailed, EventGap, InvalidEvent
+from graphql_api.errors import ConditionFailed, EventGap, InvalidEvent, StoreError
 from graphql_api.projections.event_envelopes import Envelope, read_envelope
 from graphql_api.projections.event_sources import EventSource
 from graphql_api.projections.projection_functions import Projection
@@ -13,6 +13,7 @@ from graphql_api.projections.stream_items import MAX_UNREADABLE_BYTES, letter_it
 from graphql_api.projections.stream_projector import APPLY_RETRIES, StreamProjector, StreamResult
 from graphql_api.runtime import RetryStrategy
 from graphql_api.storage import Expect, Put
+from graphql_api.writes import commit_transaction
 
 MAX_CONCURRENT_STREAMS = 32
 MAX_WAITING_BYTES = 64 * 2**20
@@ -165,10 +166,12 @@ async def bury_unreadable(database: Database, source: EventSource, text: bytes, 
     item = letter_item(key, text[:MAX_UNREADABLE_BYTES], problem, database.clock(), 1)
     retries = APPLY_RETRIES.start()
     while True:
-        (outcome,) = await database.store.write([Put(item, Expect(absent=True))])
-        if outcome is None:
-            return True
-        if isinstance(outcome, ConditionFailed):
+        try:
+            await commit_transaction(database.store, [Put(item, Expect(absent=True))])
+        except ConditionFailed:
             return False
-        if not outcome.retryable or not await retries.pause():
-            raise outcome
+        except StoreError as outcome:
+            if not outcome.retryable or not await retries.pause():
+                raise
+        else:
+            return True

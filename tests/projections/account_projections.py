@@ -2,7 +2,23 @@
 
 from typing import Literal
 
-from graphql_api import Catalog, Delete, Entity, Event, ForeignKey, Id, Index, Set, SubId, Unique, Update, projection
+from graphql_api import (
+    Catalog,
+    Delete,
+    Entity,
+    Event,
+    Graph,
+    Id,
+    Index,
+    Int32,
+    Set,
+    SubId,
+    Unique,
+    Update,
+    Version,
+    group,
+    projection,
+)
 
 
 class Account(Entity):
@@ -12,6 +28,8 @@ class Account(Entity):
     owner: str
     balance: int = 0
     iban: Unique[str] | None = None
+    version: Version[Int32] = 1
+    """Number of writes since the account was created."""
 
     by_owner = Index(hash="owner", sort="balance")
 
@@ -29,15 +47,6 @@ class Branch(Entity):
     """A branch of the bank."""
 
     branch_id: Id[str]
-
-
-class Desk(Entity):
-    """A desk in a branch."""
-
-    desk_id: Id[str]
-    branch_id: str
-
-    in_branch = ForeignKey("Branch", by="branch_id")
 
 
 class Opened(Event):
@@ -107,4 +116,5 @@ def careful_accounts(event: Opened | Moved) -> list[Set | Update]:
     return [Update(Account, event.account_id, balance=event.balance)]
 
 
-CATALOG = Catalog(Account, Statement, Branch, Desk)
+CATALOG = Catalog(Account, Statement, Branch)
+GRAPH = Graph(CATALOG, projections=[accounts, statements, careful_accounts], event_rules={"bank": group("Feed")})

@@ -197,7 +197,7 @@ async def test_the_helper_returns_operations_records_and_dead_letters() -> None:
         ],
     )
     assert projected.operations[2] == [Update(Account, "a", balance=5)]
-    assert projected.records == [Account(account_id="a", owner="ann", balance=5)]
+    assert projected.records == [Account(account_id="a", owner="ann", balance=5, version=2)]
     assert projected.dead_letters == {
         ("b", 1): "operations[0]: Account b does not exist: create it by put, or check its id."
     }
