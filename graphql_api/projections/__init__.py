@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphql_api.projections.event_envelopes import read_envelope as read_envelope
     from graphql_api.projections.event_files import EventFile as EventFile
     from graphql_api.projections.event_sources import EventSource as EventSource
-    from graphql_api.projections.event_sources import event_sources as event_sources
+    from graphql_api.projections.event_sources import build_sources as build_sources
     from graphql_api.projections.event_sources import find_source as find_source
     from graphql_api.projections.projection_functions import Projection as Projection
     from graphql_api.projections.projection_functions import projection as projection

@@ -18,7 +18,7 @@ class EventSource:
     """who may post its events over HTTP; None: nobody"""
 
 
-def event_sources(
+def build_sources(
     catalog: Catalog, projections: Sequence[Projection], rules: Mapping[str, RulesArgument]
 ) -> Mapping[str, EventSource]:
     """Return the sources of projections by name. Raise `InvalidCatalog` with all problems."""

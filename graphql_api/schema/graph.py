@@ -16,7 +16,7 @@ from strawberry.types.field import StrawberryField
 
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.model import Catalog, Entity, RulesArgument
-from graphql_api.projections import Projection, event_sources
+from graphql_api.projections import Projection, build_sources
 from graphql_api.schema.fields.join_fields import JoinFields
 from graphql_api.schema.fields.mutation_fields import MUTATION_DESCRIPTION, MutationFields
 from graphql_api.schema.fields.record_resolvers import node_fields
@@ -61,7 +61,7 @@ class Graph:
         `projections`: what events write. `event_rules`: who may post the events of a source over HTTP, by source.
         """
         self.catalog = catalog
-        self.sources = event_sources(catalog, projections, event_rules)
+        self.sources = build_sources(catalog, projections, event_rules)
         self.names = GraphQLNames(catalog.namespace)
         for name in (*SHARED_TYPES, *SHARED_MUTATION_TYPES, *(definition.name for definition in SCALARS.values())):
             self.names.claim("type", name, f"the {name} of every catalog", None)
