@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from graphql_api.projections.event_sources import EventSource as EventSource
     from graphql_api.projections.event_sources import build_sources as build_sources
     from graphql_api.projections.event_sources import find_source as find_source
+    from graphql_api.projections.posted_events import MAX_POSTED_EVENTS as MAX_POSTED_EVENTS
+    from graphql_api.projections.posted_events import PostedEvents as PostedEvents
+    from graphql_api.projections.posted_events import apply_posted as apply_posted
     from graphql_api.projections.projection_functions import Projection as Projection
     from graphql_api.projections.projection_functions import projection as projection
     from graphql_api.projections.projection_run import ProjectionRun as ProjectionRun

@@ -99,6 +99,8 @@ class _StreamRun:
     position: StreamPosition | None
     """as it was left; None: it has to be read"""
     result: StreamResult = field(default_factory=StreamResult)
+    is_fresh: bool = False
+    """the position was read during this run"""
     single_until: int = -1
     """the last event of a transaction that was rejected: those up to it are applied one by one"""
 
@@ -125,14 +127,18 @@ class _StreamRun:
             await self._bury_early()
             return True
         if self.position is None:
-            self.position = await self.stream.read_position()
+            self.position, self.is_fresh = await self.stream.read_position(), True
         position, result = self.position, self.result
         while self.pending and self.pending[0].seq <= position.last_seq:
             self.pending.popleft()
             result.repeated += 1
         result.expected, result.is_stopped = position.last_seq + 1, position.stopped_at is not None
-        if not self.pending or self.pending[0].seq > result.expected:
+        if not self.pending:
             return False
+        if self.pending[0].seq > result.expected:
+            # Before events wait, another projector may have applied the missing one.
+            self.position = position if self.is_fresh else None
+            return not self.is_fresh
         batch: list[tuple[Envelope, list[Command]]] = []
         try:
             batch = self._next_batch()
