@@ -157,7 +157,7 @@ def unreadable_part(item: Item) -> str | None:
     try:
         if parts.kind == LETTER_KIND:
             read_letter(item)
-            return None if names == ["source"] else "its hash key is none of dead letters"
+            return None if names == ["source"] else "projections cannot read it"
         decode_tuple(_STREAM, item["rangeKey"])
     except ShardQLError:
         return "projections cannot read it"
