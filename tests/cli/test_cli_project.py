@@ -159,3 +159,24 @@ def test_an_unknown_source_is_refused(bank: Bank) -> None:
     """The message names the closest source."""
     bank.write(OPENED)
     assert "There is no source 'bnak'. Did you mean 'bank'?" in bank.project(source="bnak", code=2)
+
+
+def test_doctor_shows_sources_and_dead_letters(bank: Bank) -> None:
+    """Each source is listed with its projections and who may post; events that were not applied are findings."""
+    bank.write(OPENED, moved(2, 13))
+    bank.project(code=1)
+    output = plain_output(run("doctor", GRAPH, "--store", bank.store))
+    assert "Events of bank are applied by accounts, statements, posted by members of Feed." in output
+    assert "Events of careful are applied by careful_accounts, nobody posts them over HTTP." in output
+    assert f"1 event of bank could not be applied. List them: shardql project {GRAPH} --source bank" in output
+
+
+def test_verify_knows_the_items_of_projections(bank: Bank) -> None:
+    """Positions and dead letters are no damage, and the table's description names nothing unknown."""
+    bank.write(OPENED, moved(2, 13), "no event")
+    bank.project(code=1)
+    result = run("verify", GRAPH, "--store", bank.store)
+    assert result.exit_code == 0, result.output
+    described = run("table", "describe", GRAPH, "--store", bank.store)
+    assert described.exit_code == 0, described.output
+    assert "unknown" not in described.output
