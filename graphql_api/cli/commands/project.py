@@ -50,7 +50,7 @@ OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 def project(
     address: Annotated[
         str,
-        typer.Argument(metavar="MODULE:GRAPH", help="The graph, for example graphql_api.examples.orders:graph."),
+        typer.Argument(metavar="MODULE:GRAPH", help="The graph, for example graphql_api.examples.order_events:graph."),
     ],
     file: Annotated[
         Path | None,
@@ -90,7 +90,7 @@ def project(
 
     ```
     python -m graphql_api.examples.order_events 1000 > events.jsonl
-    shardql project graphql_api.examples.orders:graph events.jsonl --source orders --store sqlite:///orders.db
+    shardql project graphql_api.examples.order_events:graph events.jsonl --source orders --store sqlite:///orders.db
     ```
     """
     from graphql_api.server import load_graph, open_server_database, read_settings  # noqa: PLC0415 - slow import
