@@ -17,9 +17,9 @@ def check_sources(sources: Iterable[EventSource]) -> Iterator[EventCheck]:
     """Yield what each source writes, and who may post its events."""
     for source in sources:
         names = ", ".join(one.name for one in source.projections)
-        who = "nobody posts them over HTTP" if source.allow is None else "posted by"
+        who = "no client may post them over HTTP" if source.allow is None else "posted by"
         if source.allow is not None:
-            who = f"{who} {' or '.join(map(describe_rule, source.allow)) or 'nobody'}"
+            who = f"{who} {' or '.join(map(describe_rule, source.allow)) or 'no client'}"
         message = f"Events of {source.name} are applied by {names}, {who}."
         if source.allow is not None and allows_anyone(source.allow):
             yield "note", message, f'Name who may post them: event_rules={{"{source.name}": group("…")}}.'

@@ -26,7 +26,7 @@ PAGE = 100
 
 
 class LetterOutcome(Enum):
-    """What became of a dead letter."""
+    """The outcome of a retry or a drop."""
 
     APPLIED = "applied"
     FAILED = "failed"
@@ -40,7 +40,7 @@ class LetterOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LetterResult:
-    """A dead letter, what became of it, and why."""
+    """A dead letter, the outcome of a retry or a drop, and the reason."""
 
     letter: DeadLetter
     outcome: LetterOutcome

@@ -15,7 +15,7 @@ class EventSource:
     name: str
     projections: tuple[Projection, ...]
     allow: Rules | None
-    """who may post its events over HTTP; None: nobody"""
+    """who may post its events over HTTP; None: no client"""
 
 
 def build_sources(

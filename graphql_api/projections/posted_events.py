@@ -21,7 +21,7 @@ STORE_RETRIES = RetryStrategy(first_backoff_seconds=0.05, max_backoff_seconds=0.
 
 @dataclass(slots=True)
 class PostedEvents:
-    """What became of the events of one request."""
+    """The outcomes of the events of one request."""
 
     projections: dict[str, dict[str, object]] = field(default_factory=dict)
     """counts and dead letters, by projection"""

@@ -1,4 +1,4 @@
-"""Applies the events of a file by all projections of a source, and counts what becomes of them."""
+"""Applies the events of a file by all projections of a source, and counts the outcomes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ MAX_WAITING_BYTES = 64 * 2**20
 
 @dataclass(slots=True)
 class ProjectionProgress:
-    """What one projection has made of the events so far."""
+    """The outcomes of one projection so far."""
 
     applied: int = 0
     repeated: int = 0
@@ -50,7 +50,7 @@ class ProjectionProgress:
 
 @dataclass(slots=True)
 class RunProgress:
-    """What has become of the events of a source so far."""
+    """The outcomes of all projections of a source so far."""
 
     events: int = 0
     unreadable: int = 0

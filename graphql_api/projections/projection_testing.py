@@ -29,7 +29,7 @@ GivenEvent = BaseModel | Mapping[str, Any] | tuple[str, BaseModel]
 
 @dataclass(frozen=True, slots=True)
 class ProjectedEvents:
-    """What projections have made of events."""
+    """The result of events: operations, records and dead letters."""
 
     operations: Sequence[Sequence[Operation]]
     """of each event, in the order of the events; none for those that are dead letters"""
@@ -46,7 +46,7 @@ class ProjectedEvents:
 async def project_events(
     catalog: Catalog, projections: Projection | Sequence[Projection], events: Iterable[GivenEvent]
 ) -> ProjectedEvents:
-    """Apply events to an empty table, and return what becomes of them: for unit tests of projections.
+    """Apply events to an empty table, and return the result: for unit tests of projections.
 
     Events without an envelope are numbered in the order in which they are given, in each stream.
     """

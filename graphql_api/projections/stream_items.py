@@ -43,7 +43,7 @@ class StreamPosition:
 
     key: Key
     item: Item | None
-    """as it is stored"""
+    """the stored item, or None"""
     last_seq: int
     """the last event that was applied, or became a dead letter"""
     stopped_at: int | None
@@ -58,7 +58,7 @@ class StreamPosition:
         return StreamPosition(key, item, int(item[LAST_SEQ]), None if stopped_at is None else int(stopped_at))
 
     def equals(self, other: "StreamPosition") -> bool:
-        """Return whether two positions are the same, whoever wrote them."""
+        """Return whether two positions are the same, apart from who wrote them."""
         return (self.last_seq, self.stopped_at) == (other.last_seq, other.stopped_at)
 
     def moved(self, last_seq: int, stopped_at: int | None = None) -> Item:
@@ -86,7 +86,7 @@ class DeadLetter:
     attempts: int
     item: Item
     is_dropped: bool = False
-    """nobody asks for the text any longer; it is kept so that it does not become a dead letter again"""
+    """lists omit the letter; it is kept so that its text does not become a dead letter again"""
 
     @property
     def key(self) -> Key:

@@ -32,7 +32,7 @@ APPLY_RETRIES = RetryStrategy(first_backoff_seconds=0.1, max_backoff_seconds=5.0
 
 @dataclass(slots=True)
 class StreamResult:
-    """What became of the events of a stream."""
+    """The outcomes of events of one stream."""
 
     applied: int = 0
     repeated: int = 0

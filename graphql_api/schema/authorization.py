@@ -341,7 +341,7 @@ def _allows_all_records(rules: Rules, subject: str | None, groups: frozenset[str
 def check_caller(what: str, rules: Rules, subject: str | None, groups: frozenset[str]) -> None:
     """Raise `Forbidden` unless the rules, which depend on no record, allow a caller."""
     if not _allows_all_records(rules, subject, groups):
-        allowed = " or ".join(map(describe_rule, rules)) or "nobody"
+        allowed = " or ".join(map(describe_rule, rules)) or "no caller"
         raise Forbidden(f"{what} is allowed only for {allowed}. {'Request membership' if subject else 'Sign in'}.")
 
 

@@ -167,7 +167,7 @@ def test_doctor_shows_sources_and_dead_letters(bank: Bank) -> None:
     bank.project(code=1)
     output = plain_output(run("doctor", GRAPH, "--store", bank.store))
     assert "Events of bank are applied by accounts, statements, posted by members of Feed." in output
-    assert "Events of careful are applied by careful_accounts, nobody posts them over HTTP." in output
+    assert "Events of careful are applied by careful_accounts, no client may post them over HTTP." in output
     assert f"1 event of bank could not be applied. List them: shardql project {GRAPH} --source bank" in output
 
 

@@ -259,7 +259,7 @@ class _Command:
 
 
 def _print_progress(progress: RunProgress) -> None:
-    """Print what has become of the events."""
+    """Print the outcomes of a run."""
     unreadable = f", {counted(progress.unreadable, 'line')} that are no events" if progress.unreadable else ""
     typer.echo(f"{counted(progress.events, 'event')} read{unreadable}.")
     for name, one in progress.projections.items():
