@@ -12,6 +12,8 @@ class InvalidEvent(ShardQLError, code="INVALID_EVENT"):
 class StreamError(ShardQLError):
     """Base of the errors about the position of a stream."""
 
+    summary = "The events of a stream cannot be applied now."
+
     def __init__(self, message: str, *, stream: str, expected: int, **values: Any) -> None:
         super().__init__(message, **values)
         self.stream = stream

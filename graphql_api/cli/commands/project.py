@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Column
 from rich.text import Text
 
-from graphql_api.cli.common_options import JsonOutput, StoreUrl, option
+from graphql_api.cli.common_options import STORE_URLS, JsonOutput, option
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.process.stop_signals import stop_signal, until_stopped
 from graphql_api.cli.terminal_output import counted, event_bar, new_table, opened_with_status, print_json
@@ -58,7 +58,9 @@ def project(
     ] = None,
     *,
     source: Annotated[str, option("NAME", "Source of the events, whose projections apply them.")],
-    store: Annotated[StoreUrl | None, option("URL", "Store. By default that of shardql serve.")] = None,
+    store: Annotated[
+        str | None, option("URL", f"Target store: {STORE_URLS}. By default that of shardql serve.")
+    ] = None,
     tenant: Annotated[str | None, option("NAME", "Tenant that the events belong to.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on with what is added to the file, until Ctrl-C or SIGTERM.")
