@@ -139,6 +139,7 @@ def _add(progress: ProjectionProgress, stream: str, result: StreamResult) -> Non
     progress.repeated += result.repeated
     progress.dead += len(result.dead)
     progress.stopped.pop(stream, None)
+    progress.expected.pop(stream, None)
     if result.is_stopped:
         # Events after the dead letter are not kept: they stay in the file, and a later run reads them again.
         progress.stopped[stream] = result.expected

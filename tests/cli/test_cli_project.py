@@ -59,7 +59,7 @@ def test_a_file_is_applied_once(bank: Bank) -> None:
 def test_missing_events_are_findings(bank: Bank) -> None:
     """The exit code is 1, and the output names the stream and the missing event."""
     bank.write(OPENED, moved(3, 5), moved(4, 6))
-    assert "! accounts: the event 2 of a is missing, and 2 events after it waited." in bank.project(code=1)
+    assert "! accounts: the event 2 of a is missing: 2 events after it waited." in bank.project(code=1)
     bank.write(OPENED, moved(2, 1), moved(3, 5), moved(4, 6))
     assert "accounts: 3 applied, 1 applied before" in bank.project()
 

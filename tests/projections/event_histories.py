@@ -13,8 +13,8 @@ Event = dict[str, Any]
 class Expected:
     """What projections must leave, computed from the events alone."""
 
-    accounts: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    """owner, balance and number of writes of each account"""
+    accounts: dict[str, tuple[str, int, int, str | None]] = field(default_factory=dict)
+    """owner, balance, number of writes and IBAN of each account"""
     statements: dict[str, dict[str, tuple[str | None, int]]] = field(default_factory=dict)
     """owner and balance of each account, by time"""
     dead: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: {"accounts": set(), "statements": set()})
@@ -35,15 +35,15 @@ class Expected:
 
     def _fold_account(self, type: str, data: Event) -> bool:
         id = data.get("accountId", "")
-        owner, _, writes = self.accounts.get(id, ("", 0, 0))
+        owner, _, writes, iban = self.accounts.get(id, ("", 0, 0, None))
         if type == "Opened":
             if "owner" not in data:
                 return False
-            self.accounts[id] = data["owner"], 0, writes + 1
+            self.accounts[id] = data["owner"], 0, writes + 1, data.get("iban")
         elif type == "Moved":
             if "balance" not in data or data["balance"] == 13 or not writes:
                 return False
-            self.accounts[id] = owner, data["balance"], writes + 1
+            self.accounts[id] = owner, data["balance"], writes + 1, iban
         elif type == "Closed":
             self.accounts.pop(id, None)
         elif type == "Copied":
@@ -100,16 +100,18 @@ def deliver(random: Random, streams: int, events: int, *, one_log: bool = False,
 
 def _account_events(random: Random, id: str, count: int) -> Iterator[Event]:
     if random.random() < 0.95:
-        yield {"type": "Opened", "data": {"accountId": id, "owner": f"owner of {id}", "at": "2024-000000"}}
+        opened = {"accountId": id, "owner": f"owner of {id}", "at": "2024-000000", "iban": f"{id}-0"}
+        yield {"type": "Opened", "data": opened}
     for number in range(1, count):
         at = f"2024-{max(0, number + random.choice((0, 0, 0, -3))):06}"
+        opened = {"accountId": id, "owner": f"owner {number}", "at": at, "iban": f"{id}-{number % 3}"}
         moved = {"accountId": id, "balance": 20 + random.randrange(1000), "at": at}
         yield random.choices(
             [
                 {"type": "Moved", "data": moved},
                 {"type": "Moved", "data": {**moved, "balance": 13}},
                 {"type": "Moved", "data": {"accountId": id, "at": at}},
-                {"type": "Opened", "data": {"accountId": id, "owner": f"owner {number}", "at": at}},
+                {"type": "Opened", "data": opened},
                 {"type": "Opened", "data": {"accountId": id}},
                 {"type": "Closed", "data": {"accountId": id}},
                 {"type": "Renamed", "data": {"name": "x"}},

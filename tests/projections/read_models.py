@@ -36,7 +36,7 @@ async def read_model(database: Database) -> Expected:
             continue
         record = decode_record(CATALOG.entities[parts.entity], item)
         if isinstance(record, Account):
-            found.accounts[record.account_id] = record.owner, record.balance, record.version
+            found.accounts[record.account_id] = record.owner, record.balance, record.version, record.iban
         elif isinstance(record, Statement):
             found.statements.setdefault(record.account_id, {})[record.at] = record.owner, record.balance
     for letter in await letters_of(database):

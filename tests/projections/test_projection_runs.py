@@ -9,6 +9,7 @@ import pytest
 from graphql_api import open_catalog
 from graphql_api.projections import ProjectionRun
 from graphql_api.runtime import RetryStrategy
+from graphql_api.verification import verify_table
 from tests.projections.account_projections import CATALOG
 from tests.projections.event_histories import deliver
 from tests.projections.read_models import BANK, check_read_model, chunks_of
@@ -29,6 +30,7 @@ async def test_the_read_model_is_the_fold_of_the_events(store_url: str, one_log:
     async with open_catalog(CATALOG, store_url, create_table=True) as database:
         progress = await ProjectionRun(database, BANK).run(chunks_of(delivery.lines))
         await check_read_model(database, delivery)
+        assert not (await verify_table(database.store, CATALOG)).findings
         assert {name: one.applied for name, one in progress.projections.items()} == delivery.expected.applied
         again = await ProjectionRun(database, BANK).run(chunks_of(delivery.lines, size=7))
         assert not any(one.applied or one.dead or one.waiting for one in again.projections.values())

@@ -212,8 +212,22 @@ class _Command:
         return run.progress.has_findings
 
     async def _watch(self, run: ProjectionRun, events: EventFile, show: Callable[[RunProgress], None]) -> None:
+        """Follow a file. Print what holds up streams, once the file has not grown for a moment."""
         typer.echo("Press Ctrl-C to stop.", err=True)
-        await run.run(events.chunks(), show)
+        printed: set[str] = set()
+        events_before = 0
+
+        def watch(progress: RunProgress) -> None:
+            nonlocal events_before
+            show(progress)
+            is_idle, events_before = progress.events == events_before, progress.events
+            current = {*_problem_lines(progress)} if is_idle else printed
+            for line in sorted(current - printed):
+                typer.echo(line, err=True)
+            printed.intersection_update(current)
+            printed.update(current)
+
+        await run.run(events.chunks(), watch)
 
     # --- dead letters ------------------------------------------------------------------------------------------
 
@@ -268,10 +282,17 @@ def _print_progress(progress: RunProgress) -> None:
         typer.echo(
             f"{name}: {one.applied:,} applied, {one.repeated:,} applied before, {counted(one.dead, 'dead letter')}"
         )
-        for stream, seq in one.gaps:
-            count = counted(len(one.waiting[stream]), "event")
-            typer.echo(f"! {name}: the event {seq} of {stream or 'the log'} is missing, and {count} after it waited.")
-        for stream, seq in sorted(one.stopped.items()):
-            typer.echo(f"! {name}: {stream or 'the log'} has stopped at the dead letter of the event {seq}.")
+    for line in _problem_lines(progress):
+        typer.echo(line)
     if progress.unreadable or any(one.dead or one.stopped for one in progress.projections.values()):
         typer.echo("--dead-letters list shows why events could not be applied.")
+
+
+def _problem_lines(progress: RunProgress) -> Iterator[str]:
+    """Yield a line for each stream that waits for a missing event, or has stopped."""
+    for name, one in progress.projections.items():
+        for stream, seq in one.gaps:
+            count = counted(len(one.waiting[stream]), "event")
+            yield f"! {name}: the event {seq} of {stream or 'the log'} is missing: {count} after it waited."
+        for stream, seq in sorted(one.stopped.items()):
+            yield f"! {name}: {stream or 'the log'} has stopped at the dead letter of the event {seq}."
