@@ -46,7 +46,8 @@ if TYPE_CHECKING:
         signed_in,
         stored,
     )
-    from graphql_api.operations import Create, Delete, Put, Update
+    from graphql_api.operations import Create, Delete, Put, Set, Update
+    from graphql_api.projections import Event, Projection, projection
     from graphql_api.schema import Connection, Graph
     from graphql_api.server import asgi
 else:
@@ -59,6 +60,7 @@ __all__ = [
     "Created",
     "Delete",
     "Entity",
+    "Event",
     "ForeignKey",
     "Graph",
     "HasMany",
@@ -68,11 +70,13 @@ __all__ = [
     "Index",
     "Int32",
     "Lookup",
+    "Projection",
     "Put",
     "RecordKey",
     "Ref",
     "RefMany",
     "Secrets",
+    "Set",
     "Shards",
     "SubId",
     "Timestamp",
@@ -98,6 +102,7 @@ __all__ = [
     "open_catalog",
     "owner",
     "owner_through",
+    "projection",
     "record_key",
     "signed_in",
     "stored",

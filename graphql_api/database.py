@@ -71,6 +71,7 @@ from graphql_api.writes import (
     PutRecord,
     ResultCheck,
     StagedStore,
+    WriteCompanion,
     check_operation_count,
     cross_store_error,
     encode_id,
@@ -385,18 +386,20 @@ class Database:
         idempotency_key: str | None = None,
         staged: StagedStore | None = None,
         check_result: ResultCheck = lambda _, __: None,
+        companion: WriteCompanion | None = None,
     ) -> list[Entity | None]:
         """Execute several commands, all or none. Return their results.
 
         `staged`: collects the writes, so that access rules can see them. `check_result` refuses results before
-        anything is written.
+        anything is written. `companion`: writes in the same transaction; then only items limit the commands.
         """
-        check_operation_count(len(commands))
+        if companion is None:
+            check_operation_count(len(commands))
         self._check_stores(commands)
         staged = staged or StagedStore(self.store)
 
         async def execute(planned: Sequence[Command]) -> list[CommandResult]:
-            return await self._executor().execute_together(planned, idempotency_key, staged, check_result)
+            return await self._executor().execute_together(planned, idempotency_key, staged, check_result, companion)
 
         results = await (execute(commands) if self.schema is None else self.schema.write(commands, execute))
         records: list[Entity | None] = []

@@ -1,6 +1,6 @@
 """The operations of an all-or-none write in Python: `await db.write([Create(User, name="Ada"), Delete(Team, "t")])`.
 
-Each takes the arguments of the method of `Database` with its name.
+Projections of events return operations too. Each takes the arguments of the method of `Database` with its name.
 """
 
 from abc import ABC, abstractmethod
@@ -15,11 +15,32 @@ from graphql_api.writes import Update as UpdateCommand
 
 
 class Operation(ABC):
-    """One operation of an all-or-none write."""
+    """One operation of an all-or-none write. Operations with the same arguments are equal."""
+
+    @property
+    @abstractmethod
+    def entity(self) -> type[Entity]:
+        """The class of the record."""
 
     @abstractmethod
     def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> Command:
         """Return the command that executes the operation."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # values may be lists
+
+    def __repr__(self) -> str:
+        arguments: list[str] = []
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                arguments += (f"{key}={one!r}" for key, one in value.items())
+            elif name == "_expected_version":
+                arguments += [] if value is None else [f"expected_version={value!r}"]
+            elif name != "_id" or value is not None:
+                arguments.append(value.__name__ if isinstance(value, type) else repr(value))
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 class Create(Operation):
@@ -28,6 +49,11 @@ class Create(Operation):
     def __init__(self, source: Entity | type[Entity], /, **values: Any) -> None:
         self._source = source
         self._values = values
+
+    @property
+    def entity(self) -> type[Entity]:
+        """The class of the record."""
+        return type(self._source) if isinstance(self._source, Entity) else self._source
 
     def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> CreateCommand:
         """Return the command that creates the record."""
@@ -47,6 +73,11 @@ class Update(Operation):
         self._id = id
         self._expected_version = expected_version
         self._changes = changes
+
+    @property
+    def entity(self) -> type[Entity]:
+        """The class of the record."""
+        return self._entity
 
     def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> UpdateCommand:
         """Return the command that changes the record."""
@@ -69,10 +100,19 @@ class Put(Operation):
         self._record = record
         self._expected_version = expected_version
 
+    @property
+    def entity(self) -> type[Entity]:
+        """The class of the record."""
+        return type(self._record)
+
     def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> Replace:
         """Return the command that creates or replaces the record."""
         entity = catalog.entity(type(self._record))
         return Replace(entity, record_values(entity, self._record), self._expected_version, idempotency_key)
+
+
+class Set(Put):
+    """Create a record, or replace the one with its id entirely: what `Put` is called in projections of events."""
 
 
 class Delete(Operation):
@@ -85,6 +125,11 @@ class Delete(Operation):
         self._id = id
         self._expected_version = expected_version
         self._parts = parts
+
+    @property
+    def entity(self) -> type[Entity]:
+        """The class of the record."""
+        return self._entity
 
     def to_command(self, catalog: Catalog, idempotency_key: str | None = None) -> Remove:
         """Return the command that deletes the record."""

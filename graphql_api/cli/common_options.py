@@ -36,7 +36,8 @@ AdoptTable = Annotated[
 
 def with_names(remedy: str, address: str, url: str) -> str:
     """Put the catalog and the store of a command into a remedy, in place of MODULE:CATALOG and URL."""
-    return remedy.replace("MODULE:CATALOG", address).replace("--store URL", f'--store "{url}"')
+    named = remedy.replace("MODULE:CATALOG", address).replace("MODULE:GRAPH", address)
+    return named.replace("--store URL", f'--store "{url}"')
 
 
 def with_names_of(words: Sequence[str], remedy: str) -> str:

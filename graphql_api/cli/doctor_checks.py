@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from graphql_api.cli.common_options import with_names
+from graphql_api.cli.event_checks import check_dead_letters, check_sources
 from graphql_api.cli.exit_codes import FINDINGS, STORE, USAGE, exit_code, suggest_file
 from graphql_api.cli.package_versions import version_of
 from graphql_api.cli.sample_data import has_sample_data, sample_records
@@ -139,6 +140,8 @@ def _check_catalog(report: DoctorReport, address: str) -> Catalog | None:
             graph = load_graph(address)
             assert graph.schema is not None
             report.add("fine", "schema", f"{len(graph.queries)} query fields.")
+            for status, message, remedy in check_sources(graph.sources.values()):
+                report.add(status, "events", message, remedy)
     return catalog
 
 
@@ -298,7 +301,10 @@ async def _check_store(
             state = await read_state(store)
             report.add("fine", "store", f"{url} responds in {(time.monotonic() - started) * 1000:,.0f} ms.")
             if catalog is not None and _check_table(report, settings, catalog, address, state):
-                return await _read_records(Database(catalog, store, TokenSeal((TokenSeal.new_secret(),))))
+                database = Database(catalog, store, TokenSeal((TokenSeal.new_secret(),)))
+                async for status, message, remedy in check_dead_letters(database, load_graph(address).sources.values()):
+                    report.add(status, "events", message, remedy and with_names(remedy, address, url))
+                return await _read_records(database)
     return {}
 
 

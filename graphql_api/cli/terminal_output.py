@@ -29,6 +29,7 @@ from graphql_api.database import Database
 from graphql_api.evolution import MigrationProgress, ProgressCallback
 from graphql_api.model import EntitySpec, PropertySpec
 from graphql_api.ops import LoadProgress
+from graphql_api.projections import RunProgress
 from graphql_api.query.execution import Page
 
 
@@ -147,6 +148,20 @@ def record_bar(title: str) -> Iterator[Callable[[int], None]]:
     columns = BarColumn(), TextColumn("{task.completed:,.0f} records, {task.fields[rate]:,.0f}/s")
     with _bar(title, None, *columns) as update:
         yield lambda written: update(written, written)
+
+
+@contextmanager
+def event_bar(file: Path, offset: Callable[[], int]) -> Iterator[Callable[[RunProgress], None]]:
+    """Show the bytes read of a file of events, the events per second, and the dead letters."""
+    counts = "{task.fields[records]:,} events, {task.fields[rate]:,.0f}/s, {task.fields[rejected]:,} dead letters"
+    columns = (BarColumn(), DownloadColumn(), TextColumn(counts), TimeRemainingColumn())
+    with _bar(file.name, file.stat().st_size, *columns) as update:
+
+        def show(progress: RunProgress) -> None:
+            dead = progress.unreadable + sum(one.dead for one in progress.projections.values())
+            update(offset(), progress.events, progress.events, dead)
+
+        yield show
 
 
 _LINE_SECONDS = 10.0

@@ -44,6 +44,9 @@ from graphql_api.codecs.scalar_codec import GraphQLScalar as GraphQLScalar
 from graphql_api.codecs.scalar_codec import ScalarKind as ScalarKind
 from graphql_api.codecs.scalar_codec import StoredType as StoredType
 from graphql_api.codecs.scalar_codec import short_repr as short_repr
+from graphql_api.codecs.strict_json import LiteralFloat as LiteralFloat
+from graphql_api.codecs.strict_json import read_json as read_json
+from graphql_api.codecs.strict_json import write_json as write_json
 from graphql_api.codecs.text_codecs import Boolean as Boolean
 from graphql_api.codecs.text_codecs import EnumCodec as EnumCodec
 from graphql_api.codecs.text_codecs import Text as Text

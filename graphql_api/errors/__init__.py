@@ -52,6 +52,10 @@ from graphql_api.errors.error_messages import PropertyName as PropertyName
 from graphql_api.errors.error_messages import SearchName as SearchName
 from graphql_api.errors.error_messages import nearest as nearest
 from graphql_api.errors.error_messages import suggest as suggest
+from graphql_api.errors.event_errors import EventGap as EventGap
+from graphql_api.errors.event_errors import InvalidEvent as InvalidEvent
+from graphql_api.errors.event_errors import StreamError as StreamError
+from graphql_api.errors.event_errors import StreamStopped as StreamStopped
 from graphql_api.errors.http_errors import BodyTooLarge as BodyTooLarge
 from graphql_api.errors.http_errors import BodyTooSlow as BodyTooSlow
 from graphql_api.errors.http_errors import CrossSiteRequest as CrossSiteRequest

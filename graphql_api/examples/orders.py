@@ -240,11 +240,32 @@ SCHEMA_CHANGES = (
 
 
 class StatusChange(NamedTuple):
-    """A status change of an order: the event that all read models are derived from."""
+    """A status change of an order. `order_events.py` makes events of them, from which read models can be derived."""
 
     at: datetime
     status: str
     by_carrier: bool = False
+
+    @property
+    def time(self) -> str:
+        """The time as read models hold it."""
+        return f"{self.at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+class OrderPlan(NamedTuple):
+    """What happens to one order of the sample."""
+
+    order_id: str
+    buyer: str
+    lines: Sequence[tuple[Product, int]]
+    """products and quantities"""
+    changes: Sequence[StatusChange]
+    owner_id: str
+
+    def total_at(self, status: str) -> float:
+        """Return the total of the order in a status."""
+        cents = sum(round(product.price * 100) * quantity for product, quantity in self.lines)
+        return 0.0 if status == "returned" else cents / 100
 
 
 def generate_products(seed: int = SEED) -> Iterator[Product]:
@@ -278,13 +299,13 @@ def generate_customer(number: int, seed: int = SEED) -> Customer:
     )
 
 
-def generate_order(number: int, products: Sequence[Product], seed: int = SEED) -> Iterator[Entity]:
-    """Yield the records of one order of the sample by number; the first one is `order-123`."""
+def plan_order(number: int, products: Sequence[Product], seed: int = SEED) -> OrderPlan:
+    """Return what happens to one order of the sample by number; the first one is `order-123`."""
     order_id = f"order-{FIRST_ORDER + number}"
     if number == 0:
         lines = [(products[index], quantity) for index, quantity in FIRST_LINES]
         changes = [StatusChange(datetime.fromisoformat(time), status) for time, status in FIRST_CHANGES.items()]
-        return _order_records(order_id, customer_id(0), lines, changes, customer_id(0))
+        return OrderPlan(order_id, customer_id(0), lines, changes, customer_id(0))
     random = SeededRandom(f"order {seed} {number}")
     changes = [*_generate_changes(random)]
     # A chosen product is removed from the available ones, so an order has each product once.
@@ -294,7 +315,7 @@ def generate_order(number: int, products: Sequence[Product], seed: int = SEED) -
         for _ in range(1 + random.small_integer_below(5))
     ]
     buyer = customer_id(random.small_integer_below(1 + number // ORDERS_PER_CUSTOMER))
-    return _order_records(order_id, buyer, lines, changes, TEAM if random.chance(0.2) else buyer)
+    return OrderPlan(order_id, buyer, lines, changes, TEAM if random.chance(0.2) else buyer)
 
 
 def _generate_changes(random: SeededRandom) -> Iterator[StatusChange]:
@@ -303,37 +324,32 @@ def _generate_changes(random: SeededRandom) -> Iterator[StatusChange]:
     steps = 1 + max(random.integer_below(len(STATUSES)), random.integer_below(len(STATUSES) - 1))
     for status, days in zip(STATUSES[:steps], MAX_DAYS_TO_STATUS, strict=False):
         time += timedelta(seconds=days and 60 + random.integer_below(days * 86_400 - 60))
-        yield StatusChange(time, status, by_carrier=status in CARRIER_STATUSES and random.chance(0.25))
+        # Only the latest status may lack the customer, since the next one would copy it.
+        by_carrier = status in CARRIER_STATUSES and random.chance(0.25)
+        yield StatusChange(time, status, by_carrier=by_carrier and status == STATUSES[steps - 1])
 
 
-def _order_records(
-    order_id: str,
-    buyer: str,
-    lines: Sequence[tuple[Product, int]],
-    changes: Sequence[StatusChange],
-    owner_id: str,
-) -> Iterator[Entity]:
+def _order_records(plan: OrderPlan) -> Iterator[Entity]:
     """Yield all records of an order: lines (products and quantities), status changes, versions and ownership."""
-    for product, quantity in lines:
+    order_id = plan.order_id
+    for product, quantity in plan.lines:
         yield OrderLine(order_id=order_id, category=product.category, product_id=product.product_id, quantity=quantity)
-    cents = sum(round(product.price * 100) * quantity for product, quantity in lines)
-    product_ids = [product.product_id for product, _ in lines]
-    for version, (at, status, by_carrier) in enumerate(changes, 1):
-        time = f"{at:%Y-%m-%dT%H:%M:%SZ}"
-        total = 0.0 if status == "returned" else cents / 100
-        customer = None if by_carrier else buyer
+    product_ids = [product.product_id for product, _ in plan.lines]
+    for version, change in enumerate(plan.changes, 1):
+        time, status, total = change.time, change.status, plan.total_at(change.status)
+        customer = None if change.by_carrier else plan.buyer
         yield OrderTracking(order_id=order_id, changed_at=time, customer_id=customer, status=status, total=total)
         yield OrderHistory(order_id=order_id, timestamp=time, status=status, total=total)
         yield Order(
             order_id=order_id,
             version=f"v{version}",
-            placed_at=changes[0].at,
-            customer_id=buyer,
+            placed_at=plan.changes[0].at,
+            customer_id=plan.buyer,
             status=status,
             total=total,
             product_ids=product_ids,
         )
-    yield Ownership(resource_id=order_id, owner_id=owner_id)
+    yield Ownership(resource_id=order_id, owner_id=plan.owner_id)
 
 
 def sample(count: int, seed: int = SEED) -> Iterator[Entity]:
@@ -348,5 +364,5 @@ def sample(count: int, seed: int = SEED) -> Iterator[Entity]:
     for number in range(count):
         if number % ORDERS_PER_CUSTOMER == 0:
             yield generate_customer(number // ORDERS_PER_CUSTOMER, seed)
-        yield from generate_order(number, products, seed)
+        yield from _order_records(plan_order(number, products, seed))
     yield OrderCount(orders=count)

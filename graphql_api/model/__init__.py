@@ -6,12 +6,14 @@ from graphql_api.model.access_declarations import Owner as Owner
 from graphql_api.model.access_declarations import OwnerThrough as OwnerThrough
 from graphql_api.model.access_declarations import Rule as Rule
 from graphql_api.model.access_declarations import Rules as Rules
+from graphql_api.model.access_declarations import RulesArgument as RulesArgument
 from graphql_api.model.access_declarations import SignedIn as SignedIn
 from graphql_api.model.access_declarations import allow as allow
 from graphql_api.model.access_declarations import allows_anyone as allows_anyone
 from graphql_api.model.access_declarations import anyone as anyone
 from graphql_api.model.access_declarations import depends_on_record as depends_on_record
 from graphql_api.model.access_declarations import group as group
+from graphql_api.model.access_declarations import normalize_rules as normalize_rules
 from graphql_api.model.access_declarations import owner as owner
 from graphql_api.model.access_declarations import owner_through as owner_through
 from graphql_api.model.access_declarations import signed_in as signed_in

@@ -21,5 +21,6 @@ from graphql_api.runtime.request_statistics import measure_call as measure_call
 from graphql_api.runtime.request_statistics import meter_capacity as meter_capacity
 from graphql_api.runtime.request_statistics import meter_part as meter_part
 from graphql_api.runtime.responsive_timeout import ResponsiveTimer as ResponsiveTimer
+from graphql_api.runtime.retry import Retries as Retries
 from graphql_api.runtime.retry import RetryStrategy as RetryStrategy
 from graphql_api.runtime.retry_budget import RetryBudget as RetryBudget

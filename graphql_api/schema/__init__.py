@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from graphql_api.schema.authorization import check_caller as check_caller
     from graphql_api.schema.authorization import describe_rule as describe_rule
     from graphql_api.schema.authorization import ownership_properties as ownership_properties
+    from graphql_api.schema.error_formatting import ErrorFormatter as ErrorFormatter
     from graphql_api.schema.execution.document_executor import DocumentExecutor as DocumentExecutor
     from graphql_api.schema.execution.document_executor import ExecutionResponse as ExecutionResponse
     from graphql_api.schema.execution.document_executor import Operation as Operation

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from types import MappingProxyType
 
 import strawberry
 from graphql import GraphQLInputObjectType, GraphQLObjectType
@@ -14,7 +15,8 @@ from strawberry.schema.name_converter import NameConverter
 from strawberry.types.field import StrawberryField
 
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
-from graphql_api.model import Catalog, Entity
+from graphql_api.model import Catalog, Entity, RulesArgument
+from graphql_api.projections import Projection, build_sources
 from graphql_api.schema.fields.join_fields import JoinFields
 from graphql_api.schema.fields.mutation_fields import MUTATION_DESCRIPTION, MutationFields
 from graphql_api.schema.fields.record_resolvers import node_fields
@@ -47,8 +49,19 @@ class Graph:
     """
 
     @_garbage_collection_paused()
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        projections: Sequence[Projection] = (),
+        event_rules: Mapping[str, RulesArgument] = MappingProxyType({}),
+    ) -> None:
+        """Build the types and fields of a catalog.
+
+        `projections`: what events write. `event_rules`: who may post the events of a source over HTTP, by source.
+        """
         self.catalog = catalog
+        self.sources = build_sources(catalog, projections, event_rules)
         self.names = GraphQLNames(catalog.namespace)
         for name in (*SHARED_TYPES, *SHARED_MUTATION_TYPES, *(definition.name for definition in SCALARS.values())):
             self.names.claim("type", name, f"the {name} of every catalog", None)

@@ -32,6 +32,5 @@ if TYPE_CHECKING:
     from graphql_api.server.settings import errors_of_file as errors_of_file
     from graphql_api.server.settings import read_settings as read_settings
     from graphql_api.server.settings import variable_name as variable_name
-    from graphql_api.server.strict_json import read_json as read_json
 else:
     __getattr__ = lazy_exports(__name__, __file__)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -19,11 +20,13 @@ from graphql_api.database import Database
 from graphql_api.errors import InvalidSettings, ShardQLError
 from graphql_api.model import Catalog, Entity, find_unrestricted_access, load_catalog, load_catalog_or_graph
 from graphql_api.playground import catalog_title, graphiql_page, graphiql_routes, sample_tabs
+from graphql_api.projections import EventSource
 from graphql_api.schema import DocumentExecutor, Graph
 from graphql_api.server.admission_control import AdmissionController
 from graphql_api.server.allowed_hosts import AllowHosts, check_hosts
 from graphql_api.server.auth import Authenticator, build_authenticator, credential_problems
 from graphql_api.server.database_lifespan import DatabaseHolder, OpenDatabase, open_server_database, warm_connections
+from graphql_api.server.event_endpoint import EVENTS_PATH, EventEndpoint
 from graphql_api.server.graphql_endpoint import METHODS, BrowserPage, GraphQLEndpoint
 from graphql_api.server.middleware import AllowOrigins, DrainRequest, MaskInternalErrors, check_origins
 from graphql_api.server.observability import Instrumentation, OperationExecutor, log_unfinished_elements
@@ -163,6 +166,7 @@ def create_application(
         authenticator=build_authenticator(settings, secrets),
         middleware=[instrumentation.middleware()],
         admission=AdmissionController(*settings.admission_limits(), instrumentation.admission_changed),
+        sources={} if settings.read_only else graph.sources,
     )
 
 
@@ -201,8 +205,9 @@ def build_app(
     middleware: Sequence[Middleware] = (),
     body_seconds: float = 5.0,
     admission: AdmissionController | None = None,
+    sources: Mapping[str, EventSource] = MappingProxyType({}),
 ) -> Starlette:
-    """Build the application: the GraphQL endpoint and the extra routes.
+    """Build the application: the GraphQL endpoint, that of events for `sources` with a rule, and the extra routes.
 
     Without an `authenticator`, every caller is anonymous. `browser_page` is served to browsers that open the path.
     `admission` limits the operations in progress; by default the settings describe it.
@@ -213,10 +218,15 @@ def build_app(
     check_hosts(settings.allowed_hosts)
     database = DatabaseHolder(open_database)
     admission = admission or AdmissionController(*settings.admission_limits())
-    endpoint = GraphQLEndpoint(
-        executor, database, settings, body_seconds, authenticator or Authenticator(), admission, browser_page
-    )
+    authenticator = authenticator or Authenticator()
+    endpoint = GraphQLEndpoint(executor, database, settings, body_seconds, authenticator, admission, browser_page)
     routes: list[BaseRoute] = [Route(settings.path, endpoint.respond, methods=METHODS, name="graphql"), *extra_routes]
+    posted = {name: source for name, source in sources.items() if source.allow is not None}
+    if posted:
+        events = EventEndpoint(
+            posted, database, settings, body_seconds, authenticator, admission, endpoint.large_bodies
+        )
+        routes.append(Route(EVENTS_PATH, events.respond, methods=["POST"]))
     if browser_page is not None and settings.path != "/":
         # People type only the host. The mount path is kept.
         routes.append(Route("/", lambda request: RedirectResponse(request.url_for("graphql").path), methods=["GET"]))

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from graphql_api.codecs import read_json
 from graphql_api.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -25,7 +26,6 @@ from graphql_api.errors import (
 )
 from graphql_api.schema import Operation
 from graphql_api.server.responses import JSON
-from graphql_api.server.strict_json import read_json
 
 T = TypeVar("T")
 
@@ -53,9 +53,7 @@ async def read_body_operation(
 
     `large_bodies` limits how many large bodies are read at the same time, and so the memory that they take.
     """
-    async with AsyncExitStack() as place:
-        body = await _read_body(request, max_bytes, seconds, large_bodies, place)
-        parameters = read_json(body, "The body", max_elements)
+    parameters = await read_json_body(request, max_bytes, max_elements, seconds, large_bodies, '{"query": "…"}')
     if isinstance(parameters, list):
         raise InvalidRequest("The body is a list: send one operation per request, as an object.")
     if not isinstance(parameters, dict):
@@ -64,10 +62,21 @@ async def read_body_operation(
     return _operation(parameters)
 
 
+async def read_json_body(
+    request: Request, max_bytes: int, max_elements: int, seconds: float, large_bodies: asyncio.Semaphore, example: str
+) -> Any:
+    """Read the JSON of a body, within the limits of `read_body_operation`. `example`: a body that errors propose."""
+    async with AsyncExitStack() as place:
+        body = await _read_body(request, max_bytes, seconds, large_bodies, place)
+        if not body.strip():
+            raise InvalidRequest(f"The request has no body: send {example} as JSON.")
+        return read_json(body, "The body", max_elements)
+
+
 async def _read_body(
     request: Request, max_bytes: int, seconds: float, large_bodies: asyncio.Semaphore, place: AsyncExitStack
 ) -> bytes:
-    """Read a body that is not empty. If it is large, wait for its place."""
+    """Read a body. If it is large, wait for its place."""
     _check_media_type(request.headers)
     too_large = BodyTooLarge(f"The body is larger than {max_bytes:,} bytes: send less at once.")
     if declared_length(request.headers) > max_bytes:
@@ -84,8 +93,6 @@ async def _read_body(
                     await place.enter_async_context(large_bodies)
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {seconds:g} s: send it faster, or send less.") from None
-    if not body.strip():
-        raise InvalidRequest('The request has no body: send {"query": "…"} as JSON.')
     return bytes(body)
 
 

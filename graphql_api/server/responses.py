@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from graphql_api.codecs import write_json
 from graphql_api.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -22,7 +23,6 @@ from graphql_api.errors import (
 )
 from graphql_api.server.admission_control import overloaded_error
 from graphql_api.server.request_state import get_request_state
-from graphql_api.server.strict_json import write_json
 
 GRAPHQL = "application/graphql-response+json"
 JSON = "application/json"

@@ -88,6 +88,16 @@ class Damage(Enum):
         "a stored response that cannot be read",
         "Delete it once no client can repeat its request.",
     )
+    STREAM_POSITION = (
+        "stream-position",
+        "a position of a stream that cannot be read",
+        "Restore it from a backup: without it, the events of the stream would be applied again.",
+    )
+    DEAD_LETTER = (
+        "dead-letter",
+        "a dead letter that cannot be read",
+        "Delete it once its event is known from elsewhere.",
+    )
     TABLE_RECORD = (
         "table-record",
         "an item of the table's own record that does not fit the others",

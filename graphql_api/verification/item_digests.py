@@ -10,6 +10,7 @@ from orjson import OPT_SORT_KEYS, dumps
 from graphql_api.codecs import HashKeyParts, hash_key_parts
 from graphql_api.evolution import TableRecord
 from graphql_api.model import HASH_ATTRIBUTE
+from graphql_api.projections import STREAM_KIND
 from graphql_api.storage import Item, canonical_json, is_number
 from graphql_api.writes import BOOKKEEPING, OWNER_EXPIRES
 
@@ -66,7 +67,7 @@ class DigestSums:
 
 
 class DigestedItems:
-    """Selects the items that digests include: not those of the table's own record, nor expired ones."""
+    """Selects the items that digests include: not the table's own record, nor dead letters, nor expired items."""
 
     def __init__(self, record: TableRecord) -> None:
         self._expiry = {
@@ -79,7 +80,8 @@ class DigestedItems:
         """Return the place of an item; None if digests do not include it."""
         place = hash_key_parts(item[HASH_ATTRIBUTE]) or OTHER_ITEMS
         if place.entity == "shardql":
-            return None
+            # Without the positions of streams, a copy would apply their events again.
+            return place if place.kind == STREAM_KIND else None
         attribute = OWNER_EXPIRES if place.kind else self._expiry.get(place.entity, "")
         expires: Any = item.get(attribute)
         return None if is_number(expires) and expires <= now else place

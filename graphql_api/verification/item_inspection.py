@@ -8,6 +8,7 @@ from graphql_api.codecs import SEP, HashKeyParts, hash_key_parts
 from graphql_api.errors import ShardQLError, StoreError
 from graphql_api.evolution import EPOCH_KEY, TABLE_RECORD_KEY, RecordedElement, RecordRepairer
 from graphql_api.model import HASH_ATTRIBUTE, lookup_name
+from graphql_api.projections import LETTER_KIND, STREAM_KIND, unreadable_part
 from graphql_api.storage import Delete, Item, Key, Put, Store, is_number
 from graphql_api.verification.constraint_inspection import inspect_constraint_item, inspect_constraints, reference_name
 from graphql_api.verification.findings import Damage, Finding, Inspection
@@ -36,6 +37,9 @@ from graphql_api.writes import (
 
 EXPIRED_SECONDS = 7 * 24 * 60 * 60
 """how long after its expiry an item counts as left over; DynamoDB removes it within a few days"""
+
+_EVENT_ITEMS = {STREAM_KIND: Damage.STREAM_POSITION, LETTER_KIND: Damage.DEAD_LETTER}
+"""items that projections keep, by the kind in their hash keys"""
 
 _TABLE_ITEMS = ("table#checkpoint#", "table#violation#")
 
@@ -189,6 +193,10 @@ class ItemInspector:
                 inspection.add(Finding(Damage.STORED_RESPONSE, key, reason, is_derivable=False))
             else:
                 self._inspect_expiry(item, item[EXPIRES], inspection)
+        elif place.kind in _EVENT_ITEMS:
+            damage = unreadable_part(item)
+            if damage is not None:
+                inspection.add(Finding(_EVENT_ITEMS[place.kind], key, damage, is_derivable=False))
         elif key not in {TABLE_RECORD_KEY, EPOCH_KEY} and not key.range.startswith(_TABLE_ITEMS):
             reason = "the table keeps no such item about itself"
             inspection.add(Finding(Damage.TABLE_RECORD, key, reason, is_derivable=False))

@@ -2,6 +2,7 @@
 
 from graphql_api.writes.combined_write import MAX_OPERATIONS as MAX_OPERATIONS
 from graphql_api.writes.combined_write import ResultCheck as ResultCheck
+from graphql_api.writes.combined_write import WriteCompanion as WriteCompanion
 from graphql_api.writes.combined_write import check_operation_count as check_operation_count
 from graphql_api.writes.commands import AnyCommand as AnyCommand
 from graphql_api.writes.commands import Command as Command

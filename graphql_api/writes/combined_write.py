@@ -4,9 +4,10 @@ Commands are executed in order, each as if it were alone, on a store that collec
 before it, and every rule of single commands applies. Then one transaction writes what they leave.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from graphql_api.clock import Clock
 from graphql_api.errors import (
@@ -25,7 +26,6 @@ from graphql_api.storage import MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, P
 from graphql_api.writes.command_transaction import CommandExecution
 from graphql_api.writes.commands import Command, is_idempotent
 from graphql_api.writes.entity_records import EntityRecords
-from graphql_api.writes.idempotency import IdempotencyGuard
 from graphql_api.writes.preconditions import catalog_behind_error, check_command
 from graphql_api.writes.staged_store import StagedStore
 from graphql_api.writes.transactions import commit_transaction, retry_on_conflict
@@ -43,6 +43,18 @@ ResultCheck = Callable[[int, Entity | None], None]
 """receives the position and the result of a command, and raises an error if the caller must not know it"""
 
 
+class WriteCompanion(Protocol):
+    """What makes a combined write idempotent: it decides whether to execute, and writes in the same transaction."""
+
+    async def attempt(self, execute: Callable[[], Awaitable[Sequence[Entity | None]]]) -> Sequence[Entity | None]:
+        """Execute the commands once, and return their results; or return others, if they have been executed."""
+        ...
+
+    def own_writes(self, results: Sequence[Entity | None]) -> Sequence[TransactionWrite]:
+        """Return the writes by which a later attempt knows that the commands have been executed."""
+        ...
+
+
 @dataclass(slots=True)
 class CombinedWrite:
     """The execution of several commands, all or none, over all of its attempts."""
@@ -51,7 +63,7 @@ class CombinedWrite:
     commands: Sequence[Command]
     tenant: str | None
     clock: Clock
-    idempotency: IdempotencyGuard | None = None
+    companion: WriteCompanion | None = None
     check_result: ResultCheck = lambda _, __: None
     _executions: list[CommandExecution] = field(default_factory=list, init=False)
 
@@ -74,7 +86,7 @@ class CombinedWrite:
             raise
 
     async def _attempt(self) -> Sequence[Entity | None]:
-        return await (self._execute() if self.idempotency is None else self.idempotency.attempt(self._execute))
+        return await (self._execute() if self.companion is None else self.companion.attempt(self._execute))
 
     async def _execute(self) -> list[Entity | None]:
         self.staged.begin()
@@ -89,11 +101,11 @@ class CombinedWrite:
                     await self._verify()
                 raise
         writes = self.staged.collected_writes()
-        if self.idempotency is not None:
-            writes.append(self.idempotency.response_write(results))
+        if self.companion is not None:
+            writes += self.companion.own_writes(results)
         if writes:
             _check_size(writes)
-            may_repeat = self.idempotency is not None or all(map(is_idempotent, self.commands))
+            may_repeat = self.companion is not None or all(map(is_idempotent, self.commands))
             await commit_transaction(self.staged.inner, writes, is_idempotent=may_repeat)
         return results
 

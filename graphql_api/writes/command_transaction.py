@@ -129,9 +129,7 @@ class CommandExecution:
         snapshot = await self._read_snapshot(command.key)
         old = None if snapshot.base is None else decode_record(self.entity, snapshot.base)
         if old is None:
-            name = record_name(self.entity, command.key[: len(self.entity.ids)])
-            remedies = "create it by put, or check its id" if self.entity.primary_key else "create it by put"
-            raise RecordNotFound(f"{name} does not exist: {remedies}.")
+            raise self._not_found(command)
         # A caller without the right to change the record must not learn whether the change is valid.
         await self._check_allowed(old, None)
         check_version(self.entity, self.display_name, command.expected_version, snapshot.base, old)
@@ -145,6 +143,15 @@ class CommandExecution:
         if needs_numbers(self.entity, old, record):
             await self._assign_numbers(record)
         return await self._write(snapshot, record)
+
+    def _not_found(self, command: Update) -> RecordNotFound:
+        if self.entity.sub_ids and command.continues_preceding:
+            return RecordNotFound(
+                f"{self.display_name} does not exist, and has no entry before it: put an entry first."
+            )
+        name = record_name(self.entity, command.key[: len(self.entity.ids)])
+        remedies = "create it by put, or check its id" if self.entity.primary_key else "create it by put"
+        return RecordNotFound(f"{name} does not exist: {remedies}.")
 
     async def _replace(self, command: Replace) -> Entity:
         restoring, clock = command.restoring, self.records.clock
@@ -219,7 +226,8 @@ class CommandExecution:
         if isinstance(command, Create) and not (self.has_read or continues or entity.written_current is not None):
             return Snapshot(self.records, dict.fromkeys(self.records.keys(key)))
         self.has_read = True
-        return await read_snapshot(self.records, key, continues_history=continues)
+        preceding = isinstance(command, Update) and command.continues_preceding
+        return await read_snapshot(self.records, key, continues_history=continues, continues_preceding=preceding)
 
     def _decode_old(self, command: Replace | Remove, item: Item | None) -> Entity | None:
         """Return the stored record. One that no longer fits its entity counts as absent, unless access rules apply."""

@@ -38,6 +38,8 @@ class Update:
     idempotency_key: str | None = None
     allow: WriteGuard | None = None
     allow_references: ReferenceGuard | None = None
+    continues_preceding: bool = False
+    """a new entry of a history copies the entry before its own sub id, instead of the last one"""
 
 
 @dataclass(frozen=True, slots=True)

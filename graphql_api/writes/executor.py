@@ -11,7 +11,7 @@ from graphql_api.clock import Clock
 from graphql_api.errors import SchemaChanged, ShardQLError, for_one_of_several
 from graphql_api.model import Entity
 from graphql_api.storage import Delete, Put, Store, Write
-from graphql_api.writes.combined_write import CombinedWrite, ResultCheck
+from graphql_api.writes.combined_write import CombinedWrite, ResultCheck, WriteCompanion
 from graphql_api.writes.command_transaction import execute_transaction
 from graphql_api.writes.commands import AnyCommand, Command, PutRecord, Remove, Replace, key_values
 from graphql_api.writes.counters import raise_counters
@@ -82,16 +82,19 @@ class CommandExecutor:
         idempotency_key: str | None,
         staged: StagedStore,
         check_result: ResultCheck,
+        companion: WriteCompanion | None = None,
     ) -> list[CommandResult]:
-        """Execute commands all or none. Return their results, or the error of all of them."""
+        """Execute commands all or none. Return their results, or the error of all of them.
+
+        With an idempotency key, the `companion` is the guard of that key.
+        """
         try:
-            guard = None
             if idempotency_key is not None:
                 request = IdempotentRequest(idempotency_key, commands, is_combined=True)
-                guard = IdempotencyGuard(
+                companion = IdempotencyGuard(
                     request, self.store, self.tenant, self.subject, self.clock(), self.ttl_attribute
                 )
-            write = CombinedWrite(staged, commands, self.tenant, self.clock, guard, check_result)
+            write = CombinedWrite(staged, commands, self.tenant, self.clock, companion, check_result)
             return [*await write.run()]
         except ShardQLError as problem:
             return [problem] * len(commands)

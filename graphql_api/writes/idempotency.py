@@ -186,6 +186,10 @@ class IdempotencyGuard:
             ) from problem
         return Put(item, expect_unchanged(self.snapshot))
 
+    def own_writes(self, results: Results) -> Sequence[Put]:
+        """Return the write that stores the response, for the transaction of several commands."""
+        return [self.response_write(results)]
+
     async def attempt(self, execute: Callable[[], Awaitable[Results]]) -> Results:
         """Return the results of the stored response, or execute the request.
 

@@ -72,11 +72,20 @@ async def read_history_head(
 
 
 async def read_last_entry(
-    records: EntityRecords, id_values: Sequence[Any], *, without: Collection[str | None] = ()
+    records: EntityRecords,
+    id_values: Sequence[Any],
+    *,
+    without: Collection[str | None] = (),
+    before: str | None = None,
 ) -> Item | None:
-    """Read the last visible entry of an id. Entries with the sub ids of `without` are skipped."""
+    """Read the last visible entry of an id. Entries with the sub ids of `without` are skipped.
+
+    `before`: read the last one before this range key.
+    """
     entity, now, sub_id = records.entity, records.clock(), records.entity.sub_ids[0].stored
     id_range = encoded_range(entity.indexes["by_id"].columns, [Eq(value) for value in id_values])
+    if before is not None:
+        id_range = replace(id_range, high=before, high_open=True)
     hash_keys = possible_hash_keys(entity, encode_id(entity, id_values), records.tenant)
     reads = [
         # One row more than can be skipped: an engine that resumes in descending order may read its last row again.
@@ -256,18 +265,23 @@ class Snapshot:
         return [*writes, *single_copy_writes(history.current_items, current_record)], current_record
 
 
-async def read_snapshot(records: EntityRecords, key: Sequence[Any], *, continues_history: bool) -> Snapshot:
+async def read_snapshot(
+    records: EntityRecords, key: Sequence[Any], *, continues_history: bool, continues_preceding: bool = False
+) -> Snapshot:
     """Read the record with these values of its primary key, and the part of its history that the write depends on.
 
-    `continues_history`: a new entry takes values from the last one.
+    `continues_history`: a new entry takes values from the last one; `continues_preceding`: from the one before it.
     """
     entity, id_values = records.entity, key[: len(records.entity.ids)]
-    items = await records.read(records.keys(key))
+    keys = records.keys(key)
+    items = await records.read(keys)
     record = base = records.visible(items.values())
     history = None if entity.written_current is None else await read_history_head(records, id_values)
-    if record is None and history is not None:
+    if record is None and history is not None and not continues_preceding:
         base = history.latest_state
     elif record is None and entity.sub_ids and continues_history:
         # Current records that are being dropped, or built for other catalogs, are no entries.
-        base = await read_last_entry(records, id_values, without=() if entity.current is None else {entity.current})
+        current = () if entity.current is None else {entity.current}
+        before = keys[0].range if continues_preceding else None
+        base = await read_last_entry(records, id_values, without=current, before=before)
     return Snapshot(records, items, record, history, base)

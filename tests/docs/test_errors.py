@@ -14,6 +14,7 @@ SECTIONS = {
     "The catalog and settings": "configuration_errors",
     "Arguments": "argument_errors",
     "Writes": "write_errors",
+    "Events": "event_errors",
     "Tokens and record keys": "token_errors",
     "Authentication and authorization": "access_errors",
     "Storage": "storage_errors",

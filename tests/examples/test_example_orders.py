@@ -186,4 +186,4 @@ def test_products_of_each_category_differ_in_age() -> None:
     assert all(len(set(times)) == 6 and times != sorted(times) for times in ages.values())
 
 
-PINNED_SAMPLE = "a86ca720a5ec81ae"
+PINNED_SAMPLE = "741f02db4459a5bd"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from graphql_api import Catalog, Entity
 from graphql_api.codecs import RecordKeySeal
+from graphql_api.codecs.strict_json import write_json
 from graphql_api.database import Database
 from graphql_api.examples import issues, orders, users
 from graphql_api.model import camel_case, value_of
@@ -24,7 +25,6 @@ from graphql_api.schema.execution.document_executor import DocumentExecutor, Exe
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
-from graphql_api.server.strict_json import write_json
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.values import Item, Put
 from tests.laws import completion_catalogs

@@ -19,10 +19,11 @@ from starlette.applications import Starlette
 from strawberry.types import arguments as strawberry_arguments
 from strawberry.types.base import StrawberryOptional
 
+from graphql_api.codecs import strict_json
 from graphql_api.errors import InputTooLarge, InvalidJson
 from graphql_api.query import filter_parser
 from graphql_api.schema.execution.document_limits import Limits
-from graphql_api.server import asgi, strict_json
+from graphql_api.server import asgi
 from tests.benchmarks.hostile_catalog import USERS, catalog
 from tests.benchmarks.hostile_requests import hostile_requests
 from tests.support.asgi_client import request

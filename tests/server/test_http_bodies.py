@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from graphql_api.codecs.strict_json import MAX_NESTING
 from graphql_api.server.app import build_app
 from graphql_api.server.settings import Settings
-from graphql_api.server.strict_json import MAX_NESTING
 from tests.server.scripted_executor import ScriptedExecutor, no_database
 from tests.support.loopback import RawConnection, Reply, request, serve_app
 

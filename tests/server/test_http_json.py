@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from graphql_api.codecs.strict_json import MAX_NESTING, LiteralFloat, read_json, write_json
 from graphql_api.errors import InvalidJson
-from graphql_api.server.strict_json import MAX_NESTING, LiteralFloat, read_json, write_json
 
 
 @pytest.mark.parametrize(

@@ -483,3 +483,23 @@ async def _stored_response_expired_long_ago(tenant: Tenant) -> Key:
 async def _stored_response_without_expiry(tenant: Tenant) -> Key:
     (item,) = tenant.all("shardql~once")
     return await tenant.change(item, _until=None)
+
+
+@kind(Damage.STREAM_POSITION, derivable=False)
+async def _stream_position_without_number(tenant: Tenant) -> Key:
+    (item,) = tenant.all("shardql~stream")
+    return await tenant.change(item, _seq=None)
+
+
+@kind(Damage.STREAM_POSITION, derivable=False)
+async def _stream_position_under_another_range_key(tenant: Tenant) -> Key:
+    (item,) = tenant.all("shardql~stream")
+    key = await tenant.change(item, rangeKey="river#1")
+    tenant.removed.add(key)
+    return key
+
+
+@kind(Damage.DEAD_LETTER, derivable=False)
+async def _dead_letter_without_event(tenant: Tenant) -> Key:
+    (item,) = tenant.all("shardql~dead")
+    return await tenant.change(item, _event=None)

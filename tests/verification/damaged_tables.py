@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from graphql_api import (
     Catalog,
     Created,
     Entity,
+    Event,
     ForeignKey,
     Id,
     Index,
     Int32,
     Lookup,
+    Set,
     Shards,
     SubId,
     Timestamp,
@@ -25,9 +27,11 @@ from graphql_api import (
     canonical,
     counter,
     derived,
+    projection,
 )
 from graphql_api.connection import Secrets
 from graphql_api.database import Database
+from graphql_api.projections import StreamProjector, parse_envelope
 from graphql_api.storage import Delete, Item, Key, Put, Store
 from graphql_api.writes import item_key, possible_hash_keys
 
@@ -131,6 +135,19 @@ class Ticket(Entity):
     num: Int32 = counter("desk")
 
 
+class Labelled(Event):
+    """An e-mail address was labelled."""
+
+    type: Literal["Labelled"] = "Labelled"
+    email: str
+
+
+@projection(Email, source="labels")
+def labels(event: Labelled) -> list[Set]:
+    """The labels of e-mail addresses."""
+    return [Set(Email(email=event.email, person_id="ann", label="from an event"))]
+
+
 CATALOG = Catalog(Person, Email, Order, Visit, Diary, Pass, Ticket)
 
 
@@ -160,6 +177,9 @@ async def write_records(db: Database) -> None:
         await db.create(Ticket, ticket_id=f"t{number}", desk="a")
     await db.create(Ticket, ticket_id="other", desk="b")
     await db.create(Ticket, ticket_id="kept", desk="c", idempotency_key="k")
+    events = [{"stream": "s", "seq": seq, "type": "Labelled", "data": {"email": "e4@x"}} for seq in (1, 2)]
+    events[1]["data"] = {}
+    await StreamProjector(db, labels).apply("s", [*map(parse_envelope, events)])
 
 
 @dataclass

@@ -1,16 +1,16 @@
 """`shardql verify --watch`: verifies a store again and again, and serves metrics, until a stop signal."""
 
 import asyncio
-import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from logging import getLogger
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
+from graphql_api.cli.process.stop_signals import stop_signal, until_stopped
 from graphql_api.errors import InvalidSettings, StoreError
 
 log = getLogger("shardql")
@@ -124,10 +124,10 @@ async def watch(
     seconds: float,
 ) -> None:
     """Run a pass at an interval, until SIGTERM or Ctrl-C. They cancel a pass that is running."""
-    async with _stop_signal() as stop:
+    async with stop_signal() as stop:
         while not stop.is_set():
             started = time.monotonic()
-            await _until(stop, _run_once(run_pass, metrics))
+            await until_stopped(stop, _run_once(run_pass, metrics))
             rest = seconds - (time.monotonic() - started)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), max(rest, 0.0))
@@ -142,30 +142,3 @@ async def _run_once(run_pass: Callable[[], Awaitable[PassSummary]], metrics: Wat
         metrics.fail()
         return
     metrics.complete(summary, time.monotonic() - started)
-
-
-async def _until(stop: asyncio.Event, work: Awaitable[None]) -> None:
-    """Wait for work, and cancel it if the stop signal comes first. Raise its error."""
-    running, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
-    finally:
-        for task in (running, stopped):
-            task.cancel()
-        await asyncio.gather(running, stopped, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _stop_signal() -> AsyncIterator[asyncio.Event]:
-    """Provide an event that SIGTERM and Ctrl-C set."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for one in signals:
-        loop.add_signal_handler(one, stop.set)
-    try:
-        yield stop
-    finally:
-        for one in signals:
-            loop.remove_signal_handler(one)

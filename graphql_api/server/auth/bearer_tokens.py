@@ -15,9 +15,8 @@ from jwt.api_jws import PyJWS
 from jwt.exceptions import PyJWTError
 
 from graphql_api.clock import system_clock
-from graphql_api.codecs import base64url_decode
+from graphql_api.codecs import base64url_decode, read_json
 from graphql_api.errors import InvalidJson, Unauthenticated
-from graphql_api.server import read_json
 from graphql_api.server.auth.jwks import JwksCache, VerifyingKey
 from graphql_api.server.auth.principals import MAX_CHARACTERS, Identity, is_valid_name
 

@@ -19,8 +19,8 @@ from jwt.algorithms import Algorithm, get_default_algorithms
 from jwt.exceptions import PyJWTError
 
 from graphql_api.clock import Clock
+from graphql_api.codecs import read_json
 from graphql_api.errors import InvalidJson, Unauthenticated
-from graphql_api.server import read_json
 
 MAX_BYTES = 256 << 10
 FETCH_SECONDS = 3.0

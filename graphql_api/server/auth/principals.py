@@ -10,8 +10,8 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Any
 
+from graphql_api.codecs import read_json
 from graphql_api.errors import InvalidJson, Unauthenticated
-from graphql_api.server import read_json
 
 MAX_CHARACTERS = 255
 """Maximum length of a subject, a group or a tenant. Subjects and tenants become part of keys."""

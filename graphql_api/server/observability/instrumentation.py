@@ -155,7 +155,8 @@ class LogRequests:
 
     def _count(self, path: str, state: RequestState, statistics: RequestStatistics) -> None:
         record = self._metrics.record
-        record(Metric.HTTP_REQUESTS, self._routes.get(path, "other"), str(state.status))
+        route = "events" if path.startswith("/events/") else self._routes.get(path, "other")
+        record(Metric.HTTP_REQUESTS, route, str(state.status))
         for code in state.error_codes:
             record(Metric.ERRORS, self._metrics.code_label(code))
             if code in TOKEN_CODES:
