@@ -86,32 +86,68 @@ async def open_catalog(
         secrets = Secrets.generate()
     async with opened_with_lookups(url, lookups, catalog, read_only=read_only, clock=clock) as (store, catalog):  # noqa: PLR1704
         creates = creates_tables(url) if create_table is None else create_table
-        served = await retry_opening(
-            lambda: prepare_table(
-                store,
-                catalog,
-                create_table=creates,
-                read_only=read_only,
-                adopt=adopt_table or read_only,
-                lease_seconds=DEFAULT_LEASE_SECONDS if lease_seconds is None else lease_seconds,
-            )
-        )
-        schema_of_table = opened_schema(
+        database = database_over(
             store,
             catalog,
-            served=served,
-            settles=not read_only,
-            margin_seconds=lease_margin_seconds,
-            life_seconds=request_life_seconds,
+            secrets=secrets,
+            clock=clock,
+            create_table=creates,
+            read_only=read_only,
+            adopt_table=adopt_table,
+            lease_seconds=DEFAULT_LEASE_SECONDS if lease_seconds is None else lease_seconds,
+            lease_margin_seconds=lease_margin_seconds,
+            request_life_seconds=request_life_seconds,
+            migrate=creates and creates_tables(url) if migrate is None else migrate,
+            on_progress=on_progress,
         )
-        async with schema_of_table as schema:
-            if (creates and creates_tables(url) if migrate is None else migrate) and not read_only:
-                settings = MigrationSettings(
-                    clock=clock, margin_seconds=lease_margin_seconds, life_seconds=request_life_seconds
-                )
-                await migrate_at_opening(store, catalog, schema, settings, on_progress)
-            key_seal = RecordKeySeal(secrets.record)
-            yield Database(catalog, store, TokenSeal(secrets.tokens), clock, key_seal=key_seal, schema=schema)
+        async with database as opened:
+            yield opened
+
+
+@asynccontextmanager
+async def database_over(
+    store: Store,
+    catalog: Catalog,
+    *,
+    secrets: Secrets,
+    clock: Clock = system_clock,
+    create_table: bool = True,
+    read_only: bool = False,
+    adopt_table: bool = False,
+    lease_seconds: float = DEFAULT_LEASE_SECONDS,
+    lease_margin_seconds: float = LEASE_MARGIN_SECONDS,
+    request_life_seconds: float = REQUEST_LIFE_SECONDS,
+    migrate: bool = True,
+    on_progress: ProgressCallback = lambda _: None,
+) -> AsyncIterator[Database]:
+    """Open the table of a catalog on a store that is open. The options are those of `open_catalog`."""
+    served = await retry_opening(
+        lambda: prepare_table(
+            store,
+            catalog,
+            create_table=create_table,
+            read_only=read_only,
+            adopt=adopt_table or read_only,
+            lease_seconds=lease_seconds,
+        )
+    )
+    schema_of_table = opened_schema(
+        store,
+        catalog,
+        served=served,
+        settles=not read_only,
+        margin_seconds=lease_margin_seconds,
+        life_seconds=request_life_seconds,
+    )
+    async with schema_of_table as schema:
+        if migrate and not read_only:
+            settings = MigrationSettings(
+                clock=clock, margin_seconds=lease_margin_seconds, life_seconds=request_life_seconds
+            )
+            await migrate_at_opening(store, catalog, schema, settings, on_progress)
+        yield Database(
+            catalog, store, TokenSeal(secrets.tokens), clock, key_seal=RecordKeySeal(secrets.record), schema=schema
+        )
 
 
 @asynccontextmanager

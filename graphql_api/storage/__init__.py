@@ -54,6 +54,8 @@ from graphql_api.storage.port import Store as Store
 from graphql_api.storage.read_only_store import ReadOnlyStore as ReadOnlyStore
 from graphql_api.storage.read_only_store import read_only_error as read_only_error
 from graphql_api.storage.read_resumption import resume_after as resume_after
+from graphql_api.storage.record_body import decode_body as decode_body
+from graphql_api.storage.record_body import encode_body as encode_body
 from graphql_api.storage.request_checks import MAX_HASH_BYTES as MAX_HASH_BYTES
 from graphql_api.storage.request_checks import MAX_RANGE_BYTES as MAX_RANGE_BYTES
 from graphql_api.storage.request_checks import MAX_TOKEN_CHARACTERS as MAX_TOKEN_CHARACTERS
@@ -69,6 +71,7 @@ from graphql_api.storage.request_checks import check_write as check_write
 from graphql_api.storage.request_checks import malformed_text_error as malformed_text_error
 from graphql_api.storage.request_checks import prepare_each as prepare_each
 from graphql_api.storage.request_checks import prepare_transaction as prepare_transaction
+from graphql_api.storage.row_projection import RowProjection as RowProjection
 from graphql_api.storage.shard_reads import MergedPages as MergedPages
 from graphql_api.storage.shard_reads import ShardReads as ShardReads
 from graphql_api.storage.shard_reads import index_of as index_of
@@ -97,6 +100,7 @@ from graphql_api.storage.values import ReadResult as ReadResult
 from graphql_api.storage.values import Row as Row
 from graphql_api.storage.values import RowPage as RowPage
 from graphql_api.storage.values import ScanPage as ScanPage
+from graphql_api.storage.values import StartKey as StartKey
 from graphql_api.storage.values import StoreFilter as StoreFilter
 from graphql_api.storage.values import TableDefinition as TableDefinition
 from graphql_api.storage.values import TransactionWrite as TransactionWrite

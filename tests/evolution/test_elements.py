@@ -45,7 +45,7 @@ from graphql_api.model import (
 )
 from graphql_api.storage import Item
 from graphql_api.storage.engines.dynamodb.wire_format import decode_item, encode_item
-from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
+from graphql_api.storage.record_body import decode_body, encode_body
 
 ENGINES: list[Callable[[Item], Item]] = [
     lambda item: decode_body(encode_body(item)),

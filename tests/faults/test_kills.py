@@ -15,8 +15,8 @@ import pytest
 from graphql_api.codecs.key_ranges import KeyRange
 from graphql_api.errors import StoreRefused
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
-from graphql_api.storage.engines.sqlite.record_body import decode_body
 from graphql_api.storage.engines.sqlite.table_layout import encode_hash_key, load_layout, tie_breaker
+from graphql_api.storage.record_body import decode_body
 from graphql_api.storage.values import Key, Put, RangeRead, RowPage
 from tests.faults.killed_writers import (
     BATCH,

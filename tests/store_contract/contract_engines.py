@@ -1,6 +1,7 @@
 """The engines that the contract suite tests: how to open a store, and which capabilities each engine has."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -10,6 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from graphql_api.storage.engines.dynamodb import DynamoSettings
+from graphql_api.storage.engines.memory import MemoryStore, MemoryTable
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
 from tests.store_contract.engine_capabilities import PROBES, missing_capabilities
@@ -37,6 +39,7 @@ CLIENT_TRANSPORT = "dynamodb-local by aioboto3"
 
 KNOWN_MISSING: Mapping[str, frozenset[str]] = {
     "sqlite": frozenset(),
+    "memory": frozenset(),
     "moto": frozenset(
         {"exact size", "typed conditions", "tokens", "mistyped entries", "concurrent definitions", "capacity"}
     ),
@@ -57,6 +60,10 @@ PROBED_SERVERS = {**SERVERS, "dynamodb-local": run_local}
 @contextmanager
 def running_engine(name: str, folder: Path) -> Iterator[Engine]:
     """Start an engine and probe its capabilities."""
+    if name == "memory":
+        open_memory = _memory_opener()
+        yield Engine(open_memory, _capabilities({"reopen", "clock"}, _probe(open_memory, folder)), _file_address)
+        return
     if name not in SERVERS:
         missing = _probe(_open_file, folder)
         yield Engine(_open_file, _capabilities({"reopen", "clock", "processes"}, missing), _file_address)
@@ -95,6 +102,15 @@ def _file_address(path: Path) -> Address:
 
 async def _open_file(path: Path, now: Callable[[], float]) -> Store:
     return await open_sqlite(path / "store.db", now=now)
+
+
+def _memory_opener() -> OpenStore:
+    tables = defaultdict[Path, MemoryTable](MemoryTable)
+
+    async def open_memory(path: Path, now: Callable[[], float]) -> Store:
+        return MemoryStore(tables[path], now=now)
+
+    return open_memory
 
 
 def _probe(open_store: OpenStore, folder: Path) -> frozenset[str]:

@@ -9,7 +9,7 @@ from random import Random
 from time import monotonic
 
 from graphql_api.errors import StoreDamaged, StoreUnavailable, for_one_of_several
-from graphql_api.storage import Key
+from graphql_api.storage import Key, decode_body
 from graphql_api.storage.engines.sqlite.database_file import (
     BUSY_SECONDS,
     STORAGE_PROBLEMS,
@@ -19,7 +19,6 @@ from graphql_api.storage.engines.sqlite.database_file import (
 )
 from graphql_api.storage.engines.sqlite.file_watch import FileWatch
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
-from graphql_api.storage.engines.sqlite.record_body import decode_body
 from graphql_api.storage.engines.sqlite.table_layout import encode_table_key
 from graphql_api.storage.engines.sqlite.writer_jobs import FIND_RECORD, LayoutJob, WriteTransaction
 

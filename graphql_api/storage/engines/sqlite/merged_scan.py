@@ -16,13 +16,13 @@ from graphql_api.storage import (
     Position,
     Row,
     RowPage,
+    RowProjection,
     ShardReads,
     TableDefinition,
     check_reads,
 )
 from graphql_api.storage.engines.sqlite.ordered_scan import (
     WITH_RECORDS,
-    RowProjection,
     max_skips,
     plan_shard_ranges,
     range_bounds,

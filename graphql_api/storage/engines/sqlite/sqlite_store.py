@@ -36,6 +36,7 @@ from graphql_api.storage import (
     check_key,
     check_segment,
     check_want,
+    decode_body,
     index_of,
     read_only_error,
     read_units,
@@ -55,7 +56,6 @@ from graphql_api.storage.engines.sqlite.file_watch import FileWatch
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
 from graphql_api.storage.engines.sqlite.merged_scan import scan_merged
 from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan, plan_shard_ranges
-from graphql_api.storage.engines.sqlite.record_body import decode_body
 from graphql_api.storage.engines.sqlite.table_layout import (
     PhysicalIndex,
     TableLayout,

@@ -25,11 +25,12 @@ from graphql_api.storage import (
     condition_failed_error,
     condition_holds,
     current_fence,
+    decode_body,
+    encode_body,
     prepare_each,
     prepare_transaction,
     schema_changed_error,
 )
-from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
 from graphql_api.storage.engines.sqlite.table_layout import (
     Entry,
     TableLayout,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api.storage.engines.sqlite.record_body import decode_body, encode_body
 from graphql_api.storage.engines.sqlite.table_layout import decode_range_value, encode_range_value, tie_breaker
 from graphql_api.storage.item_rules import record_size, values_equal
+from graphql_api.storage.record_body import decode_body, encode_body
 from tests.store_contract.samples import NUMBERS
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import orjson
 
 from graphql_api.errors import StoreRefused
-from graphql_api.storage import (
+from graphql_api.storage.item_rules import (
     MAX_RECORD_BYTES,
-    Item,
     check_depth,
     check_number,
     check_record_size,
     set_type,
     unsupported_type_error,
 )
+from graphql_api.storage.values import Item
 
 _INT64 = range(-(2**63), 2**63)
 _SAFE_BODY_BYTES = MAX_RECORD_BYTES // 2
