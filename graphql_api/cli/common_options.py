@@ -27,6 +27,9 @@ JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 StoreUrl = Annotated[
     str, option("URL", "Store: dynamodb://users?region=eu-west-1, sqlite:///relative.db or sqlite:////absolute.db.")
 ]
+LookupStoreUrl = Annotated[
+    str | None, option("URL", "Store that keeps the mapping items of the lookups, by default the store itself.")
+]
 AdoptTable = Annotated[
     bool | None, typer.Option("--adopt-table", help="Share a table that only other catalogs have used so far.")
 ]

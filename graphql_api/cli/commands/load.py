@@ -10,7 +10,14 @@ from typing import Annotated
 
 import typer
 
-from graphql_api.cli.common_options import ENTITY_ARGUMENT, STORE_URLS, AdoptTable, CatalogAddress, option
+from graphql_api.cli.common_options import (
+    ENTITY_ARGUMENT,
+    STORE_URLS,
+    AdoptTable,
+    CatalogAddress,
+    LookupStoreUrl,
+    option,
+)
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.sample_data import sample_records, write_samples
 from graphql_api.cli.terminal_output import counted, file_bar, opened_with_status, sample_bar
@@ -35,6 +42,7 @@ def load(
     store: Annotated[
         str | None, option("URL", f"Target store: {STORE_URLS}. By default that of shardql serve.")
     ] = None,
+    lookup_store: LookupStoreUrl = None,
     sample: Annotated[int | None, option("N", "Load N sample records instead of a file.", min=0)] = None,
     create_only: Annotated[
         bool, typer.Option("--checked", help="Write as clients would: refuse ids that exist already.")
@@ -74,7 +82,7 @@ def load(
         )
     store = _served_store() if store is None else store
     catalog = load_catalog(address)
-    settings = read_settings(store=store, adopt_table=adopt_table, read_only=False)
+    settings = read_settings(store=store, lookup_store=lookup_store, adopt_table=adopt_table, read_only=False)
     open_store = partial(opened_with_status, partial(open_server_database, catalog, settings, None))
     started = time.monotonic()
     if sample is not None:
