@@ -147,3 +147,21 @@ def test_table_describe_lists_lookups(tmp_path: Path) -> None:
     assert line.split() == ["email", "customer", "email", "customerId", "ready"]
     (lookup,) = json.loads(run("table", "describe", ORDERS, "--store", url, "--json").stdout)["lookups"]
     assert (lookup["lookupStore"], lookup["state"]) == (None, "ready")
+
+
+def test_explain_shows_a_lookup() -> None:
+    """`shardql explain` shows that a search reads mapping items under one hash key, and then records."""
+    printed = run("explain", ORDERS, '{ Plugin_CustomerByEmail(email: "x") { items { name } } }').stdout
+    assert "names the lookup email." in printed
+    assert "email (mapping items), by customerId" in printed
+    assert "1: customer~lookup.email!|email#x" in printed
+    assert "the records by key, which the mapping items name" in printed
+
+
+def test_capacity_includes_mapping_items() -> None:
+    """`shardql capacity` lists the mapping items of a lookup among the additional items."""
+    entities = json.loads(run("capacity", ORDERS, "--json").stdout)
+    (customer,) = [one for one in entities if one["entity"] == "Customer"]
+    assert [(one["kind"], one["name"], one["share"]) for one in customer["constraintItems"]][:1] == [
+        ("lookup", "by_email", 1.0)
+    ]
