@@ -11,7 +11,7 @@ insert that is in flight, whose record does not exist yet. So nobody removes one
 writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` writes its mapping items again.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from logging import getLogger
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from graphql_api.clock import Clock, Instant, read_clocks, seconds_between
 from graphql_api.codecs import hash_key_parts
 from graphql_api.errors import ConditionFailed, CrossStoreWrite, StoreError, StoreUnavailable
-from graphql_api.model import OWNER, is_mapping_key
+from graphql_api.model import OWNER, is_mapping_key, mapped_record
 from graphql_api.runtime import RetryStrategy, current_statistics
 from graphql_api.storage import (
     Check,
@@ -43,7 +43,7 @@ from graphql_api.storage import (
     schema_changed_error,
     unfenced,
 )
-from graphql_api.writes.item_keys import WRITTEN_AT, item_key, write_key
+from graphql_api.writes.item_keys import WRITTEN_AT, is_same_item, item_key, write_key
 from graphql_api.writes.transactions import expect_unchanged, with_new_write_id
 
 log = getLogger("shardql")
@@ -183,10 +183,10 @@ class LookupStore(ForwardingStore):
             await self.inner.write_together(writes, token)
             return
         began = self._instant()
-        await self._put_before(steps.inserted)
+        late = await self._put_before(steps.inserted)
         if steps.records:
             await self._write_records(steps, token)
-        late = steps.inserted if self._has_paused_since(began) else []
+        late = steps.inserted if self._has_paused_since(began) else late
         if not steps.changes_records:  # The caller repairs mapping items only, and must know whether it succeeded.
             await self._apply([*steps.repaired, *steps.removed], is_guarded=True)
             return
@@ -202,14 +202,51 @@ class LookupStore(ForwardingStore):
                 "A record is written, and its mapping items are not: %s (%s)", ", ".join(sorted(lookups)), problem.code
             )
 
-    async def _put_before(self, puts: Sequence[Put]) -> None:
-        """Write the mapping items of an insert. If that fails, the record is certainly not written."""
+    async def _put_before(self, puts: Sequence[Put]) -> list[Put]:
+        """Write the mapping items of an insert. If that fails, the record is certainly not written.
+
+        Return those that must wait for the record: until it is written, another record may need what is stored.
+        """
         try:
-            await self._apply(puts)
+            taken = await self._put_if(puts, dict.fromkeys(map(write_key, puts)))
+            if taken:
+                free = await self._replaceable(taken, puts)
+                retaken = await self._put_if([put for put in puts if write_key(put) in free], free)
+                taken = {key: old for key, old in taken.items() if key not in free or key in retaken}
         except StoreUnavailable as problem:
             certain = StoreUnavailable("The lookup store does not answer: {problem}", problem=problem)
             certain.certain = True
             raise certain from problem
+        return [put for put in puts if write_key(put) in taken]
+
+    async def _put_if(self, puts: Sequence[Put], stored: Mapping[Key, Item | None]) -> dict[Key, Item]:
+        """Write mapping items if the stored ones are unchanged. Return what is stored instead of some of them.
+
+        An equal one is written too: then it counts as young again, and nobody removes it.
+        """
+        conditional = [replace(put, expect=expect_unchanged(stored[write_key(put)])) for put in puts]
+        taken: dict[Key, Item] = {}
+        for put, problem in zip(puts, await self._write_mappings(conditional) if puts else (), strict=True):
+            old = problem.old if isinstance(problem, ConditionFailed) else None
+            if old is not None:
+                taken[write_key(put)] = old
+            elif problem is not None and not isinstance(problem, ConditionFailed):
+                raise problem
+        return taken
+
+    async def _replaceable(self, taken: Mapping[Key, Item], puts: Sequence[Put]) -> dict[Key, Item]:
+        """Return the stored mapping items that may be replaced: equal ones, and old ones without a record."""
+        wanted = {write_key(put): put.item for put in puts}
+        free = {key: old for key, old in taken.items() if is_same_item(old, wanted[key])}
+        others = {key: mapped_record(old) for key, old in taken.items() if key not in free}
+        records = [record for record in others.values() if record is not None]
+        found = dict(zip(records, await self.inner.get_many(records, consistent=True), strict=True)) if records else {}
+        now = self._clock()
+        return free | {
+            key: taken[key]
+            for key, record in others.items()
+            if (record is None or found[record] is None) and not may_be_in_flight(taken[key], now, self.grace_seconds)
+        }
 
     async def _write_records(self, steps: _Steps, token: str) -> None:
         try:
@@ -222,7 +259,9 @@ class LookupStore(ForwardingStore):
             if problem is not None:
                 raise problem
 
-    async def _write_mappings(self, writes: Iterable[Write], *, is_guarded: bool) -> Sequence[StoreError | None]:
+    async def _write_mappings(
+        self, writes: Iterable[Write], *, is_guarded: bool = False
+    ) -> Sequence[StoreError | None]:
         """Write mapping items, each under a new write id and with the present time, so that it counts as young.
 
         `is_guarded`: the write fence must hold. Mapping items of a record need none: at worst they dangle.
@@ -258,7 +297,7 @@ class LookupStore(ForwardingStore):
             for key, item in zip(keys, stored, strict=True)
             if item is not None and not may_be_in_flight(item, self._clock(), self.grace_seconds)
         ]
-        for problem in await self._write_mappings(old, is_guarded=False) if old else ():
+        for problem in await self._write_mappings(old) if old else ():
             if problem is not None and not isinstance(problem, ConditionFailed):
                 raise problem
 

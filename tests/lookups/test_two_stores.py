@@ -10,7 +10,20 @@ from typing import Any
 
 import pytest
 
-from graphql_api import Catalog, Create, Delete, Entity, Id, Lookup, Update, open_catalog
+from graphql_api import (
+    Catalog,
+    Create,
+    Created,
+    Delete,
+    Entity,
+    Id,
+    Lookup,
+    Shards,
+    Timestamp,
+    Ttl,
+    Update,
+    open_catalog,
+)
 from graphql_api.database import Database
 from graphql_api.errors import (
     AlreadyExists,
@@ -284,6 +297,56 @@ async def test_failed_repairs_and_dangling_mapping_items_are_counted(db: Databas
     with collect_statistics() as statistics:
         assert await found(db, "1") == []
     assert statistics.of_index("user", "phone").dangling == 1
+
+
+class Member(Entity, shards=Shards(2).then(7, since=1_000)):
+    """A member, over two shard generations."""
+
+    member_id: Id[str]
+    created: Created[Timestamp]
+    phone: str | None = None
+    until: Ttl[Timestamp] | None = None
+
+    by_phone = Lookup("phone")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"created": 5}, {"created": 2_000}),
+        ({"created": 5, "until": 1_900_000_000}, {"created": 5, "until": 1_800_100_000}),
+        ({"created": 5}, {"created": 5}),
+    ],
+)
+async def test_a_refused_insert_leaves_the_mapping_item_of_the_other_record(
+    tmp_path: Path, clock: FakeClock, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """An insert whose id exists, also in another shard or with another expiry, does not change its mapping item."""
+    async with two_stores(tmp_path, clock, Catalog(Member)) as db:
+        await db.create(Member, member_id="m", phone="1", **first)
+        before = await db.search(Member.by_phone, phone="1")
+        for wait in (0.0, GRACE):
+            clock.now += wait
+            with pytest.raises(AlreadyExists):
+                await db.create(Member, member_id="m", phone="1", **second)
+            assert (await db.search(Member.by_phone, phone="1")).items == before.items
+            assert (await reconcile(db)).listed == []
+        await db.delete(Member, "m")
+        for wait in (0.0, GRACE):
+            clock.now += wait
+            await db.create(Member, member_id="m", phone="1", **second)
+            assert len((await db.search(Member.by_phone, phone="1")).items) == 1
+            assert (await reconcile(db)).listed == []
+            await db.delete(Member, "m")
+
+
+async def test_rows_of_a_batch_over_two_stores_are_independent(db: Database) -> None:
+    """A row that is refused does not stop the others, and names its own position."""
+    await db.create(User, user_id="u1", phone="1")
+    results = await db.create_many([User(user_id=f"u{number}", phone="1") for number in range(4)])
+    assert [type(result) for result in results] == [User, AlreadyExists, User, User]
+    assert await found(db, "1") == ["u0", "u1", "u2", "u3"]
+    await check_consistent(db)
 
 
 # --- the other tools -------------------------------------------------------------------------------------------
