@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -56,6 +57,7 @@ from tests.lookups.two_stores import (
     two_stores,
     with_fault,
 )
+from tests.support.dynamodb_servers import CREDENTIALS, REGION, Server
 from tests.support.fake_clock import FakeClock
 from tests.support.run_depth import depth
 from tests.support.store_doubles import CountingStore, all_items
@@ -96,6 +98,41 @@ async def test_a_search_asks_each_store_once(db: Database) -> None:
     assert len((await counting.search(User.by_phone, phone="1")).items) == 3
     assert (mappings.counts.reads, mappings.counts.records_read, mappings.counts.gets) == (1, 3, 0)
     assert (records.counts.reads, records.counts.gets) == (0, 3)
+
+
+@pytest.mark.parametrize("engines", ["dynamodb sqlite", "sqlite dynamodb", "dynamodb dynamodb"])
+async def test_lookups_on_other_engines(
+    tmp_path: Path, clock: FakeClock, dynamodb: Server, monkeypatch: pytest.MonkeyPatch, engines: str
+) -> None:
+    """Records and lookups may be on different engines."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    urls = [
+        f"sqlite:///{tmp_path}/{number}.db"
+        if engine == "sqlite"
+        else f"dynamodb://two-{uuid4().hex}?endpoint={dynamodb.endpoint}&region={REGION}"
+        for number, engine in enumerate(engines.split())
+    ]
+    options: dict[str, Any] = {"secrets": SECRETS, "clock": clock, "create_table": True}
+    async with open_catalog(CATALOG, urls[0], lookups=urls[1], **options) as db:
+        users = [User(user_id=f"u{number}", phone=f"{number % 2}") for number in range(6)]
+        assert await db.put_many(users) == [None] * 6
+        assert await found(db, "1") == ["u1", "u3", "u5"]
+        clock.now += GRACE
+        await db.update(User, "u3", phone="0")
+        await db.delete(User, "u5")
+        assert await found(db, "1") == ["u1"]
+        assert await found(db, "0") == ["u0", "u2", "u3", "u4"]
+        await check_consistent(db)
+        with pytest.raises(Killed):
+            await with_fault(db, Fault("mapping put", "killed after")).create(User, user_id="x", phone="1")
+        with pytest.raises(Killed):
+            await with_fault(db, Fault("mapping put", "killed before")).update(User, "u1", phone="0")
+        clock.now += GRACE
+        result = await reconcile(db, apply=True)
+        assert (result.created.total(), result.removed.total(), result.remaining) == (1, 2, 0)
+        await check_consistent(db)
+        assert await found(db, "0") == ["u0", "u1", "u2", "u3", "u4"]
 
 
 # --- what is refused -------------------------------------------------------------------------------------------
