@@ -12,14 +12,14 @@ writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` wr
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from logging import getLogger
 from typing import Any
 
 from graphql_api.clock import Clock, Instant, read_clocks, seconds_between
 from graphql_api.codecs import hash_key_parts
-from graphql_api.errors import ConditionFailed, CrossStoreWrite, StoreError, StoreUnavailable
-from graphql_api.model import OWNER, is_mapping_key, mapped_record
+from graphql_api.errors import ConditionFailed, StoreError, StoreUnavailable
+from graphql_api.model import is_mapping_key, mapped_record
 from graphql_api.runtime import RetryStrategy, current_statistics
 from graphql_api.storage import (
     Check,
@@ -44,6 +44,7 @@ from graphql_api.storage import (
     unfenced,
 )
 from graphql_api.writes.item_keys import WRITTEN_AT, is_same_item, item_key, write_key
+from graphql_api.writes.lookup_steps import WriteSteps, steps_of
 from graphql_api.writes.transactions import expect_unchanged, with_new_write_id
 
 log = getLogger("shardql")
@@ -67,52 +68,6 @@ def may_be_in_flight(mapping: Item, now: float, grace_seconds: float) -> bool:
     """
     written: Any = mapping.get(WRITTEN_AT)
     return is_number(written) and now - float(written) < grace_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """A transaction as a sequence of steps."""
-
-    records: list[TransactionWrite]
-    positions: list[int]
-    """of the record writes in the transaction"""
-    inserted: list[Put]
-    """mapping items of records that the transaction creates"""
-    repaired: list[Put]
-    removed: list[Delete]
-
-    @property
-    def changes_records(self) -> bool:
-        return any(not isinstance(write, Check) for write in self.records)
-
-
-def _steps_of(writes: Sequence[TransactionWrite]) -> _Steps:
-    steps = _Steps([], [], [], [], [])
-    created = {item_key(write.item) for write in writes if isinstance(write, Put) and _expects_absence(write)}
-    for position, write in enumerate(writes):
-        if not is_mapping_key(write_key(write).hash):
-            steps.records.append(write)
-            steps.positions.append(position)
-        elif isinstance(write, Put):
-            is_new = tuple(write.item[OWNER]) in created
-            (steps.inserted if is_new else steps.repaired).append(write)
-        elif isinstance(write, Delete):
-            steps.removed.append(write)
-        else:
-            raise cross_store_error("A condition on a mapping item")
-    return steps
-
-
-def _expects_absence(write: Put) -> bool:
-    return write.expect is not None and write.expect.absent
-
-
-def cross_store_error(subject: str) -> CrossStoreWrite:
-    """Return the error of a write that needs a transaction over two stores."""
-    return CrossStoreWrite(
-        f"{subject} needs a transaction over two stores, because the lookups are in a store of their own. Write the "
-        "records one by one, or keep the lookups in the table."
-    )
 
 
 class LookupStore(ForwardingStore):
@@ -178,7 +133,7 @@ class LookupStore(ForwardingStore):
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         """Apply a transaction of records, and the writes of their mapping items before and after it."""
-        steps = _steps_of(writes)
+        steps = steps_of(writes)
         if len(steps.records) == len(writes):
             await self.inner.write_together(writes, token)
             return
@@ -248,7 +203,7 @@ class LookupStore(ForwardingStore):
             if (record is None or found[record] is None) and not may_be_in_flight(taken[key], now, self.grace_seconds)
         }
 
-    async def _write_records(self, steps: _Steps, token: str) -> None:
+    async def _write_records(self, steps: WriteSteps, token: str) -> None:
         try:
             await self.inner.write_together(steps.records, token)
         except ConditionFailed as problem:
