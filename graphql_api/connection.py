@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from logging import getLogger
 from typing import TypeVar
 
@@ -84,7 +85,9 @@ async def open_catalog(
     if secrets is None:
         log.info("No secrets provided: other processes cannot use the page tokens and record keys of this one.")
         secrets = Secrets.generate()
-    async with opened_with_lookups(url, lookups, catalog, read_only=read_only, clock=clock) as (store, catalog):  # noqa: PLR1704
+    async with opened_with_lookups(
+        url, lookups, catalog, read_only=read_only, create_table=create_table, clock=clock
+    ) as (store, catalog):  # noqa: PLR1704
         creates = creates_tables(url) if create_table is None else create_table
         database = database_over(
             store,
@@ -152,7 +155,13 @@ async def database_over(
 
 @asynccontextmanager
 async def opened_with_lookups(
-    url: str, lookups: str | None, catalog: Catalog, *, read_only: bool = False, clock: Clock = system_clock
+    url: str,
+    lookups: str | None,
+    catalog: Catalog,
+    *,
+    read_only: bool = False,
+    create_table: bool | None = None,
+    clock: Clock = system_clock,
 ) -> AsyncIterator[tuple[Store, Catalog]]:
     """Open the store of a table, with the store that keeps the mapping items of its lookups, if there is one.
 
@@ -164,8 +173,9 @@ async def opened_with_lookups(
             return
         async with opened_store(lookups, read_only=read_only) as mappings:
             table = TableDefinition((), ttl_attribute=catalog.table_definition().ttl_attribute)
-            creates = creates_tables(lookups) and not read_only
-            identity = await retry_opening(lambda: prepare_lookup_store(mappings, table, creates=creates))
+            creates = (creates_tables(lookups) if create_table is None else create_table) and not read_only
+            prepare = partial(prepare_lookup_store, mappings, table, creates=creates, read_only=read_only)
+            identity = await retry_opening(prepare)
             yield with_lookup_store(store, mappings, clock), catalog.with_lookup_store(identity)
 
 

@@ -19,6 +19,7 @@ SUMMARIES = {
     "--drop.",
     "new": "Create a project: a catalog of two entities with sample data, and a README.",
     "project": "Apply events from a file of JSON lines by the projections of a graph, each exactly once.",
+    "reconcile": "Compare the lookups in a store of their own with the records. Change nothing without --apply.",
     "sample": "Write sample records of one entity as JSON lines, under stored names.",
     "serve": "Serve a catalog as GraphQL over HTTP, with GraphiQL for browsers, until Ctrl-C or SIGTERM.",
     "show": "Show the example catalog at work: searches over 17 shards, page by page, each with its explain output.",

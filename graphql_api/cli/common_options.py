@@ -29,6 +29,9 @@ StoreUrl = Annotated[
     str, option("URL", "Store: dynamodb://users?region=eu-west-1, sqlite:///relative.db or sqlite:////absolute.db.")
 ]
 Tenant = Annotated[str | None, option("NAME", "Tenant of the records. By default none.")]
+LookupStoreUrl = Annotated[
+    str | None, option("URL", "Store that keeps the mapping items of the lookups, by default the store itself.")
+]
 AdoptTable = Annotated[
     bool | None, typer.Option("--adopt-table", help="Share a table that only other catalogs have used so far.")
 ]

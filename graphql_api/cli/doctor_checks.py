@@ -13,6 +13,7 @@ from graphql_api.cli.event_checks import check_dead_letters, check_sources
 from graphql_api.cli.exit_codes import FINDINGS, STORE, USAGE, exit_code, suggest_file
 from graphql_api.cli.package_versions import version_of
 from graphql_api.cli.sample_data import has_sample_data, sample_records
+from graphql_api.connection import opened_with_lookups
 from graphql_api.database import Database
 from graphql_api.errors import InvalidCatalog, ShardQLError
 from graphql_api.evolution import CREATE_TABLE_REMEDY
@@ -49,7 +50,7 @@ from graphql_api.server.auth import (
     read_api_keys_file,
     read_jwks_file,
 )
-from graphql_api.storage.engines import creates_tables, opened_store, store_file
+from graphql_api.storage.engines import creates_tables, store_file
 
 MAX_SAMPLED_RECORDS = 200
 """Number of records of each entity that are examined."""
@@ -296,7 +297,10 @@ async def _check_store(
     if _is_missing_file(report, url, creates=creates and not settings.read_only):
         return {}
     with report.errors_as_failures("store"):
-        async with opened_store(url, read_only=True) as store:
+        lookups = None if catalog is None else settings.lookup_store
+        declared = Catalog() if catalog is None else catalog
+        async with opened_with_lookups(url, lookups, declared, read_only=True) as (store, marked):
+            catalog = None if catalog is None else marked
             started = time.monotonic()
             state = await read_state(store)
             report.add("fine", "store", f"{url} responds in {(time.monotonic() - started) * 1000:,.0f} ms.")

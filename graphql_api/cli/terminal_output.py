@@ -104,7 +104,8 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     members = plan.get("indexes", [plan])
     for number, member in enumerate(members, 1):
         suffix = f" {number}" if len(members) > 1 else ""
-        bounds, physical = member["range"], member["physicalIndex"] or "the table itself"
+        bounds = member["range"]
+        physical = "mapping items" if "lookup" in member else member["physicalIndex"] or "the table itself"
         direction = ", reversed" if plan["reverse"] else ""
         facts[f"index{suffix}"] = f"{member['index']} ({physical}), by {', '.join(member['order'])}{direction}"
         facts[f"range{suffix}"] = f"{bounds['from'] or 'the beginning'}  …  {bounds['to'] or 'the end'}"
@@ -118,7 +119,9 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     if "sortedBy" in plan:
         facts["sorted by"] = plan["sortedBy"]
     if "fetchesRecords" in plan:
-        facts["fetches"] = "the records by key, since the index is not covering"
+        is_lookup = "lookup" in plan
+        reason = "which the mapping items name" if is_lookup else "since the index is not covering"
+        facts["fetches"] = f"the records by key, {reason}"
     return facts
 
 

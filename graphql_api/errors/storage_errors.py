@@ -87,8 +87,6 @@ class WrongTable(StoreError, code="WRONG_TABLE"):
 class CrossStoreWrite(StoreError, code="CROSS_STORE_WRITE", status=409):
     """A write needs a transaction over two stores, and nothing was written."""
 
-    summary = "The write would have to change two stores at once, which no transaction can."
-
 
 class SchemaChanged(StoreError, code="SCHEMA_CHANGED", status=503):
     """The table's record changed after this request was planned; nothing was written."""

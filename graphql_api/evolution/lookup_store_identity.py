@@ -14,7 +14,9 @@ IDENTITY_KEY = Key("shardql!", "lookups#identity")
 _IDENTITY = "identity"
 
 
-async def prepare_lookup_store(store: Store, definition: TableDefinition, *, creates: bool) -> str:
+async def prepare_lookup_store(
+    store: Store, definition: TableDefinition, *, creates: bool, read_only: bool = False
+) -> str:
     """Return the identity of a lookup store. A new one gets an identity. `creates`: create a missing table."""
     if creates:
         await store.ensure_table(definition)
@@ -24,6 +26,8 @@ async def prepare_lookup_store(store: Store, definition: TableDefinition, *, cre
             "--lookup-store URL"
         )
     found = await _read_identity(store)
+    if found is None and read_only:
+        raise WrongTable("No server has used the lookup store yet: open it once without the read-only mode.")
     if found is None:
         item = item_at(IDENTITY_KEY, {_IDENTITY: token_hex(8)})
         (problem,) = await store.write([Put(item, Expect(absent=True))])

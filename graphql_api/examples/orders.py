@@ -12,6 +12,7 @@ from graphql_api import (
     Id,
     Index,
     Int32,
+    Lookup,
     Ref,
     RefMany,
     Shards,
@@ -112,6 +113,9 @@ class Customer(Entity):
     """First and last name."""
     email: str
     """E-mail address for messages about orders."""
+
+    # Several customers may share an address.
+    by_email = Lookup("email")
 
     orders = HasMany("Order", via="by_customer", description="All versions of the customer's orders.")
     tracking = HasMany("OrderTracking", via="by_customer_id", description="Status changes of the customer's orders.")

@@ -110,6 +110,8 @@ class LookupState:
     """stored names of the ids, which order its results"""
     head: str
     """with which the hash keys of its mapping items begin"""
+    store: str | None
+    """the identity of the store of its mapping items; None: the table itself"""
     state: str
     is_declared: bool
     progress: str
@@ -128,6 +130,7 @@ def _lookup_state(record: TableRecord, recorded: RecordedElement, catalog: Catal
         [part["stored"] for part in element.definition["parts"]],
         [part["stored"] for part in (*entity["ids"], *entity["subIds"])],
         lookup_from_data(element).hash_entity,
+        element.definition.get("store"),
         reported_state(recorded),
         element.id in declared_elements(catalog),
         record.progress_of(recorded),

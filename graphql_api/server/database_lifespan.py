@@ -30,6 +30,7 @@ def open_server_database(
         lease_seconds=settings.lease_seconds,
         lease_margin_seconds=settings.lease_margin_seconds,
         request_life_seconds=settings.request_life_seconds,
+        lookups=settings.lookup_store,
         migrate=migrates if settings.migrate is None else settings.migrate,
         on_progress=on_progress,
     )

@@ -98,6 +98,8 @@ class Settings(BaseSettings):
     required."""
     store: str | None = _setting(None, "URL", default_text="`sqlite:///shardql.db` in development")
     """URL of the store: `sqlite:///relative.db`, `sqlite:////absolute.db` or `dynamodb://table?region=…`."""
+    lookup_store: str | None = _setting(None, "URL", default_text="the store itself")
+    """URL of a second store that keeps the mapping items of all lookups: see docs/how-to/lookups.md."""
     create_table: bool | None = _setting(None, "yes or no", default_text="on for SQLite, off for DynamoDB")
     """Whether to create a missing table, and the indexes of new entities at the start."""
     read_only: bool = _setting(False, "yes or no")

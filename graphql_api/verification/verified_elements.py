@@ -15,6 +15,7 @@ from graphql_api.evolution import (
 from graphql_api.model import (
     HASH_ATTRIBUTE,
     RANGE_ATTRIBUTE,
+    UNREACHABLE,
     Catalog,
     EntitySpec,
     IndexSpec,
@@ -96,7 +97,9 @@ class VerifiedElements:
         for name in sorted({*self.record.entities, *self.record.earlier} - self.catalog.entities.keys()):
             yield f"The entity {name} is not verified: only other catalogs declare it."
         for name, status in self._behind.items():
-            yield f"The entity {name} is not verified: this catalog cannot compute the {status.element}."
+            is_elsewhere = status.state == UNREACHABLE
+            reason = "it needs the lookup store of" if is_elsewhere else "this catalog cannot compute"
+            yield f"The entity {name} is not verified: {reason} the {status.element}."
         known = {name: data for name, data in self.record.entities.items() if name not in self._unknown}
         for status in unfinished_elements(replace(self.record, entities=known), self._declared):
             if status.state != "unchecked":

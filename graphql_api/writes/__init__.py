@@ -56,10 +56,10 @@ from graphql_api.writes.item_keys import to_item as to_item
 from graphql_api.writes.item_keys import write_key as write_key
 from graphql_api.writes.lookup_mappings import mapping_items as mapping_items
 from graphql_api.writes.lookup_mappings import mapping_writes as mapping_writes
+from graphql_api.writes.lookup_steps import cross_store_error as cross_store_error
 from graphql_api.writes.lookup_store import GRACE_SECONDS as GRACE_SECONDS
 from graphql_api.writes.lookup_store import MIN_GRACE_SECONDS as MIN_GRACE_SECONDS
 from graphql_api.writes.lookup_store import LookupStore as LookupStore
-from graphql_api.writes.lookup_store import cross_store_error as cross_store_error
 from graphql_api.writes.lookup_store import may_be_in_flight as may_be_in_flight
 from graphql_api.writes.lookup_store import with_lookup_store as with_lookup_store
 from graphql_api.writes.record_builder import FIRST_VERSION as FIRST_VERSION

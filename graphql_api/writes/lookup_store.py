@@ -11,15 +11,15 @@ insert that is in flight, whose record does not exist yet. So nobody removes one
 writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` writes its mapping items again.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from logging import getLogger
 from typing import Any
 
 from graphql_api.clock import Clock, Instant, read_clocks, seconds_between
 from graphql_api.codecs import hash_key_parts
-from graphql_api.errors import ConditionFailed, CrossStoreWrite, StoreError, StoreUnavailable
-from graphql_api.model import OWNER, is_mapping_key
+from graphql_api.errors import ConditionFailed, StoreError, StoreUnavailable
+from graphql_api.model import is_mapping_key, mapped_record
 from graphql_api.runtime import RetryStrategy, current_statistics
 from graphql_api.storage import (
     Check,
@@ -43,7 +43,8 @@ from graphql_api.storage import (
     schema_changed_error,
     unfenced,
 )
-from graphql_api.writes.item_keys import WRITTEN_AT, item_key, write_key
+from graphql_api.writes.item_keys import WRITTEN_AT, is_same_item, item_key, write_key
+from graphql_api.writes.lookup_steps import WriteSteps, steps_of
 from graphql_api.writes.transactions import expect_unchanged, with_new_write_id
 
 log = getLogger("shardql")
@@ -67,52 +68,6 @@ def may_be_in_flight(mapping: Item, now: float, grace_seconds: float) -> bool:
     """
     written: Any = mapping.get(WRITTEN_AT)
     return is_number(written) and now - float(written) < grace_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """A transaction as a sequence of steps."""
-
-    records: list[TransactionWrite]
-    positions: list[int]
-    """of the record writes in the transaction"""
-    inserted: list[Put]
-    """mapping items of records that the transaction creates"""
-    repaired: list[Put]
-    removed: list[Delete]
-
-    @property
-    def changes_records(self) -> bool:
-        return any(not isinstance(write, Check) for write in self.records)
-
-
-def _steps_of(writes: Sequence[TransactionWrite]) -> _Steps:
-    steps = _Steps([], [], [], [], [])
-    created = {item_key(write.item) for write in writes if isinstance(write, Put) and _expects_absence(write)}
-    for position, write in enumerate(writes):
-        if not is_mapping_key(write_key(write).hash):
-            steps.records.append(write)
-            steps.positions.append(position)
-        elif isinstance(write, Put):
-            is_new = tuple(write.item[OWNER]) in created
-            (steps.inserted if is_new else steps.repaired).append(write)
-        elif isinstance(write, Delete):
-            steps.removed.append(write)
-        else:
-            raise cross_store_error("A condition on a mapping item")
-    return steps
-
-
-def _expects_absence(write: Put) -> bool:
-    return write.expect is not None and write.expect.absent
-
-
-def cross_store_error(subject: str) -> CrossStoreWrite:
-    """Return the error of a write that needs a transaction over two stores."""
-    return CrossStoreWrite(
-        f"{subject} needs a transaction over two stores, because the lookups are in a store of their own. Write the "
-        "records one by one, or keep the lookups in the table."
-    )
 
 
 class LookupStore(ForwardingStore):
@@ -178,15 +133,15 @@ class LookupStore(ForwardingStore):
 
     async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
         """Apply a transaction of records, and the writes of their mapping items before and after it."""
-        steps = _steps_of(writes)
+        steps = steps_of(writes)
         if len(steps.records) == len(writes):
             await self.inner.write_together(writes, token)
             return
         began = self._instant()
-        await self._put_before(steps.inserted)
+        late = await self._put_before(steps.inserted)
         if steps.records:
             await self._write_records(steps, token)
-        late = steps.inserted if self._has_paused_since(began) else []
+        late = steps.inserted if self._has_paused_since(began) else late
         if not steps.changes_records:  # The caller repairs mapping items only, and must know whether it succeeded.
             await self._apply([*steps.repaired, *steps.removed], is_guarded=True)
             return
@@ -202,16 +157,53 @@ class LookupStore(ForwardingStore):
                 "A record is written, and its mapping items are not: %s (%s)", ", ".join(sorted(lookups)), problem.code
             )
 
-    async def _put_before(self, puts: Sequence[Put]) -> None:
-        """Write the mapping items of an insert. If that fails, the record is certainly not written."""
+    async def _put_before(self, puts: Sequence[Put]) -> list[Put]:
+        """Write the mapping items of an insert. If that fails, the record is certainly not written.
+
+        Return those that must wait for the record: until it is written, another record may need what is stored.
+        """
         try:
-            await self._apply(puts)
+            taken = await self._put_if(puts, dict.fromkeys(map(write_key, puts)))
+            if taken:
+                free = await self._replaceable(taken, puts)
+                retaken = await self._put_if([put for put in puts if write_key(put) in free], free)
+                taken = {key: old for key, old in taken.items() if key not in free or key in retaken}
         except StoreUnavailable as problem:
             certain = StoreUnavailable("The lookup store does not answer: {problem}", problem=problem)
             certain.certain = True
             raise certain from problem
+        return [put for put in puts if write_key(put) in taken]
 
-    async def _write_records(self, steps: _Steps, token: str) -> None:
+    async def _put_if(self, puts: Sequence[Put], stored: Mapping[Key, Item | None]) -> dict[Key, Item]:
+        """Write mapping items if the stored ones are unchanged. Return what is stored instead of some of them.
+
+        An equal one is written too: then it counts as young again, and nobody removes it.
+        """
+        conditional = [replace(put, expect=expect_unchanged(stored[write_key(put)])) for put in puts]
+        taken: dict[Key, Item] = {}
+        for put, problem in zip(puts, await self._write_mappings(conditional) if puts else (), strict=True):
+            old = problem.old if isinstance(problem, ConditionFailed) else None
+            if old is not None:
+                taken[write_key(put)] = old
+            elif problem is not None and not isinstance(problem, ConditionFailed):
+                raise problem
+        return taken
+
+    async def _replaceable(self, taken: Mapping[Key, Item], puts: Sequence[Put]) -> dict[Key, Item]:
+        """Return the stored mapping items that may be replaced: equal ones, and old ones without a record."""
+        wanted = {write_key(put): put.item for put in puts}
+        free = {key: old for key, old in taken.items() if is_same_item(old, wanted[key])}
+        others = {key: mapped_record(old) for key, old in taken.items() if key not in free}
+        records = [record for record in others.values() if record is not None]
+        found = dict(zip(records, await self.inner.get_many(records, consistent=True), strict=True)) if records else {}
+        now = self._clock()
+        return free | {
+            key: taken[key]
+            for key, record in others.items()
+            if (record is None or found[record] is None) and not may_be_in_flight(taken[key], now, self.grace_seconds)
+        }
+
+    async def _write_records(self, steps: WriteSteps, token: str) -> None:
         try:
             await self.inner.write_together(steps.records, token)
         except ConditionFailed as problem:
@@ -222,7 +214,9 @@ class LookupStore(ForwardingStore):
             if problem is not None:
                 raise problem
 
-    async def _write_mappings(self, writes: Iterable[Write], *, is_guarded: bool) -> Sequence[StoreError | None]:
+    async def _write_mappings(
+        self, writes: Iterable[Write], *, is_guarded: bool = False
+    ) -> Sequence[StoreError | None]:
         """Write mapping items, each under a new write id and with the present time, so that it counts as young.
 
         `is_guarded`: the write fence must hold. Mapping items of a record need none: at worst they dangle.
@@ -258,7 +252,7 @@ class LookupStore(ForwardingStore):
             for key, item in zip(keys, stored, strict=True)
             if item is not None and not may_be_in_flight(item, self._clock(), self.grace_seconds)
         ]
-        for problem in await self._write_mappings(old, is_guarded=False) if old else ():
+        for problem in await self._write_mappings(old) if old else ():
             if problem is not None and not isinstance(problem, ConditionFailed):
                 raise problem
 

@@ -17,6 +17,7 @@ from graphql_api.query.execution.result_page import Page
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage.engines.sqlite import open_sqlite
 from graphql_api.storage.port import Store
+from graphql_api.writes import with_lookup_store
 from tests.laws.search_catalogs import (
     GROWTH,
     KEYS,
@@ -49,6 +50,7 @@ SHAPES = [
         "short engine pages",
         "by_state",
         "by_lookup",
+        "lookup store",
         "expired",
         "composite id",
     ),
@@ -126,6 +128,11 @@ def _database(data: st.DataObject, engines: Engines, drawn: DrawnCatalog) -> tup
         seen["reads in waves"] += 1
         store = TinyMemoryStore(store)
     engines.runner.run(inner.ensure_table(drawn.catalog.table_definition()))
+    if bool(drawn.shape.lookup) and data.draw(st.booleans(), label="lookup store"):
+        seen["lookup store"] += 1
+        mappings = engines.plain if inner is engines.distributed else engines.distributed
+        engines.runner.run(mappings.ensure_table(drawn.catalog.table_definition()))
+        store = with_lookup_store(store, mappings, lambda: NOW)
     return Database(drawn.catalog, store, SEAL, clock=lambda: NOW, tenant=new_tenant()), settle
 
 

@@ -12,6 +12,8 @@ from graphql_api import Create, Delete, Put, Update
 from graphql_api.database import Database
 from graphql_api.errors import AlreadyExists, KeyTooLong, ShardQLError
 from graphql_api.evolution import read_record
+from graphql_api.runtime.request_statistics import meter_capacity
+from graphql_api.writes import commands as commands_of
 from tests.evolution.late_store import memory_folder
 from tests.lookups.phone_book import CATALOG, NOW, Call, House, Note, Person, check_mappings, counted, opened
 from tests.support.run_depth import examples
@@ -182,3 +184,25 @@ async def test_lookups_are_elements_of_the_table(tmp_path: Path) -> None:
         assert recorded.state == "ready"
         assert [part["stored"] for part in recorded.element.definition["parts"]] == ["houseId", "name"]
         assert CATALOG.index(Person.by_house_and_name).lookup == "houseAndName"
+
+
+async def test_charges_lie_within_estimates(tmp_path: Path) -> None:
+    """The estimate of a write includes its mapping items; a create charges what is expected."""
+    async with opened(tmp_path) as db:
+        person, call = (db.effective_catalog.entity(entity) for entity in (Person, Call))
+        values = {"person_id": "ann", "created": 5, "name": "Ann", "phone": "17"}
+        commands: list[Any] = [
+            commands_of.Create(person, values),
+            commands_of.Update(person, ["ann"], {"phone": "18"}),
+            commands_of.PutRecord(call, Call(call_id="c", at="1", created=5, number="1")),
+            commands_of.PutRecord(call, Call(call_id="c", at="1", created=5, number="2")),
+            commands_of.Remove(person, ["ann"]),
+        ]
+        for number, command in enumerate(commands):
+            estimate = db.estimate_writes([command])
+            with meter_capacity() as meter:
+                (result,) = await db.apply_each([command])
+            assert not isinstance(result, ShardQLError)
+            assert meter.write_units is not None
+            assert estimate.least <= meter.write_units <= estimate.most
+            assert number or estimate.expected == meter.write_units

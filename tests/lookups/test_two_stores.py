@@ -7,10 +7,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from graphql_api import Catalog, Create, Delete, Entity, Id, Lookup, Update, open_catalog
+from graphql_api import (
+    Catalog,
+    Create,
+    Created,
+    Delete,
+    Entity,
+    Id,
+    Lookup,
+    Shards,
+    Timestamp,
+    Ttl,
+    Update,
+    open_catalog,
+)
 from graphql_api.database import Database
 from graphql_api.errors import (
     AlreadyExists,
@@ -43,6 +57,7 @@ from tests.lookups.two_stores import (
     two_stores,
     with_fault,
 )
+from tests.support.dynamodb_servers import CREDENTIALS, REGION, Server
 from tests.support.fake_clock import FakeClock
 from tests.support.run_depth import depth
 from tests.support.store_doubles import CountingStore, all_items
@@ -83,6 +98,41 @@ async def test_a_search_asks_each_store_once(db: Database) -> None:
     assert len((await counting.search(User.by_phone, phone="1")).items) == 3
     assert (mappings.counts.reads, mappings.counts.records_read, mappings.counts.gets) == (1, 3, 0)
     assert (records.counts.reads, records.counts.gets) == (0, 3)
+
+
+@pytest.mark.parametrize("engines", ["dynamodb sqlite", "sqlite dynamodb", "dynamodb dynamodb"])
+async def test_lookups_on_other_engines(
+    tmp_path: Path, clock: FakeClock, dynamodb: Server, monkeypatch: pytest.MonkeyPatch, engines: str
+) -> None:
+    """Records and lookups may be on different engines."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    urls = [
+        f"sqlite:///{tmp_path}/{number}.db"
+        if engine == "sqlite"
+        else f"dynamodb://two-{uuid4().hex}?endpoint={dynamodb.endpoint}&region={REGION}"
+        for number, engine in enumerate(engines.split())
+    ]
+    options: dict[str, Any] = {"secrets": SECRETS, "clock": clock, "create_table": True}
+    async with open_catalog(CATALOG, urls[0], lookups=urls[1], **options) as db:
+        users = [User(user_id=f"u{number}", phone=f"{number % 2}") for number in range(6)]
+        assert await db.put_many(users) == [None] * 6
+        assert await found(db, "1") == ["u1", "u3", "u5"]
+        clock.now += GRACE
+        await db.update(User, "u3", phone="0")
+        await db.delete(User, "u5")
+        assert await found(db, "1") == ["u1"]
+        assert await found(db, "0") == ["u0", "u2", "u3", "u4"]
+        await check_consistent(db)
+        with pytest.raises(Killed):
+            await with_fault(db, Fault("mapping put", "killed after")).create(User, user_id="x", phone="1")
+        with pytest.raises(Killed):
+            await with_fault(db, Fault("mapping put", "killed before")).update(User, "u1", phone="0")
+        clock.now += GRACE
+        result = await reconcile(db, apply=True)
+        assert (result.created.total(), result.removed.total(), result.remaining) == (1, 2, 0)
+        await check_consistent(db)
+        assert await found(db, "0") == ["u0", "u1", "u2", "u3", "u4"]
 
 
 # --- what is refused -------------------------------------------------------------------------------------------
@@ -284,6 +334,56 @@ async def test_failed_repairs_and_dangling_mapping_items_are_counted(db: Databas
     with collect_statistics() as statistics:
         assert await found(db, "1") == []
     assert statistics.of_index("user", "phone").dangling == 1
+
+
+class Member(Entity, shards=Shards(2).then(7, since=1_000)):
+    """A member, over two shard generations."""
+
+    member_id: Id[str]
+    created: Created[Timestamp]
+    phone: str | None = None
+    until: Ttl[Timestamp] | None = None
+
+    by_phone = Lookup("phone")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"created": 5}, {"created": 2_000}),
+        ({"created": 5, "until": 1_900_000_000}, {"created": 5, "until": 1_800_100_000}),
+        ({"created": 5}, {"created": 5}),
+    ],
+)
+async def test_a_refused_insert_leaves_the_mapping_item_of_the_other_record(
+    tmp_path: Path, clock: FakeClock, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """An insert whose id exists, also in another shard or with another expiry, does not change its mapping item."""
+    async with two_stores(tmp_path, clock, Catalog(Member)) as db:
+        await db.create(Member, member_id="m", phone="1", **first)
+        before = await db.search(Member.by_phone, phone="1")
+        for wait in (0.0, GRACE):
+            clock.now += wait
+            with pytest.raises(AlreadyExists):
+                await db.create(Member, member_id="m", phone="1", **second)
+            assert (await db.search(Member.by_phone, phone="1")).items == before.items
+            assert (await reconcile(db)).listed == []
+        await db.delete(Member, "m")
+        for wait in (0.0, GRACE):
+            clock.now += wait
+            await db.create(Member, member_id="m", phone="1", **second)
+            assert len((await db.search(Member.by_phone, phone="1")).items) == 1
+            assert (await reconcile(db)).listed == []
+            await db.delete(Member, "m")
+
+
+async def test_rows_of_a_batch_over_two_stores_are_independent(db: Database) -> None:
+    """A row that is refused does not stop the others, and names its own position."""
+    await db.create(User, user_id="u1", phone="1")
+    results = await db.create_many([User(user_id=f"u{number}", phone="1") for number in range(4)])
+    assert [type(result) for result in results] == [User, AlreadyExists, User, User]
+    assert await found(db, "1") == ["u0", "u1", "u2", "u3"]
+    await check_consistent(db)
 
 
 # --- the other tools -------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from graphql_api.cli.common_options import (
     STORE_URLS,
     AdoptTable,
     CatalogAddress,
+    LookupStoreUrl,
     Tenant,
     option,
     served_store,
@@ -42,6 +43,7 @@ def load(
     store: Annotated[
         str | None, option("URL", f"Target store: {STORE_URLS}. By default that of shardql serve.")
     ] = None,
+    lookup_store: LookupStoreUrl = None,
     sample: Annotated[int | None, option("N", "Load N sample records instead of a file.", min=0)] = None,
     create_only: Annotated[
         bool, typer.Option("--checked", help="Write as clients would: refuse ids that exist already.")
@@ -82,7 +84,7 @@ def load(
         )
     store = served_store() if store is None else store
     catalog = load_catalog(address)
-    settings = read_settings(store=store, adopt_table=adopt_table, read_only=False)
+    settings = read_settings(store=store, lookup_store=lookup_store, adopt_table=adopt_table, read_only=False)
     open_server_store = partial(opened_with_status, partial(open_server_database, catalog, settings, None))
 
     @asynccontextmanager

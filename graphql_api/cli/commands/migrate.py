@@ -1,7 +1,8 @@
 """`shardql migrate`: plans and runs changes of a table that holds records."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,10 @@ import orjson
 import typer
 from rich.console import Console
 
-from graphql_api.cli.common_options import CatalogAddress, JsonOutput, StoreUrl, option, with_names
+from graphql_api.cli.common_options import CatalogAddress, JsonOutput, LookupStoreUrl, StoreUrl, option, with_names
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit, require_file
 from graphql_api.cli.terminal_output import counted, fact_grid, migration_status, print_json
+from graphql_api.connection import opened_with_lookups
 from graphql_api.evolution import (
     MigrationPlan,
     MigrationResult,
@@ -33,7 +35,6 @@ from graphql_api.evolution import (
 )
 from graphql_api.model import Catalog, load_catalog
 from graphql_api.storage import Store
-from graphql_api.storage.engines import opened_store
 
 _SAMPLED_PARTS = 64
 """a table of an engine that bills reads is planned from one of so many parts, if that part is large enough"""
@@ -45,6 +46,7 @@ def migrate(
     address: CatalogAddress,
     *,
     store: StoreUrl,
+    lookup_store: LookupStoreUrl = None,
     apply: Annotated[bool, typer.Option("--apply", help="Build and verify what is pending.")] = False,
     drop: Annotated[
         bool,
@@ -83,14 +85,22 @@ def migrate(
     if (report or yes) and not (apply or drop):
         raise typer.BadParameter("--report and --yes need --apply or --drop.")
     require_file(store)
-    settings = read_settings(store=store)
+    settings = read_settings(store=store, lookup_store=lookup_store)
     migration = MigrationSettings(
         drop=drop,
         rate=rate,
         margin_seconds=settings.lease_margin_seconds,
         life_seconds=settings.request_life_seconds,
     )
-    run = _Run(address, store, load_catalog(address), migration, settings.read_unit_price, settings.write_unit_price)
+    run = _Run(
+        address,
+        store,
+        settings.lookup_store,
+        load_catalog(address),
+        migration,
+        settings.read_unit_price,
+        settings.write_unit_price,
+    )
     if not (apply or drop):
         outlook = asyncio.run(run.plan())
         run.print_plan(outlook, as_json=as_json)
@@ -122,6 +132,8 @@ class _Run:
 
     address: str
     url: str
+    lookups: str | None
+    """the URL of the store of the lookups"""
     catalog: Catalog
     settings: MigrationSettings
     read_unit_price: float
@@ -129,16 +141,25 @@ class _Run:
 
     # --- the plan ----------------------------------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[tuple[Store, "_Run"]]:
+        """Open the store. Yield it, and the run of the catalog whose lookups are where they are kept."""
+        async with opened_with_lookups(self.url, self.lookups, self.catalog) as (store, catalog):
+            yield store, replace(self, catalog=catalog)
+
     async def plan(self) -> _Outlook:
-        async with opened_store(self.url) as store:
-            record = await self._read_record(store)
-            waits = wait_times(store, record, self.settings)
-            parts = 1 if is_compared(store) else _SAMPLED_PARTS
-            plan = await plan_migration(store, self.catalog, record, waits=waits, rate=self.settings.rate, sample=parts)
-            if parts > 1 and plan.records < parts * _MIN_SAMPLED_RECORDS:
-                plan = await plan_migration(store, self.catalog, record, waits=waits, rate=self.settings.rate)
-            refused = self._refused_queries(record, plan) if plan.pending else []
-            return _Outlook(plan, self._undeclared(record), refused, not is_compared(store))
+        async with self._opened() as (store, run):
+            return await run._plan(store)  # noqa: SLF001 - of the same class
+
+    async def _plan(self, store: Store) -> _Outlook:
+        record = await self._read_record(store)
+        waits = wait_times(store, record, self.settings)
+        parts = 1 if is_compared(store) else _SAMPLED_PARTS
+        plan = await plan_migration(store, self.catalog, record, waits=waits, rate=self.settings.rate, sample=parts)
+        if parts > 1 and plan.records < parts * _MIN_SAMPLED_RECORDS:
+            plan = await plan_migration(store, self.catalog, record, waits=waits, rate=self.settings.rate)
+        refused = self._refused_queries(record, plan) if plan.pending else []
+        return _Outlook(plan, self._undeclared(record), refused, not is_compared(store))
 
     async def _read_record(self, store: Store) -> TableRecord:
         """Return the table's record, as an opening of the table would leave it."""
@@ -206,8 +227,8 @@ class _Run:
     # --- the migration -----------------------------------------------------------------------------------------
 
     async def undeclared(self) -> Sequence[RecordedElement]:
-        async with opened_store(self.url) as store:
-            return self._undeclared(await self._read_record(store))
+        async with self._opened() as (store, run):
+            return run._undeclared(await run._read_record(store))  # noqa: SLF001 - of the same class
 
     def confirm(self, undeclared: Sequence[RecordedElement]) -> None:
         """Ask whether elements may be removed, if there are any."""
@@ -218,9 +239,9 @@ class _Run:
                 raise error_exit("nothing was changed.", FINDINGS)
 
     async def apply(self) -> MigrationResult:
-        async with opened_store(self.url) as store:
+        async with self._opened() as (store, run):
             with migration_status() as show:
-                return await run_migration(store, self.catalog, self.settings, show)
+                return await run_migration(store, run.catalog, self.settings, show)
 
     def print_result(self, result: MigrationResult, report: Path | None, *, as_json: bool) -> None:
         if report is not None:

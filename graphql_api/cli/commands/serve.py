@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from graphql_api.cli.common_options import STORE_URLS, AdoptTable, CatalogAddress, option
+from graphql_api.cli.common_options import STORE_URLS, AdoptTable, CatalogAddress, LookupStoreUrl, option
 
 
 def serve(
@@ -13,6 +13,7 @@ def serve(
     store: Annotated[
         str | None, option("URL", f"Store: {STORE_URLS}; in development by default sqlite:///shardql.db.")
     ] = None,
+    lookup_store: LookupStoreUrl = None,
     host: Annotated[str | None, option("ADDRESS", "Address to listen on, by default 127.0.0.1.")] = None,
     port: Annotated[int | None, option("N", "Port to listen on, by default 8000; 0 chooses a free port.")] = None,
     production: Annotated[
@@ -62,6 +63,7 @@ def serve(
         address,
         sample,
         store=store,
+        lookup_store=lookup_store,
         host=host,
         port=port,
         production=production,

@@ -10,10 +10,18 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from graphql_api.cli.common_options import AdoptTable, CatalogAddress, JsonOutput, StoreUrl, option, with_names
+from graphql_api.cli.common_options import (
+    AdoptTable,
+    CatalogAddress,
+    JsonOutput,
+    LookupStoreUrl,
+    StoreUrl,
+    option,
+    with_names,
+)
 from graphql_api.cli.exit_codes import FINDINGS
 from graphql_api.cli.terminal_output import new_table, print_json
-from graphql_api.connection import retry_opening
+from graphql_api.connection import opened_with_lookups, retry_opening
 from graphql_api.evolution import (
     TableRecord,
     declared_elements,
@@ -35,7 +43,7 @@ from graphql_api.ops import (
     to_yaml,
 )
 from graphql_api.storage import Store, TableDefinition
-from graphql_api.storage.engines import creates_tables, opened_store, store_file
+from graphql_api.storage.engines import creates_tables, store_file
 
 table = typer.Typer(
     help="Create the table of a catalog, describe it, and write its CloudFormation template.",
@@ -49,7 +57,12 @@ table = typer.Typer(
 
 @table.command()
 def create(
-    address: CatalogAddress, *, store: StoreUrl, adopt_table: AdoptTable = None, as_json: JsonOutput = False
+    address: CatalogAddress,
+    *,
+    store: StoreUrl,
+    lookup_store: LookupStoreUrl = None,
+    adopt_table: AdoptTable = None,
+    as_json: JsonOutput = False,
 ) -> None:
     """Create the table of a catalog, or announce to an existing table what the catalog adds.
 
@@ -69,7 +82,7 @@ def create(
 
     lease_seconds = read_settings(store=store).lease_seconds
     prepare = partial(prepare_table, adopt=bool(adopt_table), lease_seconds=lease_seconds)
-    before, after = asyncio.run(_create(load_catalog(address), store, prepare))
+    before, after = asyncio.run(_create(load_catalog(address), store, lookup_store, prepare))
     added = [name for name in after.index_names if name not in before.index_names]
     recorded = {name: space for name, space in after.spaces.items() if name not in before.spaces}
     unfinished = [] if after.record is None else unfinished_elements(after.record)
@@ -99,13 +112,13 @@ def create(
 
 
 async def _create(
-    catalog: Catalog, url: str, prepare: Callable[[Store, Catalog], Awaitable[object]]
+    catalog: Catalog, url: str, lookups: str | None, prepare: Callable[[Store, Catalog], Awaitable[object]]
 ) -> tuple[TableState, TableState]:
-    async with opened_store(url) as store:
+    async with opened_with_lookups(url, lookups, catalog, create_table=True) as (store, marked):
         with Console(stderr=True).status("waiting for the store"):
             before = await retry_opening(lambda: read_state(store))
         with Console(stderr=True).status("creating the table"):
-            await prepare(store, catalog)
+            await prepare(store, marked)
             after = await read_state(store)
             if (complete := _complete_definition(after, catalog, expires=not creates_tables(url))) is not None:
                 await store.ensure_table(complete)
@@ -134,7 +147,9 @@ def _list_indexes(names: Sequence[str]) -> str:
 
 
 @table.command()
-def describe(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = False) -> None:
+def describe(
+    address: CatalogAddress, *, store: StoreUrl, lookup_store: LookupStoreUrl = None, as_json: JsonOutput = False
+) -> None:
     """Describe a table, and list its differences from the catalog. Change nothing.
 
     An element of the table that is not ready or unchecked is a difference: `shardql migrate` builds or removes it.
@@ -147,8 +162,7 @@ def describe(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = 
     shardql table describe graphql_api.examples.users:catalog --store "dynamodb://users?region=eu-west-1"
     ```
     """
-    catalog = load_catalog(address)
-    state = asyncio.run(_read_state(store))
+    state, catalog = asyncio.run(_read_state(store, lookup_store, load_catalog(address)))
     problems = [
         replace(one, remedy=one.remedy and with_names(one.remedy, address, store))
         for one in differences(state, catalog, removes_expired=not creates_tables(store))
@@ -161,12 +175,13 @@ def describe(address: CatalogAddress, *, store: StoreUrl, as_json: JsonOutput = 
         raise typer.Exit(FINDINGS)
 
 
-async def _read_state(url: str) -> TableState:
+async def _read_state(url: str, lookups: str | None, catalog: Catalog) -> tuple[TableState, Catalog]:
+    """Return the state of a table, and the catalog whose lookups are where they are kept."""
     file = store_file(url)
     if file is not None and not file.exists():
-        return TableState()
-    async with opened_store(url, read_only=True) as store:
-        return await read_state(store)
+        return TableState(), catalog
+    async with opened_with_lookups(url, lookups, catalog, read_only=True) as (store, marked):
+        return await read_state(store), marked
 
 
 def _as_json(state: TableState, catalog: Catalog, problems: Sequence[Difference]) -> dict[str, Any]:
@@ -203,6 +218,7 @@ def _lookups_as_json(record: TableRecord, catalog: Catalog) -> list[dict[str, An
             "secondaryKey": one.secondary_key,
             "recordKey": one.record_key,
             "hashKey": f"{one.head}!",
+            "lookupStore": one.store,
             "state": one.state,
             "progress": one.progress or None,
             "declared": one.is_declared,

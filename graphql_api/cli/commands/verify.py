@@ -12,15 +12,16 @@ import orjson
 import typer
 from rich.console import Console
 
-from graphql_api.cli.common_options import CatalogAddress, JsonOutput, StoreUrl, option, with_names
+from graphql_api.cli.common_options import CatalogAddress, JsonOutput, LookupStoreUrl, StoreUrl, option, with_names
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.terminal_output import print_json, step_status
 from graphql_api.cli.verification_output import ComparisonOutcome, Outcome, VerificationOutcome
+from graphql_api.connection import opened_with_lookups
 from graphql_api.errors import WrongTable, nearest
 from graphql_api.evolution import CREATE_TABLE_REMEDY, prepare_table
 from graphql_api.model import Catalog, load_catalog
 from graphql_api.storage import Store
-from graphql_api.storage.engines import opened_store, store_file
+from graphql_api.storage.engines import store_file
 from graphql_api.verification import (
     SETTLE_SECONDS,
     ComparisonSettings,
@@ -41,6 +42,7 @@ def verify(
     address: CatalogAddress,
     *,
     store: StoreUrl,
+    lookup_store: LookupStoreUrl = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Restore what other data determines. Report what it does not.")
     ] = False,
@@ -92,7 +94,10 @@ def verify(
     """
     _check_options(
         "--against", is_given=against is not None,
-        excludes={"--repair": repair, "--sample": sample, "--tenant": tenant, "--ignore": ignore},
+        excludes={
+            "--repair": repair, "--sample": sample, "--tenant": tenant, "--ignore": ignore,
+            "--lookup-store": lookup_store,
+        },
         needed_by={"--resume": resume, "--settle": settle is not None},
     )  # fmt: skip
     _check_options(
@@ -109,7 +114,7 @@ def verify(
     stores = (store,) if against is None else (store, against)
     pause = SETTLE_SECONDS if settle is None else settle
     comparison = ComparisonSettings(progress_file=resume, rate=rate, settle_seconds=pause)
-    run = _Run(address, load_catalog(address), stores, settings, comparison, report, as_json)
+    run = _Run(address, load_catalog(address), stores, lookup_store, settings, comparison, report, as_json)
     if watch is not None:
         run.watch(watch, metrics or _METRICS_ADDRESS)
         return
@@ -148,6 +153,8 @@ class _Run:
     catalog: Catalog
     urls: tuple[str, ...]
     """of one store, or of two that are compared"""
+    lookups: str | None
+    """the URL of the store of the lookups"""
     settings: VerificationSettings
     comparison: ComparisonSettings
     report: Path | None
@@ -171,13 +178,13 @@ class _Run:
             if file is not None and not file.exists():
                 raise self._no_table(url)  # Opening the store would create the file.
         async with AsyncExitStack() as stack:
-            stores = [await stack.enter_async_context(opened_store(url)) for url in self.urls]
+            openings = [opened_with_lookups(url, self.lookups, self.catalog) for url in self.urls]
+            opened = [await stack.enter_async_context(opening) for opening in openings]
+            stores, catalog = [store for store, _ in opened], opened[0][1]
             for store, url in zip(stores, self.urls, strict=True):
-                await self._check_table(store, url)
+                await self._check_table(store, catalog, url)
             if len(stores) == 1:
-                result = await verify_table(
-                    stores[0], self.catalog, self.settings, lambda result: on_progress(result.items)
-                )
+                result = await verify_table(stores[0], catalog, self.settings, lambda result: on_progress(result.items))
                 return VerificationOutcome(result)
             names = self.urls[0], self.urls[1]
             compared = await compare_stores(
@@ -185,10 +192,10 @@ class _Run:
             )
             return ComparisonOutcome(compared)
 
-    async def _check_table(self, store: Store, url: str) -> None:
+    async def _check_table(self, store: Store, catalog: Catalog, url: str) -> None:
         if await store.describe() is None:
             raise self._no_table(url)
-        await prepare_table(store, self.catalog, read_only=True)
+        await prepare_table(store, catalog, read_only=True)
 
     def _no_table(self, url: str) -> WrongTable:
         return WrongTable(f"There is no table. {with_names(CREATE_TABLE_REMEDY, self.address, url)}")

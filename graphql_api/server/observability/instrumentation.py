@@ -163,6 +163,7 @@ class LogRequests:
                 record(Metric.TOKEN_ERRORS, code)
         record(Metric.STORE_RETRIES, amount=statistics.retries)
         record(Metric.STORE_HEDGES, amount=statistics.hedges)
+        record(Metric.LOOKUP_REPAIRS_FAILED, amount=statistics.lookup_repairs_failed)
         self._metrics.record_reads(statistics)
 
     def _log(

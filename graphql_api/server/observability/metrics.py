@@ -107,6 +107,17 @@ class Metric(Enum):
         "Records that the store examined. Reads by key have the index `id`, reads of writes have empty labels.",
         ("entity", "index"),
     )
+    DANGLING_MAPPINGS = (
+        "shardql_dangling_mappings_total",
+        "items",
+        "Mapping items that searches by lookups skipped, because their record does not exist or has another value.",
+        ("entity", "index"),
+    )
+    LOOKUP_REPAIRS_FAILED = (
+        "shardql_lookup_repairs_failed_total",
+        "records",
+        "Written records whose mapping items in a lookup store were not written: `shardql reconcile` repairs them.",
+    )
     RECORDS_RETURNED = (
         "shardql_records_returned_total",
         "records",
@@ -159,7 +170,7 @@ _OPTIONS: Mapping[Metric, Mapping[str, Any]] = {
 }
 
 
-_INDEX_COUNTS = (Metric.SHARDS_ASKED, Metric.RECORDS_READ, Metric.RECORDS_RETURNED)
+_INDEX_COUNTS = (Metric.SHARDS_ASKED, Metric.RECORDS_READ, Metric.RECORDS_RETURNED, Metric.DANGLING_MAPPINGS)
 
 
 class Metrics:
@@ -235,7 +246,7 @@ class Metrics:
                     self.record(Metric.SEARCHES, *labels, kind, amount=count)
             for kind, count in index.empty_reads.items():
                 self.record(Metric.EMPTY_READS, *labels, kind, amount=count)
-            counts = (index.shards_asked, index.records_read, index.records_returned)
+            counts = (index.shards_asked, index.records_read, index.records_returned, index.dangling)
             for metric, count in zip(_INDEX_COUNTS, counts, strict=True):
                 if count:
                     self.record(metric, *labels, amount=count)
