@@ -138,6 +138,16 @@ def test_a_missing_event_is_named(local_poster: Poster) -> None:
     assert local_poster.applied([moved(2), moved(3)])["accounts"]["applied"] == 2
 
 
+def test_outcomes_are_counted(local_poster: Poster) -> None:
+    """The metrics count events by projection and outcome."""
+    local_poster.applied([OPENED, moved(2, 13)])
+    local_poster.post([OPENED, moved(4)])
+    metrics = local_poster.client.get("/metrics").text
+    for outcome in ("applied", "dead", "repeated", "waiting"):
+        assert f'shardql_events_total{{outcome="{outcome}",projection="accounts"}} 1.0' in metrics
+    assert 'shardql_http_requests_total{route="events",status="409"} 1.0' in metrics
+
+
 def test_dead_letters_are_accepted(local_poster: Poster) -> None:
     """An event that cannot be applied is accepted, since posting it again would not help; the response says why."""
     (letter,) = local_poster.applied([OPENED, moved(2, 13)])["accounts"]["deadLetters"]

@@ -74,6 +74,7 @@ BASES: Mapping[Metric, tuple[Basis, ...]] = {
     Metric.EMPTY_READS: (Basis("of reads", "share", _READS, (), (*_INDEX, "kind"), rise="worse"),),
     Metric.SHARDS_ASKED: (replace(_COSTS, unit="per search", events=(Metric.SEARCHES,), by=_INDEX),),
     Metric.RECORDS_READ: (Basis("per read", "count", _READS, (Metric.EMPTY_READS,), _INDEX, rise="worse"),),
+    Metric.EVENTS: (Basis("of events", "share", (Metric.EVENTS,), by=("projection",)),),
     Metric.RECORDS_RETURNED: (Basis("per read", "count", _READS, (Metric.EMPTY_READS,), _INDEX),),
 }
 """the bases of all counters of ShardQL"""
