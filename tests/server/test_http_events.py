@@ -224,6 +224,19 @@ def test_other_methods_are_refused(local_poster: Poster) -> None:
     assert reply.json()["errors"][0]["extensions"]["code"] == "METHOD_NOT_ALLOWED"
 
 
+def test_posts_have_the_deadline_of_operations(tmp_path: Path, keys: Path) -> None:
+    """Events that are not applied in time are refused as retryable; what was applied before is skipped afterwards."""
+    app = asgi(GRAPH, f"sqlite:///{tmp_path / 'bank.db'}", api_keys_file=keys, deadline_seconds=0.5)
+    with serve_app(app) as address, httpx.Client(base_url=address, timeout=TIMEOUT) as client:
+        poster = Poster(client)
+        status, error = poster.refused([OPENED, moved(3)])
+        assert (status, error["code"], error["retryable"]) == (504, "DEADLINE_EXCEEDED", True)
+        assert poster.applied([OPENED, moved(2), moved(3)])["accounts"] in (
+            {"applied": 2, "repeated": 1, "deadLetters": []},
+            {"applied": 3, "repeated": 0, "deadLetters": []},
+        )
+
+
 def test_posts_are_under_admission_control(tmp_path: Path, keys: Path) -> None:
     """While the only place is taken by events that wait for a missing one, other posts are refused as overload."""
     options: Any = {"max_in_flight": 1, "queue_seconds": 0}
