@@ -199,6 +199,11 @@ async def test_a_number_before_the_first_one_is_a_dead_letter(db: Database) -> N
     assert (result.applied, len(result.dead), result.repeated) == (1, 1, 0)
     (letter,) = await letters(db, accounts).all()
     assert letter.reason == "seq is 0, and the streams of this projection begin with 1."
+    dead = letters(db, accounts)
+    assert (await dead.retry(letter)).outcome is LetterOutcome.FAILED
+    assert (await dead.drop(letter)).outcome is LetterOutcome.DROPPED
+    again = await apply(db, accounts, (0, "Opened", {"owner": "ann"}))
+    assert (again.repeated, again.dead, await dead.all()) == (1, [], [])
 
 
 # --- texts that are no events ----------------------------------------------------------------------------------
