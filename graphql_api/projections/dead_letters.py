@@ -148,8 +148,8 @@ class DeadLetters:
         """Drop a dead letter. A stream that has stopped at it goes on with the next event."""
         projection = self._projections.get(letter.projection or "")
         writes: list[TransactionWrite] = [Delete(letter.key, expect_unchanged(letter.item))]
-        if letter.projection is None:
-            # It stays, so that the same text does not become a dead letter again.
+        if letter.projection is None or (projection is not None and letter.seq < projection.first_seq):
+            # No position passes it. It stays, so that its event does not become a dead letter again.
             writes = [Put(with_new_write_id({**letter.item, DROPPED: True}), expect_unchanged(letter.item))]
         elif projection is not None:
             position = await ProjectedStream(self._database, projection, letter.stream).read_position()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from orjson import Fragment, dumps
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from graphql_api.codecs import LiteralFloat, read_json, write_json
+from graphql_api.codecs import LiteralFloat, Text, read_json, write_json
 from graphql_api.errors import InvalidEvent, ShardQLError
 from graphql_api.model import camel_case
 
@@ -73,7 +73,7 @@ def parse_envelope(value: Any) -> Envelope:
         fields = _FIELDS.validate_python(value)
     except ValidationError as problem:
         raise InvalidEvent(f"The envelope of the event is invalid: {first_problem(problem)}.") from problem
-    if len(fields.stream.encode()) > MAX_STREAM_BYTES:
+    if len(Text().encode(fields.stream).encode()) > MAX_STREAM_BYTES:  # Control characters take two bytes in keys.
         raise InvalidEvent(f"The name of the stream has more than {MAX_STREAM_BYTES} bytes: shorten it.")
     text = event_text(
         {name: value for name in _Fields.model_fields if (value := getattr(fields, name)) or name == "seq"}

@@ -1,6 +1,7 @@
 """Applies events that a client posts: a few, of several streams, while other clients may post the ones before them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ class PostedEvents:
 
     projections: dict[str, dict[str, object]] = field(default_factory=dict)
     """counts and dead letters, by projection"""
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """number of events by projection and outcome: applied, repeated, dead, waiting"""
     problems: list[ShardQLError] = field(default_factory=list)
     """one for each stream whose events were not all applied"""
 
@@ -55,6 +58,9 @@ async def apply_posted(
         )
         posted.projections[projection.name] = _described(results, shows_reasons=shows_reasons)
         for stream, result in zip(streams, results, strict=True):
+            outcomes = {"applied": result.applied, "repeated": result.repeated, "dead": len(result.dead)}
+            for outcome, count in {**outcomes, "waiting": len(result.waiting)}.items():
+                posted.counts[projection.name, outcome] += count
             if result.waiting:
                 posted.problems.append(_waiting_error(projection, stream, result))
     return posted

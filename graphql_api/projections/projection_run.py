@@ -5,15 +5,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphql_api.database import Database
-from graphql_api.errors import ConditionFailed, EventGap, InvalidEvent, StoreError
+from graphql_api.errors import EventGap, InvalidEvent, StoreError
 from graphql_api.projections.event_envelopes import Envelope, read_envelope
 from graphql_api.projections.event_sources import EventSource
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_items import MAX_UNREADABLE_BYTES, letter_item, unreadable_key
 from graphql_api.projections.stream_projector import APPLY_RETRIES, StreamProjector, StreamResult
+from graphql_api.projections.stream_transactions import add_letter
 from graphql_api.runtime import RetryStrategy
-from graphql_api.storage import Expect, Put
-from graphql_api.writes import commit_transaction
 
 MAX_CONCURRENT_STREAMS = 32
 MAX_WAITING_BYTES = 64 * 2**20
@@ -161,18 +160,14 @@ def _too_much_waits(projection: Projection, progress: ProjectionProgress) -> Eve
     )
 
 
-async def bury_unreadable(database: Database, source: EventSource, text: bytes, problem: InvalidEvent) -> bool:
+async def bury_unreadable(database: Database, source: EventSource, text: bytes, reason: InvalidEvent) -> bool:
     """Store a text that is no event as a dead letter. Return False if it is one already, or was one."""
     key = unreadable_key(source.name, text, database.tenant)
-    item = letter_item(key, text[:MAX_UNREADABLE_BYTES], problem, database.clock(), 1)
+    item = letter_item(key, text[:MAX_UNREADABLE_BYTES], reason, database.clock(), 1)
     retries = APPLY_RETRIES.start()
     while True:
         try:
-            await commit_transaction(database.store, [Put(item, Expect(absent=True))])
-        except ConditionFailed:
-            return False
-        except StoreError as outcome:
-            if not outcome.retryable or not await retries.pause():
+            return await add_letter(database, item)
+        except StoreError as problem:
+            if not problem.retryable or not await retries.pause():
                 raise
-        else:
-            return True

@@ -86,7 +86,7 @@ class DeadLetter:
     attempts: int
     item: Item
     is_dropped: bool = False
-    """lists omit the letter; it is kept so that its text does not become a dead letter again"""
+    """lists omit the letter; it is kept so that its event does not become a dead letter again"""
 
     @property
     def key(self) -> Key:

@@ -80,7 +80,7 @@ class StreamProjector:
         projected = ProjectedStream(self._database, self.projection, stream)
         key, pending = projected.key, deque(sorted(envelopes, key=lambda envelope: envelope.seq))
         async with self._locks.of(key):
-            run = _StreamRun(projected, pending, self._retries.start(), self._cached.pop(key, None))
+            run = _StreamRun(projected, pending, self._retries, self._cached.pop(key, None))
             result = await run.run()
         if run.position is not None:
             self._cached[key] = run.position
@@ -95,7 +95,7 @@ class _StreamRun:
 
     stream: ProjectedStream
     pending: deque[Envelope]
-    retries: Retries
+    strategy: RetryStrategy
     position: StreamPosition | None
     """as it was left; None: it has to be read"""
     result: StreamResult = field(default_factory=StreamResult)
@@ -106,6 +106,7 @@ class _StreamRun:
 
     async def run(self) -> StreamResult:
         """Apply what can be applied. Retry while the store does not accept it."""
+        retries: Retries | None = None
         while True:
             try:
                 if not await self._step():
@@ -114,10 +115,11 @@ class _StreamRun:
                 self.position = None
                 if not (problem.retryable or isinstance(problem, ConditionFailed | SchemaChanged)):
                     raise
-                if not await self.retries.pause():
+                retries = retries or self.strategy.start()
+                if not await retries.pause():
                     raise
             else:
-                self.retries.failed_attempts = 0
+                retries = None
         self.result.waiting = tuple(self.pending)
         return self.result
 
@@ -195,6 +197,7 @@ class _StreamRun:
         """Make an event a dead letter whose number is before the first one of every stream."""
         envelope, first = self.pending[0], self.stream.projection.first_seq
         problem = InvalidEvent(f"seq is {envelope.seq}, and the streams of this projection begin with {first}.")
-        await self.stream.bury(envelope, problem, None)
+        is_new = await self.stream.bury_early(envelope, problem)
         self.pending.popleft()
-        self.result.dead.append((envelope, problem))
+        self.result.repeated += not is_new
+        self.result.dead += [(envelope, problem)] if is_new else []

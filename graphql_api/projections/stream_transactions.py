@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from graphql_api.database import Database
-from graphql_api.errors import ItemTooLarge, ShardQLError, StoreError
+from graphql_api.errors import ConditionFailed, ItemTooLarge, ShardQLError, StoreError
 from graphql_api.model import Entity
 from graphql_api.projections.event_envelopes import Envelope
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_items import ATTEMPTS, StreamPosition, letter_item, letter_key, stream_key
-from graphql_api.storage import Delete, Expect, Key, Put, TransactionWrite
+from graphql_api.storage import Delete, Expect, Item, Key, Put, TransactionWrite
 from graphql_api.writes import Command, Update, WriteCompanion, commit_transaction, expect_unchanged, retry_on_conflict
 
 Results = Sequence[Entity | None]
@@ -61,27 +61,30 @@ class ProjectedStream:
 
         await retry_on_conflict(lambda: companion.attempt(execute), f"the position of the stream {self.stream!r}")
 
-    async def bury(
-        self, envelope: Envelope, problem: ShardQLError, position: StreamPosition | None
-    ) -> StreamPosition | None:
-        """Store the dead letter of an event, and move the position past it or stop there. Return the new position.
-
-        Without a position, only the letter is stored.
-        """
+    async def bury(self, envelope: Envelope, problem: ShardQLError, position: StreamPosition) -> StreamPosition:
+        """Store the dead letter of an event, and move the position past it or stop there. Return the new position."""
         key = self.letter_key(envelope.seq)
         (earlier,) = await self.database.store.get_many([key], consistent=True)
         attempts = 1 if earlier is None else int(earlier[ATTEMPTS]) + 1
-        writes: list[TransactionWrite] = [
-            Put(letter_item(key, envelope.text, problem, self.database.clock(), attempts))
-        ]
-        moved = None
-        if position is not None:
-            stops = self.projection.stops
-            last_seq = envelope.seq - 1 if stops else envelope.seq
-            moved = position.moved(last_seq, envelope.seq if stops else None)
-            writes.append(Put(moved, expect_unchanged(position.item)))
-        await commit_transaction(self.database.store, writes)
-        return None if moved is None else StreamPosition.of(self.projection, self.key, moved)
+        letter = letter_item(key, envelope.text, problem, self.database.clock(), attempts)
+        stops = self.projection.stops
+        moved = position.moved(envelope.seq - 1 if stops else envelope.seq, envelope.seq if stops else None)
+        await commit_transaction(self.database.store, [Put(letter), Put(moved, expect_unchanged(position.item))])
+        return StreamPosition.of(self.projection, self.key, moved)
+
+    async def bury_early(self, envelope: Envelope, problem: ShardQLError) -> bool:
+        """Store the dead letter of an event before the first one. Return False if it is stored, or was dropped."""
+        letter = letter_item(self.letter_key(envelope.seq), envelope.text, problem, self.database.clock(), 1)
+        return await add_letter(self.database, letter)
+
+
+async def add_letter(database: Database, letter: Item) -> bool:
+    """Store a dead letter that no position accounts for. Return False if it is stored, or was dropped."""
+    try:
+        await commit_transaction(database.store, [Put(letter, Expect(absent=True))])
+    except ConditionFailed:
+        return False
+    return True
 
 
 @dataclass(slots=True)

@@ -56,6 +56,7 @@ class EventEndpoint:
             posted = await self._apply(request, state.correlation_id)
         except ShardQLError as problem:
             raise errors.mask(problem) from problem
+        state.events = posted.counts
         if not posted.problems:
             return json_response({"projections": posted.projections}, media_type=JSON)
         bodies = [error_body(errors.mask(problem)) for problem in posted.problems]

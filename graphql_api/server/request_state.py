@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import getrandbits
 from typing import Any
 
@@ -26,6 +26,8 @@ class RequestState:
     error_codes: tuple[str, ...] = ()
     explain_entries: tuple[Mapping[str, Any], ...] = ()
     operation: Operation | None = None
+    events: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Posted events by projection and outcome."""
     status: int = 500
     """The status of the response, or CLIENT_CLOSED_REQUEST."""
 

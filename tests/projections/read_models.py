@@ -1,6 +1,7 @@
 """Reads what projections have left in a table, to compare it with the plain fold of the events."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
 
 from graphql_api.codecs import hash_key_parts
 from graphql_api.database import Database
@@ -47,13 +48,19 @@ async def read_model(database: Database) -> Expected:
     return found
 
 
+def differing(found: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs, by key, with what was found and what was expected: of many records, a message shows only these."""
+    keys = sorted(found.keys() | expected.keys())
+    return {key: (found.get(key), expected.get(key)) for key in keys if found.get(key) != expected.get(key)}
+
+
 async def check_read_model(database: Database, delivery: Delivery) -> None:
     """The table holds the plain fold of the events, and exactly the dead letters of those that cannot be applied."""
     found, expected = await read_model(database), delivery.expected
-    assert found.accounts == expected.accounts
+    assert differing(found.accounts, expected.accounts) == {}
     statements = {
         id: {**entries, "~current": entries[max(entries)]} for id, entries in expected.statements.items() if entries
     }
-    assert found.statements == statements
+    assert differing(found.statements, statements) == {}
     assert found.dead == expected.dead
     assert found.unreadable == expected.unreadable

@@ -1,6 +1,6 @@
 """Dead letters: what their streams do after them, how they are applied after all, and dropped."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from graphql_api.projections import DeadLetters, EventSource, LetterOutcome, Pro
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_projector import StreamProjector
 from graphql_api.runtime import RetryStrategy
-from graphql_api.storage import ForwardingStore
+from graphql_api.storage import ForwardingStore, Store, TransactionWrite
 from tests.projections.account_projections import CATALOG, GRAPH, Account, Opened, accounts, careful_accounts
 from tests.projections.read_models import chunks_of
 from tests.support.dynamodb_servers import ENGINE
@@ -107,6 +107,46 @@ async def test_a_retry_that_fails_again_keeps_the_letter(db: Database) -> None:
     assert [one.attempts for one in await dead.all()] == [2]
 
 
+class InterruptedStore(ForwardingStore):
+    """A store on which another process acts before the first transaction."""
+
+    def __init__(self, inner: Store, interrupt: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(inner)
+        self._interrupt: Callable[[], Awaitable[object]] | None = interrupt
+
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        interrupt, self._interrupt = self._interrupt, None
+        if interrupt is not None:
+            await interrupt()
+        await super().write_together(writes, token)
+
+
+@on_both_stores
+async def test_a_retry_does_not_overwrite_an_event_that_arrives_meanwhile(db: Database) -> None:
+    """The position is a condition of the retry: once it has moved, the dead letter is late."""
+    await apply(db, accounts, (1, "Moved", {"balance": 3}))
+    await db.create(Account, account_id="a", owner="ann")
+    (letter,) = await letters(db, accounts).all()
+    store = InterruptedStore(db.store, lambda: apply(db, accounts, (2, "Moved", {"balance": 4})))
+    result = await letters(replace(db, store=store), accounts).retry(letter)
+    assert (result.outcome, await balance(db)) == (LetterOutcome.LATE, 4)
+
+
+@on_both_stores
+async def test_two_retries_apply_a_dead_letter_once(db: Database) -> None:
+    """The letter is deleted in the transaction that applies it, so the second retry finds none."""
+    await apply(db, accounts, (1, "Moved", {"balance": 3}))
+    await db.create(Account, account_id="a", owner="ann")
+    (letter,) = await letters(db, accounts).all()
+    for late in (False, True):
+        store = InterruptedStore(db.store, lambda: letters(db, accounts).retry(letter))
+        result = await letters(replace(db, store=store), accounts).retry(letter, late=late)
+        assert result.outcome is LetterOutcome.LATE
+    account = await db.get(Account, "a")
+    assert account is not None
+    assert (account.balance, account.version) == (3, 2)
+
+
 # --- streams that stop -----------------------------------------------------------------------------------------
 
 
@@ -159,6 +199,11 @@ async def test_a_number_before_the_first_one_is_a_dead_letter(db: Database) -> N
     assert (result.applied, len(result.dead), result.repeated) == (1, 1, 0)
     (letter,) = await letters(db, accounts).all()
     assert letter.reason == "seq is 0, and the streams of this projection begin with 1."
+    dead = letters(db, accounts)
+    assert (await dead.retry(letter)).outcome is LetterOutcome.FAILED
+    assert (await dead.drop(letter)).outcome is LetterOutcome.DROPPED
+    again = await apply(db, accounts, (0, "Opened", {"owner": "ann"}))
+    assert (again.repeated, again.dead, await dead.all()) == (1, [], [])
 
 
 # --- texts that are no events ----------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ def test_a_function_that_returns_something_else_is_refused(returned: Any, proble
         ({"seq": 1, "type": ""}, "type: String should have at least 1 character"),
         ({"seq": 1, "type": "Closed", "data": []}, "data: Input should be a valid dictionary"),
         ({"seq": 1, "type": "Closed", "stream": "x" * 513}, "more than 512 bytes"),
+        ({"seq": 1, "type": "Closed", "stream": "\0" * 300}, "more than 512 bytes"),
         ({"seq": 1, "type": "Closed", "data": {"x": "y" * 300_000}}, "at most 262,144 are accepted"),
     ],
 )

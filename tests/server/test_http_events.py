@@ -138,6 +138,16 @@ def test_a_missing_event_is_named(local_poster: Poster) -> None:
     assert local_poster.applied([moved(2), moved(3)])["accounts"]["applied"] == 2
 
 
+def test_outcomes_are_counted(local_poster: Poster) -> None:
+    """The metrics count events by projection and outcome."""
+    local_poster.applied([OPENED, moved(2, 13)])
+    local_poster.post([OPENED, moved(4)])
+    metrics = local_poster.client.get("/metrics").text
+    for outcome in ("applied", "dead", "repeated", "waiting"):
+        assert f'shardql_events_total{{outcome="{outcome}",projection="accounts"}} 1.0' in metrics
+    assert 'shardql_http_requests_total{route="events",status="409"} 1.0' in metrics
+
+
 def test_dead_letters_are_accepted(local_poster: Poster) -> None:
     """An event that cannot be applied is accepted, since posting it again would not help; the response says why."""
     (letter,) = local_poster.applied([OPENED, moved(2, 13)])["accounts"]["deadLetters"]
@@ -212,6 +222,19 @@ def test_other_methods_are_refused(local_poster: Poster) -> None:
     reply = local_poster.client.get("/events/bank")
     assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
     assert reply.json()["errors"][0]["extensions"]["code"] == "METHOD_NOT_ALLOWED"
+
+
+def test_posts_have_the_deadline_of_operations(tmp_path: Path, keys: Path) -> None:
+    """Events that are not applied in time are refused as retryable; what was applied before is skipped afterwards."""
+    app = asgi(GRAPH, f"sqlite:///{tmp_path / 'bank.db'}", api_keys_file=keys, deadline_seconds=0.5)
+    with serve_app(app) as address, httpx.Client(base_url=address, timeout=TIMEOUT) as client:
+        poster = Poster(client)
+        status, error = poster.refused([OPENED, moved(3)])
+        assert (status, error["code"], error["retryable"]) == (504, "DEADLINE_EXCEEDED", True)
+        assert poster.applied([OPENED, moved(2), moved(3)])["accounts"] in (
+            {"applied": 2, "repeated": 1, "deadLetters": []},
+            {"applied": 3, "repeated": 0, "deadLetters": []},
+        )
 
 
 def test_posts_are_under_admission_control(tmp_path: Path, keys: Path) -> None:

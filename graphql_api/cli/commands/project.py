@@ -20,7 +20,7 @@ from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.process.stop_signals import stop_signal, until_stopped
 from graphql_api.cli.terminal_output import counted, event_bar, new_table, opened_with_status, print_json
 from graphql_api.database import Database
-from graphql_api.errors import InvalidEvent, NotFound
+from graphql_api.errors import EventGap, InvalidEvent, NotFound
 from graphql_api.projections import (
     DeadLetter,
     DeadLetters,
@@ -118,6 +118,8 @@ def project(
         else:
             assert file is not None, "the options were checked"
             findings = asyncio.run(command.apply(file, watch=watch))
+    except EventGap as problem:
+        raise error_exit(problem.message, FINDINGS) from problem
     except KeyboardInterrupt:
         raise error_exit("stopped. Run the same command again to resume.", INTERRUPTED) from None
     if findings:

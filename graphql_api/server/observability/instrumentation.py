@@ -161,6 +161,8 @@ class LogRequests:
             record(Metric.ERRORS, self._metrics.code_label(code))
             if code in TOKEN_CODES:
                 record(Metric.TOKEN_ERRORS, code)
+        for (projection, outcome), count in state.events.items():
+            record(Metric.EVENTS, projection, outcome, amount=count)
         record(Metric.STORE_RETRIES, amount=statistics.retries)
         record(Metric.STORE_HEDGES, amount=statistics.hedges)
         record(Metric.LOOKUP_REPAIRS_FAILED, amount=statistics.lookup_repairs_failed)

@@ -136,6 +136,15 @@ class Metric(Enum):
         "Duration of requests of the storage engine that read one shard. SQLite reads all shards at once, without it.",
         ("shard",),
     )
+    EVENTS = (
+        "shardql_events_total",
+        "events",
+        (
+            "Events that clients posted, by outcome: applied, repeated (applied before), dead (dead letters now), "
+            "waiting (not applied, since one before them is missing or has stopped the stream)."
+        ),
+        ("projection", "outcome"),
+    )
     ELEMENTS = (
         "shardql_elements",
         "elements",
