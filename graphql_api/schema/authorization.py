@@ -270,11 +270,7 @@ class AuthorizationPolicy:
 
     def _decide_without_record(self, rules: Rules | None) -> bool | None:
         """Return whether the rules allow the caller; None if that depends on the record."""
-        if rules is None or self.trusted or Anyone() in rules or (self.subject and SignedIn() in rules):
-            return True
-        if any(isinstance(rule, Group) and not self.groups.isdisjoint(rule.names) for rule in rules):
-            return True
-        return None if self.subject and ownership_properties(rules) else False
+        return True if self.trusted else decide_without_record(rules, self.subject, self.groups)
 
     async def _is_owner(self, rules: Rules | None, values: Mapping[str, Any], location: FieldLocation) -> bool:
         """Return whether these values prove that the caller owns the record."""
@@ -331,6 +327,15 @@ class AuthorizationPolicy:
         elif remedy is None:
             remedy = "Request your own records" if ownership_properties(rules) else "Omit it, or request membership"
         return Forbidden(f"{what} is allowed only for {' or '.join(allowed)}. {remedy}.")
+
+
+def decide_without_record(rules: Rules | None, subject: str | None, groups: frozenset[str]) -> bool | None:
+    """Return whether the rules allow a principal; None if that depends on the record."""
+    if rules is None or Anyone() in rules or (subject and SignedIn() in rules):
+        return True
+    if any(isinstance(rule, Group) and not groups.isdisjoint(rule.names) for rule in rules):
+        return True
+    return None if subject and ownership_properties(rules) else False
 
 
 def ownership_properties(rules: Rules | None) -> frozenset[str]:
