@@ -1,5 +1,7 @@
 """Fixtures of the data page: one browser for all tests, and servers for the example and for a catalog of tasks."""
 
+import os
+import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from graphql_api.examples.issues import sample
 from tests.browser.conftest import create_database, start_browser
 from tests.browser.grid.task_catalog import TASK_CATALOG, TASKS, TEAMS
 from tests.browser.grid.task_server import TaskServer, create_app, start_task_server
+from tests.docs.pages import ROOT
 from tests.support.loopback import serve_app
 from tests.support.run_depth import depth
 
@@ -56,3 +59,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("data page"))
+
+
+@pytest.fixture(scope="session")
+def axe() -> Path:
+    """Return the script of axe, from the packages of the data page."""
+    installed = subprocess.run(  # noqa: S603 - a script of this repository
+        [ROOT / "scripts" / "npm-packages", "graphql_api/playground/grid", ".grid-packages"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if installed.returncode:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the packages of the data page cannot be installed: {installed.stderr[-300:]}")
+        pytest.skip(f"the packages of the data page cannot be installed: {installed.stderr[-300:]}")
+    return Path(installed.stdout.strip()) / "axe-core" / "axe.min.js"

@@ -27,7 +27,7 @@ VISIBLE_ROWS = """() => {
 
 SCROLL_POSITION = """() => {
   const grid = document.querySelector("[role=grid]");
-  return [grid.scrollTop, grid.scrollHeight - grid.clientHeight];
+  return [Number(grid.dataset.top), Number(grid.dataset.end)];
 }"""
 
 ROW_HEIGHT = 32
@@ -72,11 +72,15 @@ class GridPage:
         kept: dict[str, Any] = await self.page.evaluate(KEPT)
         return kept
 
-    async def turn_wheel(self, distance: int) -> None:
-        """Turn the wheel over the grid, and wait until the grid has moved that far, or to its end."""
+    async def turn_wheel(self, distance: int, *, least: int | None = None) -> None:
+        """Turn the wheel over the grid, and wait until the grid has moved that far, or to its end.
+
+        `least`: how far the grid must have moved at least, if it may lose a part of the distance.
+        """
         top, end = await self.page.evaluate(SCROLL_POSITION)
         await self.page.mouse.wheel(0, distance)
-        await self.page.wait_for_function(f"() => ({SCROLL_POSITION})()[0] >= {min(top + distance, end) - 1}")
+        reached = min(top + (distance if least is None else least), end) - 1
+        await self.page.wait_for_function(f"() => ({SCROLL_POSITION})()[0] >= {reached}")
 
     async def jump(self, row: int) -> None:
         """Move the scroll bar so that a row is the first one in view, and wait for the row."""

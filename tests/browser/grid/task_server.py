@@ -29,9 +29,12 @@ def create_app(catalog: Catalog, open_database: DatabaseOpener, settings: Settin
     return create_application(catalog, open_database, settings, Instrumentation(settings), secrets=lambda: SECRETS)
 
 
-def bearer_token(subject: str, *groups: str) -> str:
-    """Return a token that a server of these tests accepts."""
-    return mint_token(bytes(SECRETS.tokens[0]), Identity(subject, frozenset(groups)), now=time.time(), seconds=600)
+def bearer_token(subject: str, *groups: str, seconds: float = 600) -> str:
+    """Return a token that a server of these tests accepts, or a negative number of seconds ago has accepted."""
+    identity = Identity(subject, frozenset(groups))
+    return mint_token(
+        bytes(SECRETS.tokens[0]), identity, now=time.time() + min(0.0, seconds), seconds=max(1, abs(seconds) / 2)
+    )
 
 
 @dataclass
@@ -68,7 +71,7 @@ async def start_task_server(
     def open_database() -> AbstractAsyncContextManager[Database]:
         return open_failing(server, catalog, url)
 
-    async with open_catalog(catalog, url, secrets=SECRETS) as database:
+    async with open_catalog(catalog, url, secrets=SECRETS, migrate=settings.pop("migrate", True)) as database:
         for kind in dict.fromkeys(map(type, records)):
             assert not any(await database.put_many([record for record in records if type(record) is kind]))
         server.database = database

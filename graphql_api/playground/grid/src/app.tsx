@@ -36,7 +36,9 @@ export const App = ({ page }: { page: PageData }): JSX.Element => {
     api.catalog().then(
       (found) => {
         setCatalog(found);
-        setView(found.entities.length > 0 ? fromAddress(found, location.search) : NO_VIEW);
+        const next = found.entities.length > 0 ? fromAddress(found, location.search) : NO_VIEW;
+        // The panel may have been opened while the catalog was loading; no address contains it.
+        setView(present.current.panel === "credentials" ? { ...next, panel: "credentials" } : next);
       },
       (failure: unknown) => setProblem(asProblem(failure)),
     );
@@ -55,7 +57,7 @@ export const App = ({ page }: { page: PageData }): JSX.Element => {
     present.current = next;
     setView(next);
     const address = toAddress(next);
-    if (address === location.search) return;
+    if (address === location.search || next.entity === "") return;
     if (options?.replace === true) history.replaceState(null, "", address);
     else history.pushState(null, "", address);
   }, []);

@@ -32,8 +32,8 @@ export const CatalogMap = (): JSX.Element => {
           <Joins entity={entity} catalog={catalog} onOpen={(target) => document.getElementById(`title-${target}`)?.scrollIntoView({ block: "start" })} />
           <div class="actions">
             {isAllowed(entity.read) && entity.searches.length > 0 && (
-              <button type="button" onClick={() => show(viewOf(entity, entity.searches.find((one) => refusal(one) === "" && one.required.length === 0) ?? entity.searches[0]))} aria-label={`Show ${entity.name} records`}>
-                Show the records
+              <button type="button" onClick={() => show(viewOf(entity, entity.searches.find((one) => refusal(one) === "" && one.required.length === 0) ?? entity.searches[0]))}>
+                Show {entity.name} records
               </button>
             )}
           </div>

@@ -22,13 +22,13 @@ interface Props {
   columns: string[];
 }
 
-/** The least width of a column in rem, and its share of the rest. */
-const columnWidth = (catalog: Catalog, property: Property | undefined): [number, number] => {
-  if (property === undefined || property.selection !== "") return [12, 2];
+/** The least width of a column in rem, and the greatest as CSS. Texts share what is left. */
+const columnWidth = (catalog: Catalog, property: Property | undefined): [number, string] => {
+  if (property === undefined || property.selection !== "") return [12, "1fr"];
   const name = parseType(property.type).name;
-  if (isNumeric(catalog, property)) return [7, 0.5];
-  if (catalog.types[name]?.kind === "enum" || name === "Boolean") return [7, 0.7];
-  return name === "String" ? [12, 2] : [10, 1];
+  if (isNumeric(catalog, property)) return [6, "9rem"];
+  if (catalog.types[name]?.kind === "enum" || name === "Boolean") return [7, "10rem"];
+  return name === "String" ? [12, "1fr"] : [10, "22rem"];
 };
 
 /** A length in pixels that the style sheet declares. */
@@ -67,6 +67,10 @@ export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element
   useLayoutEffect(() => {
     if (grid.current !== null) grid.current.scrollTop = scale.settle();
   }, [store]);
+
+  useLayoutEffect(() => {
+    if (grid.current !== null && scale.isStuck) grid.current.scrollTop = scale.settle();
+  });
 
   const first = Math.max(0, Math.floor(scale.top / current.rowHeight) - OVERSCAN);
   const last = Math.min(rows - 1, Math.ceil((scale.top + current.view) / current.rowHeight) + OVERSCAN);
@@ -128,7 +132,7 @@ export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element
   const isNumber = Object.fromEntries(entity.properties.map((one) => [one.name, isNumeric(catalog, one)]));
   const widths = columns.map((name) => columnWidth(catalog, propertyOf(entity, name)));
   const template = {
-    "--grid-columns": widths.map(([least, share]) => `minmax(${least}rem, ${share}fr)`).join(" "),
+    "--grid-columns": widths.map(([least, most]) => `minmax(${least}rem, ${most})`).join(" "),
     "--grid-width": `${widths.reduce((sum, [least]) => sum + least, 0)}rem`,
   };
   const sortBy = (offer: OrderOffer): void => {
@@ -143,13 +147,16 @@ export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element
       <div role="columnheader" aria-colindex={at + 1} aria-sort={offer.now} key={name} class={`cell ${isNumber[name] === true ? "number" : ""}`}>
         <button type="button" class="quiet" aria-disabled={offer.search === null} title={help} onClick={() => sortBy(offer)}>
           {name}
-          <span aria-hidden="true">{{ ascending: " ▲", descending: " ▼", none: "" }[offer.now]}</span>
+          <span class="direction" aria-hidden="true">
+            {{ ascending: "▲", descending: "▼", none: "" }[offer.now]}
+          </span>
         </button>
       </div>
     );
   };
   const drawn: JSX.Element[] = [];
-  for (let at = first; at <= last; at += 1) {
+  const isEmpty = store.seen === 0 && store.problem !== null;
+  for (let at = first; at <= last && !isEmpty; at += 1) {
     const row = store.row(at);
     const isActive = at === current.active;
     drawn.push(
@@ -197,6 +204,8 @@ export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element
       data-tokens={store.kept.tokens}
       data-seen={store.seen}
       data-ended={store.ended}
+      data-top={scale.top}
+      data-end={Math.max(0, rows * current.rowHeight - current.view)}
       onScroll={onScroll}
       onKeyDown={onKeyDown}
     >

@@ -201,14 +201,15 @@ export const writeDocument = (entity: Entity, verb: "create" | "update", input: 
   return operation("mutation", verb === "create" ? "Create" : "Update", mutation.field, given, `${mutation.payload} { id }`);
 };
 
-export const deleteDocument = (entity: Entity, id: string, version: unknown, key: string): Document => {
+export const deleteDocument = (catalog: Catalog, entity: Entity, id: string, version: unknown, key: string): Document => {
   const mutation = entity.mutations.delete;
   if (mutation === undefined) throw new IncompleteSearch(`${entity.name} has no mutation delete.`);
+  const versionType = mutation.arguments["expectedVersion"];
   const given = [
     ...("id" in mutation.arguments ? [{ name: "id", type: "ID!", value: id }] : []),
-    ...("expectedVersion" in mutation.arguments && version !== undefined && version !== null
-      ? [{ name: "expectedVersion", type: "BigInt", value: String(version) }]
-      : []),
+    ...(versionType === undefined || version === undefined || version === null
+      ? []
+      : [{ name: "expectedVersion", type: versionType, value: parseText(catalog, versionType, String(version)) }]),
     { name: "idempotencyKey", type: "String", value: key },
   ];
   return operation("mutation", "Delete", mutation.field, given, "deletedId");

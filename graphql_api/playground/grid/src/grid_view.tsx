@@ -15,6 +15,7 @@ import { countDocument, IncompleteSearch, pageDocument, pageOf } from "./documen
 import { ExportPanel } from "./export_panel";
 import { FilterPanel, filterText } from "./filter_panel";
 import { PageStore } from "./page_store";
+import { focusGrid } from "./panel";
 import { ProblemNotice } from "./problem_notice";
 import { RecordPanel } from "./record_panel";
 import { SearchBar } from "./search_bar";
@@ -122,9 +123,19 @@ const statusOf = (store: PageStore): string => {
 };
 
 /** What happened while reading, and how to go on. */
-const StoreNotices = ({ store, onRestart }: { store: PageStore; onRestart: () => void }): JSX.Element => (
+const StoreNotices = ({ store, onRestart }: { store: PageStore; onRestart: () => void }): JSX.Element => {
+  // The button that was pressed disappears with its notice.
+  const resume = (): void => {
+    store.resume();
+    focusGrid();
+  };
+  const restart = (): void => {
+    onRestart();
+    focusGrid();
+  };
+  return (
   <>
-    {store.problem instanceof Problem && <ProblemNotice problem={store.problem} retry={() => store.resume()} restart={onRestart} />}
+    {store.problem instanceof Problem && <ProblemNotice problem={store.problem} retry={resume} restart={restart} />}
     {store.failed.length > 0 && (
       <div class="notice problem" role="alert">
         <p>
@@ -133,10 +144,10 @@ const StoreNotices = ({ store, onRestart }: { store: PageStore; onRestart: () =>
           each page only.
         </p>
         <div class="actions">
-          <button type="button" onClick={() => store.resume()}>
+          <button type="button" onClick={resume}>
             Go on
           </button>
-          <button type="button" onClick={onRestart}>
+          <button type="button" onClick={restart}>
             Read all again
           </button>
         </div>
@@ -146,7 +157,7 @@ const StoreNotices = ({ store, onRestart }: { store: PageStore; onRestart: () =>
       <div class="notice" role="alert">
         <p>The last pages examined many records, and few of them match. Each page costs its read budget.</p>
         <div class="actions">
-          <button type="button" onClick={() => store.resume()}>
+          <button type="button" onClick={resume}>
             Go on
           </button>
         </div>
@@ -158,4 +169,5 @@ const StoreNotices = ({ store, onRestart }: { store: PageStore; onRestart: () =>
       </p>
     )}
   </>
-);
+  );
+};

@@ -44,7 +44,8 @@ export const orderOfColumn = (entity: Entity, search: Search, view: View, column
   }
   const serving = entity.searches.filter((one) => leads(one, column));
   const usable = serving.filter((one) => refusal(one) === "");
-  const found = usable.find((one) => sameScope(one, search)) ?? usable.find((one) => one.required.every((part) => part.argument in view.where));
+  // Another scope would show other records.
+  const found = usable.find((one) => sameScope(one, search));
   if (found !== undefined) return { search: found, reverse: false, why: `Sort by ${orderText(found, false)}.`, now: "none" };
   return { search: null, reverse: false, why: whyNot(serving, search, column), now: "none" };
 };
@@ -59,5 +60,6 @@ const whyNot = (serving: Search[], search: Search, column: string): string => {
   const reason = refusal(first);
   if (reason !== "") return `Not offered: ${first.field} is ${reason}`;
   const needed = first.required.map((part) => part.argument).join(" and ");
-  return `Not offered here: ${first.field} has this order, and needs a value of ${needed}. Choose it under Order.`;
+  const scope = needed === "" ? "over all records" : `for one ${needed}`;
+  return `Not offered here: ${first.field} has this order ${scope}. Choose it under Order.`;
 };

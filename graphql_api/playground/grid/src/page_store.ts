@@ -92,6 +92,7 @@ export class PageStore {
     this.problem = null;
     this.isPaused = false;
     this.budgetPages = 0;
+    this.changed();
     void this.pump();
   }
 
@@ -99,7 +100,6 @@ export class PageStore {
   refresh(): void {
     this.rows.clear();
     if (this.segments.length === 0) this.ended = false;
-    this.changed();
     this.resume();
   }
 
@@ -186,6 +186,7 @@ export class PageStore {
     segment.last = rows.at(-1)?.id ?? null;
     this.segments.splice(this.segments.indexOf(segment) + 1, 0, rest);
     this.keep(segment, rows);
+    this.thin();
   }
 
   private fit(segment: Segment, rows: Row[]): void {
@@ -245,17 +246,19 @@ export class PageStore {
     return segment.start <= last && segment.start + segment.length > first;
   }
 
-  /** Join neighbours once there are too many tokens. Those near the end stay, since they are read next. */
+  /** Join neighbours once there are too many tokens, into segments of even length. */
   private thin(): void {
     if (this.segments.length <= LIMITS.tokens) return;
+    const most = Math.max(LIMITS.request, Math.ceil((2 * this.seen) / LIMITS.tokens));
     const joined: Segment[] = [];
-    const old = this.segments.splice(0, this.segments.length >> 1);
-    for (let at = 0; at < old.length; at += 2) {
-      const [one, other] = [old[at] as Segment, old[at + 1]];
-      const isKept = other === undefined || this.rows.has(one) || this.rows.has(other);
-      if (isKept) joined.push(...(other === undefined ? [one] : [one, other]));
-      else joined.push({ ...one, length: one.length + other.length, last: other.last });
+    for (const one of this.segments) {
+      const before = joined.at(-1);
+      const fits = before !== undefined && before.length + one.length <= most;
+      if (fits && !this.rows.has(before) && !this.rows.has(one)) {
+        before.length += one.length;
+        before.last = one.last;
+      } else joined.push(one);
     }
-    this.segments.unshift(...joined);
+    this.segments = joined;
   }
 }

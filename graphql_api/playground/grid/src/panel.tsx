@@ -5,6 +5,11 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { useSession } from "./session";
 
+/** Give the focus to the grid, once what had it is gone. */
+export const focusGrid = (): void => {
+  requestAnimationFrame(() => document.querySelector<HTMLElement>("[role=grid]")?.focus());
+};
+
 interface Props {
   title: string;
   /** Changes when the panel shows something else, which takes the focus again. */
@@ -18,7 +23,7 @@ export const Panel = ({ title, of = "", children }: Props): JSX.Element => {
   useEffect(() => heading.current?.focus(), [title, of]);
   const close = (): void => {
     show({ panel: null, record: null });
-    requestAnimationFrame(() => document.querySelector<HTMLElement>("[role=grid]")?.focus());
+    focusGrid();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key !== "Escape" || event.defaultPrevented) return;

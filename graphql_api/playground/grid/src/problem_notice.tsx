@@ -32,7 +32,7 @@ export const ProblemNotice = ({ problem, retry, restart, children }: Props): JSX
   const { view, show } = useSession();
   const isToken = TOKEN_CODES.includes(problem.code);
   const isShard = SHARD_CODES.includes(problem.code);
-  const remedy = REMEDIES[problem.code] ?? (problem.retryable ? "Try again." : "");
+  const remedy = REMEDIES[problem.code] ?? "";
   return (
     <div class="notice problem" role="alert">
       <p>

@@ -23,7 +23,7 @@ export const PropertyInput = ({ name, field, property, isNew, text, violation, o
   const editor = editorOf(catalog, field.type);
   const isNullable = property === undefined ? !field.required : !property.type.endsWith("!");
   const id = `input-${name}`;
-  const hint = [field.description ?? property?.description ?? "", isNew && !field.required ? "Optional." : ""].filter((one) => one !== "").join(" ");
+  const hint = [property?.description ?? "", field.description?.replaceAll("`", "") ?? "", isNew && !field.required ? "Optional." : ""].filter((one, at, all) => one !== "" && all.indexOf(one) === at).join(" ");
   const shared = {
     id,
     "aria-describedby": `${id}-hint`,

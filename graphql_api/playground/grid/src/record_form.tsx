@@ -87,7 +87,7 @@ export const RecordForm = ({ entity, record, onDone, onCancel, onReread }: Props
     if (Object.keys(problems).length > 0) return;
     if (stored !== null && Object.keys(input).length === 0) return onCancel();
     const version = entity.version === null || stored === null ? undefined : stored[entity.version];
-    const controls = stored === null ? {} : { ...("id" in all ? { id: stored.id } : {}), ...("expectedVersion" in all ? { expectedVersion: formatText(version) } : {}) };
+    const controls = stored === null ? {} : { ...("id" in all ? { id: stored.id } : {}), ...versionControl(version) };
     setSaving(true);
     try {
       await run(writeDocument(entity, verb, { ...controls, ...input }, key.current));
@@ -97,6 +97,12 @@ export const RecordForm = ({ entity, record, onDone, onCancel, onReread }: Props
     } finally {
       setSaving(false);
     }
+  };
+
+  /** The version that was read: the write is refused if the record has another one. */
+  const versionControl = (version: unknown): Record<string, unknown> => {
+    const control = all["expectedVersion"];
+    return control === undefined ? {} : { expectedVersion: parseText(catalog, control.type, formatText(version)) };
   };
 
   /** Show a problem at its fields; after a conflict, read what is stored. */

@@ -148,11 +148,11 @@ const Links = ({ target, value }: { target: string; value: unknown }): JSX.Eleme
   const records = (Array.isArray(value) ? value : [value]) as (Row | null)[];
   if (value === null || value === undefined || entity === undefined) return <em>none</em>;
   return (
-    <>
+    <span class="links">
       {records.map((one, at) =>
-        one === null ? <em key={at}>missing </em> : <RecordLink key={one.id} entity={entity} record={one} />,
+        one === null ? <em key={at}>missing</em> : <RecordLink key={one.id} entity={entity} record={one} />,
       )}
-    </>
+    </span>
   );
 };
 
@@ -185,12 +185,12 @@ interface DeleteProps {
 }
 
 const DeleteQuestion = ({ entity, record, onCancel, onDone, onReread }: DeleteProps): JSX.Element => {
-  const { run } = useSession();
+  const { catalog, run } = useSession();
   const [problem, setProblem] = useState<Problem | null>(null);
   const [key] = useState(uniqueKey);
   const version = entity.version === null ? undefined : record[entity.version];
   const remove = (): void => {
-    run(deleteDocument(entity, record.id, version, key)).then(onDone, (failure: unknown) => setProblem(asProblem(failure)));
+    run(deleteDocument(catalog, entity, record.id, version, key)).then(onDone, (failure: unknown) => setProblem(asProblem(failure)));
   };
   const isConflict = problem?.code === "VERSION_CONFLICT";
   return (

@@ -35,10 +35,15 @@ export class ScrollScale {
     const last = Math.max(0, this.height - this.view);
     this.physicalTop = physical;
     if (!this.isScaled) this.top = this.clamp(physical);
-    else if (physical <= 0) this.top = 0;
-    else if (physical >= last) this.top = this.clamp(this.total);
     else if (Math.abs(step) <= this.view) this.top = this.clamp(this.top + step);
     else this.top = this.clamp((physical / last) * (this.total - this.view));
+  }
+
+  /** Whether the element is at an end, and the content is not: then it must be settled, or the wheel has no effect. */
+  get isStuck(): boolean {
+    const last = Math.max(0, this.height - this.view);
+    const isAtStart = this.physicalTop <= 0 && this.top > 0;
+    return this.isScaled && (isAtStart || (this.physicalTop >= last && this.top < this.total - this.view));
   }
 
   /** Move the content, and return the scroll position that the element must have. */

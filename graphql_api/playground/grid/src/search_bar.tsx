@@ -22,9 +22,9 @@ export const SearchBar = ({ entity, search }: { entity: Entity; search: Search |
   };
   return (
     <div class="search-bar" role="search" aria-label="Search">
-      <label>
-        <span>Entity</span>
-        <select value={entity.name} onChange={(event) => chooseEntity(event.currentTarget.value)}>
+      <div class="control">
+        <label for="entity">Entity</label>
+        <select id="entity" value={entity.name} onChange={(event) => chooseEntity(event.currentTarget.value)}>
           {catalog.entities.map((one) => (
             <option key={one.name} value={one.name} disabled={!isAllowed(one.read)}>
               {one.name}
@@ -32,25 +32,25 @@ export const SearchBar = ({ entity, search }: { entity: Entity; search: Search |
             </option>
           ))}
         </select>
-      </label>
-      <label>
-        <span>Order</span>
-        <select value={`${view.search} ${view.reverse ? "reverse" : "forward"}`} onChange={(event) => chooseOrder(event.currentTarget.value)}>
+      </div>
+      <div class="control">
+        <label for="order">Order</label>
+        <select id="order" value={`${view.search} ${view.reverse ? "reverse" : "forward"}`} onChange={(event) => chooseOrder(event.currentTarget.value)}>
           {entity.searches.flatMap((one) => [false, true].map((reverse) => orderOption(one, reverse)))}
         </select>
-      </label>
+      </div>
       {search?.required.map((required) => (
         <ScopeInput key={`${entity.name} ${required.argument}`} required={required} entity={entity} />
       ))}
       {entity.current !== null && (
-        <label>
-          <span>History</span>
-          <select value={view.history} onChange={(event) => show({ history: event.currentTarget.value })}>
+        <div class="control">
+          <label for="history">History</label>
+          <select id="history" value={view.history} onChange={(event) => show({ history: event.currentTarget.value })}>
             <option value="ALL">all records</option>
             <option value="CURRENT">current records</option>
             <option value="PAST">entries</option>
           </select>
-        </label>
+        </div>
       )}
     </div>
   );
@@ -81,14 +81,15 @@ const ScopeInput = ({ required, entity }: { required: Required; entity: Entity }
   const join = entity.joins.find((one) => one.kind === "one" && one.by.join() === required.properties.join());
   const parent = entityOf(catalog, key?.parent ?? join?.target ?? "");
   const choices = enumValues(catalog, required.type);
+  const id = `scope-${required.argument}`;
   const findParent = (): void => {
     if (parent !== undefined) show(viewOf(parent, defaultSearch(parent) && searchOf(parent, defaultSearch(parent)?.field ?? "")));
   };
   return (
-    <label class="scope">
-      <span>{required.argument}</span>
+    <div class="control scope">
+      <label for={id}>{required.argument}</label>
       {choices.length > 0 ? (
-        <select value={text} onChange={(event) => apply(event.currentTarget.value)}>
+        <select id={id} value={text} onChange={(event) => apply(event.currentTarget.value)}>
           <option value="">choose …</option>
           {choices.map((one) => (
             <option key={one}>{one}</option>
@@ -96,6 +97,7 @@ const ScopeInput = ({ required, entity }: { required: Required; entity: Entity }
         </select>
       ) : (
         <input
+          id={id}
           type="text"
           inputMode={editorOf(catalog, required.type) === "number" ? "decimal" : "text"}
           autocomplete="off"
@@ -112,6 +114,6 @@ const ScopeInput = ({ required, entity }: { required: Required; entity: Entity }
           Find …
         </button>
       )}
-    </label>
+    </div>
   );
 };
