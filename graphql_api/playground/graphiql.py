@@ -1,20 +1,15 @@
-"""Serve GraphiQL: the page and its asset files."""
+"""Serve GraphiQL: the page with the data of its tabs."""
 
-import gzip
 import json
-import string
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache, lru_cache
 from hashlib import sha256
-from html import escape
-from importlib.resources import files
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute
 
+from graphql_api.playground.page_assets import PageAssets
 from graphql_api.playground.tab_text import Tab
 
 ASSET_FILES = (
@@ -30,30 +25,16 @@ ASSET_FILES = (
 )
 """In load order."""
 
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""Allows the files of the page, data embedded in them, and requests to its own origin; nothing else."""
-
 DEFAULT_HEADERS = {"apollo-require-preflight": "1"}
 """Sent with every operation: the CSRF protection of the endpoint requires it. Visible and editable in GraphiQL."""
 
 NEW_TAB_TEXT = "# Ctrl-Space lists completions; Ctrl-Enter runs the query.\n\nquery {\n  \n}\n"
 
-_PAGE_HEADERS = {
-    "content-security-policy": CONTENT_SECURITY_POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-cache",
-    "vary": "accept",
-}
-_PAGES = files("graphql_api.playground") / "pages"
-_MEDIA_TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+_ASSETS = PageAssets("graphiql.html", ASSET_FILES)
 
 
-def graphiql_page(title: str, tabs: Sequence[Tab]) -> Callable[[Request], Response]:
-    """Return the handler that serves the page to a browser."""
+def graphiql_page(title: str, tabs: Sequence[Tab], data_page: str | None = None) -> Callable[[Request], Response]:
+    """Return the handler that serves the page to a browser. `data_page`: relative URL of the data page, if served."""
     tab_data = [asdict(tab) for tab in tabs]
     page_data = {
         "title": title,
@@ -61,68 +42,12 @@ def graphiql_page(title: str, tabs: Sequence[Tab]) -> Callable[[Request], Respon
         "tabsId": sha256(json.dumps(tab_data).encode()).hexdigest()[:16],
         "headers": json.dumps(DEFAULT_HEADERS, indent=2),
         "newTab": NEW_TAB_TEXT,
+        "dataPage": data_page,
     }
     data = json.dumps(page_data, ensure_ascii=False)
-
-    def page(request: Request) -> Response:
-        # Links are relative, so they work with the path prefix of a proxy and in a mounted application.
-        return HTMLResponse(_page(request.url.path.rpartition("/")[2], title, data), headers=_PAGE_HEADERS)
-
-    return page
+    return lambda request: _ASSETS.respond(request, title, page=data)
 
 
 def graphiql_routes(path: str) -> list[BaseRoute]:
-    """Return the routes of the asset files. Their names contain a content hash, so caches may keep them forever."""
-    return [Route(f"{path.rstrip('/')}/assets/{{name}}", _send_asset, methods=["GET"])]
-
-
-# --- the page --------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=16)
-def _page(last_segment: str, title: str, data: str) -> str:
-    """Render the page. `last_segment`: the last segment of its path, which relative links must repeat."""
-    folder = f"{last_segment}/assets" if last_segment else "assets"
-    template = string.Template((_PAGES / "graphiql.html").read_text(encoding="utf-8"))
-    tags = {
-        "js": '    <script src="{}" defer></script>',
-        "css": '    <link rel="stylesheet" href="{}">',
-        "svg": '    <link rel="icon" href="{}">',
-    }
-    links = [tags[name.rpartition(".")[2]].format(escape(f"{folder}/{name}")) for name in _assets()]
-    return template.substitute(title=escape(title), page=escape(data), links="\n".join(links))
-
-
-# --- assets ----------------------------------------------------------------------------------------------------
-
-
-@cache
-def _assets() -> dict[str, bytes]:
-    """Return the assets by URL name: the file name, with a part of the content hash before the extension."""
-    assets = {}
-    for file in ASSET_FILES:
-        content = (_PAGES / file).read_bytes()
-        stem, _, extension = file.rpartition("/")[2].rpartition(".")
-        assets[f"{stem}-{sha256(content).hexdigest()[:12]}.{extension}"] = content
-    return assets
-
-
-@cache
-def _gzipped(name: str) -> bytes:
-    return gzip.compress(_assets()[name], mtime=0)
-
-
-def _send_asset(request: Request) -> Response:
-    # Not a coroutine, so that it runs in a thread: the first calls read and compress the files.
-    name = request.path_params["name"]
-    if name not in _assets():
-        raise HTTPException(404)
-    headers = {
-        "content-type": _MEDIA_TYPES[name.rpartition(".")[2]],
-        "cache-control": "public, max-age=31536000, immutable",
-        "x-content-type-options": "nosniff",
-        "vary": "Accept-Encoding",
-    }
-    if "gzip" not in request.headers.get("accept-encoding", ""):
-        return Response(_assets()[name], headers=headers)
-    return Response(_gzipped(name), headers={**headers, "content-encoding": "gzip"})
+    """Return the routes of the asset files."""
+    return _ASSETS.routes(path)

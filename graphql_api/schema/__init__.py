@@ -6,6 +6,7 @@ from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from graphql_api.schema.authorization import check_caller as check_caller
+    from graphql_api.schema.authorization import decide_without_record as decide_without_record
     from graphql_api.schema.authorization import describe_rule as describe_rule
     from graphql_api.schema.authorization import ownership_properties as ownership_properties
     from graphql_api.schema.error_formatting import ErrorFormatter as ErrorFormatter

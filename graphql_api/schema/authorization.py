@@ -272,9 +272,7 @@ class AuthorizationPolicy:
 
     def _decide_without_record(self, rules: Rules | None) -> bool | None:
         """Return whether the rules allow the caller; None if that depends on the record."""
-        if rules is None or self.trusted or _allows_all_records(rules, self.subject, self.groups):
-            return True
-        return None if self.subject and ownership_properties(rules) else False
+        return True if self.trusted else decide_without_record(rules, self.subject, self.groups)
 
     async def _is_owner(self, rules: Rules | None, values: Mapping[str, Any], location: FieldLocation) -> bool:
         """Return whether these values prove that the caller owns the record."""
@@ -333,16 +331,18 @@ class AuthorizationPolicy:
         return Forbidden(f"{what} is allowed only for {' or '.join(allowed)}. {remedy}.")
 
 
-def _allows_all_records(rules: Rules, subject: str | None, groups: frozenset[str]) -> bool:
-    """Return whether the rules allow a caller, whatever the record."""
-    if Anyone() in rules or (subject and SignedIn() in rules):
+def decide_without_record(rules: Rules | None, subject: str | None, groups: frozenset[str]) -> bool | None:
+    """Return whether the rules allow a principal; None if that depends on the record."""
+    if rules is None or Anyone() in rules or (subject and SignedIn() in rules):
         return True
-    return any(isinstance(rule, Group) and not groups.isdisjoint(rule.names) for rule in rules)
+    if any(isinstance(rule, Group) and not groups.isdisjoint(rule.names) for rule in rules):
+        return True
+    return None if subject and ownership_properties(rules) else False
 
 
 def check_caller(what: str, rules: Rules, subject: str | None, groups: frozenset[str]) -> None:
     """Raise `Forbidden` unless the rules, which depend on no record, allow a caller."""
-    if not _allows_all_records(rules, subject, groups):
+    if not decide_without_record(rules, subject, groups):
         allowed = " or ".join(map(describe_rule, rules)) or "no caller"
         raise Forbidden(f"{what} is allowed only for {allowed}. {'Request membership' if subject else 'Sign in'}.")
 

@@ -12,19 +12,19 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Route
 
 from graphql_api.connection import Secrets
 from graphql_api.database import Database
 from graphql_api.errors import InvalidSettings, ShardQLError
 from graphql_api.model import Catalog, Entity, find_unrestricted_access, load_catalog, load_catalog_or_graph
-from graphql_api.playground import catalog_title, graphiql_page, graphiql_routes, sample_tabs
+from graphql_api.playground import CatalogDescription, catalog_title, graphiql_page, graphiql_routes, sample_tabs
 from graphql_api.projections import EventSource
 from graphql_api.schema import DocumentExecutor, Graph
 from graphql_api.server.admission_control import AdmissionController
 from graphql_api.server.allowed_hosts import AllowHosts, check_hosts
 from graphql_api.server.auth import Authenticator, build_authenticator, credential_problems
+from graphql_api.server.data_page import DataPage, path_to_grid, root_routes
 from graphql_api.server.database_lifespan import DatabaseHolder, OpenDatabase, open_server_database, warm_connections
 from graphql_api.server.event_endpoint import EVENTS_PATH, EventEndpoint
 from graphql_api.server.graphql_endpoint import METHODS, BrowserPage, GraphQLEndpoint
@@ -32,7 +32,14 @@ from graphql_api.server.middleware import AllowOrigins, DrainRequest, MaskIntern
 from graphql_api.server.observability import Instrumentation, OperationExecutor, log_unfinished_elements
 from graphql_api.server.responses import error_response, routing_error_response
 from graphql_api.server.secret_keys import resolve_secrets
-from graphql_api.server.settings import RESERVED_PATHS, Settings, errors_of_file, read_settings, variable_name
+from graphql_api.server.settings import (
+    GRID_PATH,
+    RESERVED_PATHS,
+    Settings,
+    errors_of_file,
+    read_settings,
+    variable_name,
+)
 
 log = logging.getLogger("shardql")
 _DRAIN_FACTOR = 16
@@ -79,6 +86,7 @@ def settings_problems(settings: Settings) -> Iterator[str]:
         )
     if settings.explain_groups and not settings.explain:
         yield f"{explain_groups} names groups, but {explain} is off: remove one of them."
+    yield from _grid_problems(settings)
     yield from credential_problems(settings)
     if settings.production and settings.store is None:
         yield f"Production needs a store: pass --store or set {variable_name('store')}."
@@ -96,6 +104,21 @@ def settings_problems(settings: Settings) -> Iterator[str]:
     if settings.read_only and (settings.migrate or settings.adopt_table):
         option = "--migrate" if settings.migrate else "--adopt-table"
         yield f"A read-only server does not change the table: leave out {option} or the read-only mode."
+
+
+def _grid_problems(settings: Settings) -> Iterator[str]:
+    grid, groups = variable_name("grid"), variable_name("grid_groups")
+    if settings.grid and settings.production and not settings.grid_groups:
+        yield (
+            f"Production limits the data page to named groups, since it shows the catalog: set {groups}, "
+            f"or turn {grid} off."
+        )
+    if settings.grid_groups and not settings.grid:
+        yield f"{groups} names groups, but {grid} is off: remove one of them."
+    if settings.grid and settings.only_documents:
+        yield f"The data page sends documents of its own: turn {grid} or {variable_name('only_documents')} off."
+    if settings.grid and settings.path == GRID_PATH:
+        yield f"{variable_name('path')} is {GRID_PATH}, the path of the data page: choose another, or turn {grid} off."
 
 
 def _key_problems(settings: Settings) -> Iterator[str]:
@@ -141,8 +164,9 @@ def create_application(
     In development it also accepts development tokens that were minted with the `secrets`, which are read on first use.
     """
     graph = _as_graph(catalog)
+    schema = graph.read_only_schema if settings.read_only else graph.schema
     executor = DocumentExecutor(
-        graph.read_only_schema if settings.read_only else graph.schema,
+        schema,
         settings.limits(),
         introspection=settings.introspection,
         suggestions=settings.suggestions,
@@ -156,7 +180,7 @@ def create_application(
     browser_page = None
     if settings.graphiql:
         tabs = sample_tabs(graph, sample_records, read_only=settings.read_only)
-        browser_page = graphiql_page(catalog_title(graph.catalog), tabs)
+        browser_page = graphiql_page(catalog_title(graph.catalog), tabs, path_to_grid(settings))
     return build_app(
         instrumentation.instrument_executor(executor),
         instrumentation.instrument_database(open_database),
@@ -167,6 +191,8 @@ def create_application(
         middleware=[instrumentation.middleware()],
         admission=AdmissionController(*settings.admission_limits(), instrumentation.admission_changed),
         sources={} if settings.read_only else graph.sources,
+        title=catalog_title(graph.catalog),
+        description=CatalogDescription.of(graph, schema) if settings.grid else None,
     )
 
 
@@ -206,11 +232,14 @@ def build_app(
     body_seconds: float = 5.0,
     admission: AdmissionController | None = None,
     sources: Mapping[str, EventSource] = MappingProxyType({}),
+    title: str = "ShardQL",
+    description: CatalogDescription | None = None,
 ) -> Starlette:
     """Build the application: the GraphQL endpoint, that of events for `sources` with a rule, and the extra routes.
 
     Without an `authenticator`, every caller is anonymous. `browser_page` is served to browsers that open the path.
     `admission` limits the operations in progress; by default the settings describe it.
+    `description` is served to the data page, which is off without it.
     `middleware` runs outside all other middleware, so it sees every response, errors included. It must be plain ASGI:
     a wrapper such as Starlette's `BaseHTTPMiddleware` would hide the disconnect of a client.
     """
@@ -227,9 +256,9 @@ def build_app(
             posted, database, settings, body_seconds, authenticator, admission, endpoint.large_bodies
         )
         routes.append(Route(EVENTS_PATH, events.respond, methods=["POST"]))
-    if browser_page is not None and settings.path != "/":
-        # People type only the host. The mount path is kept.
-        routes.append(Route("/", lambda request: RedirectResponse(request.url_for("graphql").path), methods=["GET"]))
+    if description is not None:
+        routes += DataPage(title, description, settings, database, authenticator).routes()
+    routes += root_routes(title, settings, graphiql=browser_page is not None, grid=description is not None)
     app = Starlette(
         routes=routes,
         middleware=[

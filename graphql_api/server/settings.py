@@ -39,6 +39,8 @@ LOCAL_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*")
 SECRET_SETTINGS = frozenset({"token_keys", "record_key"})
 RESERVED_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths of the operational endpoints. GraphQL cannot be served there."""
+GRID_PATH = "/grid"
+"""Path of the data page."""
 
 
 def _setting(default: Any, unit: str, *, default_text: str | None = None, **rules: Any) -> Any:
@@ -209,6 +211,16 @@ class Settings(BaseSettings):
     """Trusted documents: a JSON object of queries by id. Clients may send the id instead of the query."""
     only_documents: bool = _setting(False, "yes or no")
     """Whether only trusted documents are executed."""
+    grid_groups: _Texts = _setting((), "groups", default_text="all callers in development")
+    """Groups whose members may use the data page, separated by commas."""
+    grid: bool = _setting(
+        lambda earlier: (
+            (_in_development(earlier) or bool(earlier.get("grid_groups"))) and not earlier.get("only_documents", False)
+        ),
+        "yes or no",
+        default_text="on in development, or if groups are named; off with trusted documents only",
+    )
+    """Whether to serve the data page at `/grid`. In production only to members of the named groups."""
     compiled_documents: bool = _setting(True, "yes or no")
     """Whether compiled code completes the responses of queries. Responses are the same without it, and cost more."""
     cors_origins: _Texts = _setting(

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -28,12 +28,20 @@ DatabaseOpener = Callable[[], AbstractAsyncContextManager[Database]]
 @pytest.fixture
 async def browser(request: pytest.FixtureRequest) -> AsyncIterator[Browser]:
     """Start Chromium. If it is not installed, skip the test, or fail it if CI=true."""
+    async with start_browser(request) as browser:
+        yield browser
+
+
+@asynccontextmanager
+async def start_browser(request: pytest.FixtureRequest) -> AsyncIterator[Browser]:
+    """Start Chromium for a test, or for several tests that share it."""
     chromium = next(filter(None, map(shutil.which, CHROMIUM_COMMANDS)), None)
     if chromium is None:
         missing = "scripts/chromium installs it"
         if os.environ.get("CI") == "true":
             pytest.fail(f"Chromium does not run here: {missing}.")
-        request.node.user_properties.append((DID_NOT_RUN, f"Chromium: {missing}"))
+        if isinstance(request.node, pytest.Item):
+            request.node.user_properties.append((DID_NOT_RUN, f"Chromium: {missing}"))
         pytest.skip(f"Chromium does not run here: {missing}")
     async with async_playwright() as playwright:
         # Containers lack the privileges for a sandbox. The tests open only pages of this project.

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,14 +21,33 @@ addEventListener("securitypolicyviolation", (event) =>
 
 
 @dataclass(frozen=True, slots=True)
+class BrowserLog:
+    """What a page requested, and what the browser reported."""
+
+    requests: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """Errors and warnings of the console, failed requests, and uncaught exceptions."""
+
+    def note_failure(self, request: Request) -> None:
+        """Note a request that failed, unless the browser has left its page meanwhile."""
+        if request.failure != "net::ERR_ABORTED":
+            self.problems.append(f"{request.url}: {request.failure}")
+
+    def check(self, site: str, expected: Sequence[str] = ()) -> None:
+        """Assert that no request went to another site, and that the browser reported no problem but the expected."""
+        foreign = [url for url in self.requests if not url.startswith((f"{site}/", "data:", "blob:"))]
+        assert not foreign, f"the page sent requests to other sites: {foreign}"
+        problems = [problem for problem in self.problems if not any(part in problem for part in expected)]
+        assert not problems, f"the browser reported problems: {problems}"
+        assert self.requests, "the page was not opened"
+
+
+@dataclass(frozen=True, slots=True)
 class GraphiQLPage:
     """A GraphiQL page in a browser. It must not send requests to other sites."""
 
     page: Page
     site: str
-    requests: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    """Errors and warnings of the console, failed requests, and uncaught exceptions."""
 
     async def open(self, path: str) -> None:
         """Open the page and wait until it has loaded the schema."""
@@ -36,11 +55,6 @@ class GraphiQLPage:
             await self.page.goto(self.site + path)
         assert "errors" not in await (await introspection.value).json()
         await self.page.locator(".graphiql-execute-button").wait_for()
-
-    def note_failure(self, request: Request) -> None:
-        """Note a request that failed, unless the browser has left its page meanwhile."""
-        if request.failure != "net::ERR_ABORTED":
-            self.problems.append(f"{request.url}: {request.failure}")
 
     async def reload(self) -> None:
         """Reload the page."""
@@ -104,13 +118,6 @@ class GraphiQLPage:
         SCREENSHOTS.mkdir(exist_ok=True)
         await self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
-    def check(self) -> None:
-        """Assert that no request went to another site, and that the browser reported no problem."""
-        foreign = [url for url in self.requests if not url.startswith((f"{self.site}/", "data:"))]
-        assert not foreign, f"the page sent requests to other sites: {foreign}"
-        assert not self.problems, f"the browser reported problems: {self.problems}"
-        assert self.requests, "the page was not opened"
-
 
 def _is_json(text: str, value: Any) -> bool:
     try:
@@ -120,18 +127,24 @@ def _is_json(text: str, value: Any) -> bool:
 
 
 @asynccontextmanager
-async def open_graphiql(browser: Browser, site: str, **options: Any) -> AsyncIterator[GraphiQLPage]:
-    """Open a page with empty browser storage. Check it at the end."""
+async def open_page(browser: Browser, **options: Any) -> AsyncIterator[tuple[Page, BrowserLog]]:
+    """Open a page with empty browser storage, and log its requests and problems."""
     async with await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options}) as context:
         await context.add_init_script(REPORT_VIOLATIONS)
-        page = await context.new_page()
-        graphiql = GraphiQLPage(page, site)
-        context.on("request", lambda request: graphiql.requests.append(request.url))
-        context.on("requestfailed", lambda request: graphiql.note_failure(request))  # noqa: PLW0108 - the driver cannot wrap the bound method
+        page, log = await context.new_page(), BrowserLog()
+        context.on("request", lambda request: log.requests.append(request.url))
+        context.on("requestfailed", lambda request: log.note_failure(request))  # noqa: PLW0108 - the driver cannot wrap the bound method
         page.on(
             "console",
-            lambda message: graphiql.problems.append(message.text) if message.type in ("error", "warning") else None,
+            lambda message: log.problems.append(message.text) if message.type in ("error", "warning") else None,
         )
-        page.on("pageerror", lambda problem: graphiql.problems.append(str(problem)))
-        yield graphiql
-        graphiql.check()
+        page.on("pageerror", lambda problem: log.problems.append(str(problem)))
+        yield page, log
+
+
+@asynccontextmanager
+async def open_graphiql(browser: Browser, site: str, **options: Any) -> AsyncIterator[GraphiQLPage]:
+    """Open a GraphiQL page. Check it at the end."""
+    async with open_page(browser, **options) as (page, log):
+        yield GraphiQLPage(page, site)
+        log.check(site)

@@ -16,11 +16,11 @@ from starlette.routing import Mount, Route
 from graphql_api.playground import graphiql
 from graphql_api.playground.graphiql import (
     ASSET_FILES,
-    CONTENT_SECURITY_POLICY,
     DEFAULT_HEADERS,
     graphiql_page,
     graphiql_routes,
 )
+from graphql_api.playground.page_assets import CONTENT_SECURITY_POLICY
 from graphql_api.playground.tab_text import Tab
 from graphql_api.server.app import build_app
 from graphql_api.server.graphql_request import check_not_cross_site

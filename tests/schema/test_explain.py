@@ -53,6 +53,7 @@ BOOKS = [
 ]
 LOANS = [Loan(book="b1", at=at, reader=f"r{at}") for at in range(3)]
 COSTS = {"rounds", "reads", "recordsRead", "fetched", "milliseconds", "capacityUnits", "estimated", "returned"}
+PAGE_COSTS = {*COSTS, "byHashKey"}
 
 
 PLANNED = {"entity", "index", "physicalIndex", "conditions", "order", "range", "reverse", "backward", "resumed"}
@@ -79,8 +80,8 @@ def test_the_keys_are_documented() -> None:
     shown = json.loads(text.partition("```json")[2].partition("```")[0])
     table = {word for row in re.findall(r"^\| (`.+?) \|", text, re.MULTILINE) for word in re.findall(r"`(\w+)`", row)}
     assert set(shown) == {"path", "why", *PLANNED, "filter", "read"}
-    assert set(shown["read"]) == {*COSTS, "costPerMillionPages"}
-    assert table >= {"union", "indexes", "fetchesRecords", "sortedBy", "keys", "consistent"}
+    assert set(shown["read"]) == {*PAGE_COSTS, "costPerMillionPages"}
+    assert table >= {"failedHashKeys", "union", "indexes", "fetchesRecords", "sortedBy", "keys", "consistent"}
 
 
 # --- explain output of a search --------------------------------------------------------------------------------
@@ -113,7 +114,9 @@ async def test_a_search(tmp_path: Path) -> None:
             "estimate": entry["estimate"],
             "filter": {"conditions": "pages gt 5", "testedOnRows": ["pages gt 5"], "testedOnRecords": []},
         }
-        assert read.keys() == COSTS
+        assert read.keys() == PAGE_COSTS
+        assert sum(read["byHashKey"].values()) == 2
+        assert read["byHashKey"].keys() <= {*entry["hashKeys"]}
         assert (read["rounds"], read["reads"]) == (client.counts.rounds, client.counts.reads)
         assert (read["recordsRead"], read["returned"], read["fetched"]) == (client.counts.records_read, 2, 0)
         assert read["estimated"]
@@ -150,7 +153,7 @@ async def test_each_field_has_an_entry(tmp_path: Path) -> None:
         ]
         assert len(entries["one"]["keys"]) == 2
         assert [entries[name]["read"]["returned"] for name in ("one", "missing", "loan")] == [1, 0, 1]
-        assert all(entry["read"].keys() == COSTS for entry in entries.values())
+        assert all(entry["read"].keys() in (COSTS, PAGE_COSTS) for entry in entries.values())
 
 
 async def test_sorted_results(tmp_path: Path) -> None:
@@ -276,7 +279,7 @@ def test_the_header(tmp_path: Path) -> None:
                 (entry,) = body["extensions"]["explain"]
                 assert entry["path"] == ["userByName"]
                 assert entry["union"] == "name"
-                assert entry["read"].keys() == {*COSTS, "costPerMillionPages"}
+                assert entry["read"].keys() == {*PAGE_COSTS, "costPerMillionPages"}
                 assert entry["read"]["costPerMillionPages"] == entry["read"]["capacityUnits"] * 0.125 > 0
 
 

@@ -63,7 +63,27 @@
       response: null,
     })),
   });
+  // A link such as ?query=… opens a tab of its own. The parameters are removed, so that a reload adds no second tab.
+  const addLinkedTab = (state) => {
+    const linked = new URLSearchParams(location.search);
+    if (!linked.get("query")) return;
+    const name = linked.get("operationName") ?? /\b(?:query|mutation)\s+(\w+)/.exec(linked.get("query"))?.[1] ?? null;
+    state.activeTabIndex = state.tabs.length;
+    state.tabs.push({
+      id: `linked-${Date.now()}`,
+      hash: null,
+      title: name ?? "<untitled>",
+      query: linked.get("query"),
+      variables: linked.get("variables"),
+      headers: null,
+      operationName: name,
+      response: null,
+    });
+    history.replaceState(null, "", location.pathname);
+  };
+
   const state = storedTabs() ?? initialTabs();
+  addLinkedTab(state);
   const activeTab = state.tabs[state.activeTabIndex];
   const setOrRemove = (key, value) => (value ? storage.setItem(key, value) : storage.removeItem(key));
   storage.setItem("tabs-of", page.tabsId);
@@ -102,7 +122,12 @@
         defaultEditorToolsVisibility: "variables",
         isHeadersEditorEnabled: true,
       },
-      createElement(GraphiQL.Logo, null, page.title),
+      createElement(
+        GraphiQL.Logo,
+        null,
+        page.title,
+        page.dataPage ? createElement("a", { className: "data-page-link", href: page.dataPage }, "Data page") : null,
+      ),
     ),
   );
 })();

@@ -1,5 +1,6 @@
 """The page that a search returns: records, paging tokens, failed shards and explain output."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -137,8 +138,15 @@ class Page(Generic[E]):
 
     @property
     def explain(self) -> Mapping[str, Any]:
-        """Return the plan and its actual cost."""
-        return self._result.cost.explain(explain_search(self._plan), len(self._matches))
+        """Return the plan, its actual cost, and what each shard contributed."""
+        explained = self._result.cost.explain(explain_search(self._plan), len(self._matches))
+        keys = {ordinal: key for scan in self._plan.scans for ordinal, key in scan.hash_keys.items()}
+        returned = Counter(match.scan.hash_keys[match.row.ordinal] for match in self._matches)
+        explained["read"]["byHashKey"] = dict(sorted(returned.items()))
+        if self._result.failures:
+            failed = {keys[ordinal]: failure.code for ordinal, failure in self._result.failures.items()}
+            explained["read"]["failedHashKeys"] = failed
+        return explained
 
     def _cursor(self, at: int) -> str:
         count = len(self._matches) - at if self._backward else at + 1
