@@ -1,8 +1,10 @@
 """The Python interface: searches, reads and writes of a catalog's records, for one tenant and principal."""
 
+from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar, cast, overload
 
 from graphql_api.clock import Clock, system_clock
@@ -46,9 +48,10 @@ from graphql_api.query.execution import (
     PointLookup,
     count_records,
     estimate_search,
+    read_in_rounds,
     read_page,
 )
-from graphql_api.runtime import CapacityCeiling, meter_part
+from graphql_api.runtime import CapacityCeiling, current_meter, meter_part
 from graphql_api.storage import CeilingStore, Store, UnitEstimate, sum_of_estimates
 from graphql_api.writes import (
     AnyCommand,
@@ -151,10 +154,26 @@ class Database:
         """Return the page of a search request."""
         return await self._reading(lambda catalog: self._page(catalog, request))
 
-    async def _page(self, catalog: Catalog, request: SearchRequest) -> Page[Any]:
+    async def pages(self, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
+        """Return the page or the error of each search request.
+
+        What all of them read at the same time is one call of the store. If capacity is metered, or has a ceiling, each
+        page is read alone: both count page by page.
+        """
+        if self.ceiling is not None or current_meter() is not None:
+            return await gather(*map(self.page, requests), return_exceptions=True)
+        results = await self._reading(lambda catalog: self._pages(catalog, requests))
+        if self.schema is not None:
+            await self.schema.inform(results)
+        return results
+
+    async def _pages(self, catalog: Catalog, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
+        return await read_in_rounds(self.store, [partial(self._page, catalog, request) for request in requests])
+
+    async def _page(self, catalog: Catalog, request: SearchRequest, store: Store | None = None) -> Page[Any]:
         plan = self._plan(catalog, request)
         with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
-            result = await read_page(self.store, plan, self.ceiling)
+            result = await read_page(store or self.store, plan, self.ceiling)
         result.cost.record(self.clock() - plan.now, meter)
         return Page(plan, result, self.seal)
 

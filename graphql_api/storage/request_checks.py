@@ -6,6 +6,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from graphql_api.codecs import KeyRange
 from graphql_api.errors import StoreError, StoreRefused
 from graphql_api.storage.item_rules import check_condition, check_number, is_number, record_size
+from graphql_api.storage.shard_reads import ReadGroups, index_of, is_descending
 from graphql_api.storage.values import (
     Check,
     Delete,
@@ -91,6 +92,9 @@ def check_want(want: int) -> None:
 
 def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
     """Refuse reads that are invalid or do not fit together. `kind` is the type of the range values."""
+    if isinstance(reads, ReadGroups):
+        _check_groups(reads, kind)
+        return
     seen: set[str] = set()
     last_range: KeyRange | None = None
     for read in reads:
@@ -109,6 +113,13 @@ def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
         seen.add(read.hash_key)
         if read.start is not None:
             _check_start_key(read, read.start, kind)
+
+
+def _check_groups(reads: ReadGroups, kind: RangeType) -> None:
+    if len({(index_of(group.reads), is_descending(group.reads)) for group in reads.groups}) > 1:
+        raise StoreRefused("The groups of one call differ in index or direction. Make separate calls.")
+    for group in reads.groups:
+        check_reads(group.reads, kind)
 
 
 def _check_range(key_range: KeyRange, kind: RangeType) -> None:
