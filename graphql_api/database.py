@@ -33,6 +33,7 @@ from graphql_api.query import (
     PYTHON_NAMES,
     NamingScheme,
     ReadStatistics,
+    SearchFrame,
     SearchPlan,
     SearchRequest,
     StoredValue,
@@ -168,12 +169,28 @@ class Database:
         return results
 
     async def _pages(self, catalog: Catalog, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
-        return await read_in_rounds(self.store, [partial(self._page, catalog, request) for request in requests])
+        planned = [*self._plans(catalog, requests)]
+        searches = [partial(self._planned_page, plan) for plan in planned if isinstance(plan, SearchPlan)]
+        pages = iter(await read_in_rounds(self.store, searches))
+        return [next(pages) if isinstance(plan, SearchPlan) else plan for plan in planned]
 
-    async def _page(self, catalog: Catalog, request: SearchRequest, store: Store | None = None) -> Page[Any]:
-        plan = self._plan(catalog, request)
+    def _plans(self, catalog: Catalog, requests: Sequence[SearchRequest]) -> Iterator[SearchPlan | Exception]:
+        """Yield the plan or the error of each request. Requests that differ only in arguments share their frame."""
+        frame, now = None, self.clock()
+        for owned in map(self._owned, requests):
+            try:
+                if frame is None or not frame.fits(owned):
+                    frame = SearchFrame.of(catalog, owned, now, self.seal)
+                yield frame.plan(owned)
+            except Exception as problem:  # noqa: BLE001 - the caller of this search receives it
+                yield problem
+
+    async def _page(self, catalog: Catalog, request: SearchRequest) -> Page[Any]:
+        return await self._planned_page(self._plan(catalog, request), self.store)
+
+    async def _planned_page(self, plan: SearchPlan, store: Store) -> Page[Any]:
         with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
-            result = await read_page(store or self.store, plan, self.ceiling)
+            result = await read_page(store, plan, self.ceiling)
         result.cost.record(self.clock() - plan.now, meter)
         return Page(plan, result, self.seal)
 
@@ -188,8 +205,12 @@ class Database:
             raise
 
     def _plan(self, catalog: Catalog, request: SearchRequest) -> SearchPlan:
-        owned = replace(request, tenant=self.tenant, principal=self.principal)
-        return plan_search(catalog, owned, self.clock(), self.seal)
+        return plan_search(catalog, self._owned(request), self.clock(), self.seal)
+
+    def _owned(self, request: SearchRequest) -> SearchRequest:
+        if request.tenant == self.tenant and request.principal == self.principal:
+            return request
+        return replace(request, tenant=self.tenant, principal=self.principal)
 
     async def estimate(
         self, index: IndexRef, /, *, statistics: ReadStatistics = NO_STATISTICS, **arguments: Any

@@ -32,7 +32,7 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
     if not isinstance(record, spec.model):
         raise InvalidRecord(f"A {type(record).__name__} is no {spec.type_name}: pass an instance of {spec.type_name}.")
     attributes: dict[str, AttributeValue] = {}
-    _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is None])
+    _add_attributes(attributes, spec, record, spec.provided_properties)
     # Functions receive only values of the declared types, and an error in one does not fail the records of a batch.
     try:
         record.compute_derived(spec.derived_functions)
@@ -40,7 +40,7 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
         raise InvalidRecord(
             f"{spec.type_name}: a derived property cannot be computed ({problem}). Use values that its function takes."
         ) from problem
-    _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is not None])
+    _add_attributes(attributes, spec, record, spec.derived_properties)
     return attributes
 
 
@@ -64,7 +64,7 @@ def _add_attributes(
         value = value_of(record, part.name)
         if value is not None:
             try:
-                attributes[part.stored] = _to_attribute(part, value)
+                attributes[part.stored] = to_attribute_value(value) if part.codec is None else part.codec.store(value)
             except InvalidValue as problem:
                 name, shown = PropertyName(part.name), PropertyName(part.name, spec.type_name)
                 raise InvalidValue("{name}: {problem}", name=shown, problem=problem, argument=name) from problem

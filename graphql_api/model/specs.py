@@ -342,6 +342,21 @@ class EntitySpec:
         return DerivedFunctions(other) if other else NO_OTHER_FUNCTIONS
 
     @cached_property
+    def provided_properties(self) -> tuple[PropertySpec, ...]:
+        """The properties that callers or the server provide."""
+        return tuple(part for part in self.properties.values() if part.function is None)
+
+    @cached_property
+    def derived_properties(self) -> tuple[PropertySpec, ...]:
+        """The properties that are computed from others."""
+        return tuple(part for part in self.properties.values() if part.function is not None)
+
+    @cached_property
+    def raw_indexes(self) -> tuple[IndexSpec, ...]:
+        """The declared indexes whose keys are plain values."""
+        return tuple(index for index in self.indexes.values() if index.raw)
+
+    @cached_property
     def known_attributes(self) -> frozenset[str]:
         """The attributes of stored records that writes compute. They keep all others, which other catalogs declare."""
         generated = {index.hash_attribute for index in self.indexes.values()}

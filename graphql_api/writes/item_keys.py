@@ -68,9 +68,8 @@ def to_item(entity: EntitySpec, record: Entity, tenant: str | None, write_id: st
     def read(part: PropertySpec) -> Any:
         return values[part.name] if declared.get(part.name) is part else stored_value(part, attributes)
 
-    for index in entity.indexes.values():
-        if index.raw:
-            _check_plain_key(entity, index, attributes)
+    for index in entity.raw_indexes:
+        _check_plain_key(entity, index, attributes)
     item = {**attributes, WRITE_ID: write_id}
     _add_index_keys(item, entity, read, own_id, created, tenant)
     if entity.recorded is not None:
