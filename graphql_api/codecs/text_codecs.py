@@ -94,6 +94,9 @@ class Text(Codec[str]):
     def store(self, value: str) -> str:
         return self.check(value)
 
+    def load(self, stored: object) -> str:
+        return stored if type(stored) is str and stored.isascii() else super().load(stored)
+
     def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
         """Return the column: JSON holds well-formed text as it is stored."""
         return stored if set(map(type, stored)) <= {str, NoneType} else super().column_to_json(stored)

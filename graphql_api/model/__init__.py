@@ -95,10 +95,10 @@ from graphql_api.model.specs import PropertySpec as PropertySpec
 from graphql_api.model.specs import SortProperty as SortProperty
 from graphql_api.model.specs import UnionSpec as UnionSpec
 from graphql_api.model.specs import UniqueSpec as UniqueSpec
+from graphql_api.model.plain_models import is_plain_model as is_plain_model
 from graphql_api.model.stored_columns import ExpectedTypes as ExpectedTypes
 from graphql_api.model.stored_columns import StoredColumns as StoredColumns
 from graphql_api.model.stored_columns import UndecodedRecord as UndecodedRecord
 from graphql_api.model.stored_columns import expected_types as expected_types
-from graphql_api.model.stored_columns import is_plain_model as is_plain_model
 from graphql_api.model.validation.access_validation import find_unrestricted_access as find_unrestricted_access
 from graphql_api.model.validation.access_validation import join_type_names as join_type_names

@@ -352,6 +352,12 @@ class EntitySpec:
         return tuple(part for part in self.properties.values() if part.function is not None)
 
     @cached_property
+    def has_only_scalars(self) -> bool:
+        """Whether records have the fields of their class in the same order, and codecs load all that are stored."""
+        scalars = all(part.codec is not None for part in self.provided_properties)
+        return scalars and [*self.properties] == [*self.model.model_fields]
+
+    @cached_property
     def raw_indexes(self) -> tuple[IndexSpec, ...]:
         """The declared indexes whose keys are plain values."""
         return tuple(index for index in self.indexes.values() if index.raw)
