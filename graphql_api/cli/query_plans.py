@@ -114,7 +114,7 @@ class _PlanningDatabase(Database):
         raise _PlanResult(explain_search(self.count_plan(request, at_most), self.statistics))
 
     async def read_records(self, reads: Sequence[PointLookup]) -> FetchedRecords:
-        return FetchedRecords([_PlanResult(read.describe(self.statistics)) for read in reads], {})
+        return FetchedRecords([_PlanResult(read.describe(self.statistics)) for read in reads])
 
     async def apply_each(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
         raise self._write_plan(commands)

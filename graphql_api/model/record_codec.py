@@ -62,8 +62,9 @@ def _to_attribute(part: PropertySpec, value: Any) -> AttributeValue:
 def _add_attributes(
     attributes: dict[str, AttributeValue], spec: EntitySpec, record: Entity, parts: Iterable[PropertySpec]
 ) -> None:
+    values = vars(record)
     for part in parts:
-        value = value_of(record, part.name)
+        value = values[part.name] if part.name in values else value_of(record, part.name)
         if value is not None:
             try:
                 attributes[part.stored] = to_attribute_value(value) if part.codec is None else part.codec.store(value)

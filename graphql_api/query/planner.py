@@ -111,9 +111,7 @@ class SearchFrame:
     def plan(self, request: SearchRequest) -> SearchPlan:
         """Plan one page of a search that fits."""
         paging, indexes = self.paging, self.indexes
-        scans = tuple(
-            self.planner.plan_scan(request, index, indexes[:number]) for number, index in enumerate(indexes)
-        )
+        scans = tuple(self.planner.plan_scan(request, index, indexes[:number]) for number, index in enumerate(indexes))
         token = self._token(request, scans)
         check_options(request)
         return SearchPlan(

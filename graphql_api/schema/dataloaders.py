@@ -241,14 +241,15 @@ class Dataloaders:
             if not cached:  # Later loads read again.
                 for call in calls:
                     self._calls.pop(call.part.cache_key, None)
-        if self._on_explain is not None and result.explain:
+        explain = {} if self._on_explain is None else result.explain
+        if self._on_explain is not None and explain:
             # The first path of each field, by the path without list indexes.
             paths: dict[str, Path] = {}
             for call in calls:
                 path = call.part.path
                 paths.setdefault(".".join(part for part in path if isinstance(part, str)), path)
             fields = {"fields": [*paths]} if len(calls) > 1 else {}
-            self._on_explain(next(iter(paths.values())), {**fields, **result.explain})
+            self._on_explain(next(iter(paths.values())), {**fields, **explain})
         for call, record in zip(calls, result.results, strict=True):
             call.succeed(record)
 

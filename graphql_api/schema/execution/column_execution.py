@@ -2,10 +2,10 @@
 
 from asyncio import gather
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import graphql
 from graphql.execution.values import get_argument_values
 from graphql.pyutils import gather_with_cancel
 
@@ -24,7 +24,7 @@ class FieldColumn:
 class ColumnExecution:
     """Resolves and completes a column. The errors of each record are those of graphql-core, at its own path."""
 
-    def __init__(self, execution: graphql.Executor[Any], column: FieldColumn) -> None:
+    def __init__(self, execution: Any, column: FieldColumn) -> None:
         first = column.fields[0]
         definition = execution.schema.get_field(first.parent_type, field_name(first.details))
         assert definition is not None, "the document is valid"
@@ -43,7 +43,12 @@ class ColumnExecution:
         except Exception:  # noqa: BLE001 - graphql-core reports it for each record
             await self._execute_each()
             return
-        pending = [*filter(None, map(self._complete_one, self._fields, results))]
+        completion = self._execution.completion_of(results, self._definition.type, self._details)
+        pending = []
+        for field, result in zip(self._fields, results, strict=True):
+            waiting = self._complete_one(field, result, completion)
+            if waiting is not None:
+                pending.append(waiting)
         if pending:
             await complete_all(pending)
 
@@ -59,18 +64,28 @@ class ColumnExecution:
             execution.hide_suggestions,
         )
 
-    def _complete_one(self, field: ResolvedField, result: Any) -> Awaitable[None] | None:
+    def _complete_one(self, field: ResolvedField, result: Any, completion: Any) -> Awaitable[None] | None:
         """Complete the result of one record. Return an awaitable if it has fields that must be awaited."""
         execution, kind = self._execution, self._definition.type
         if isinstance(result, Exception):
             execution.handle_field_error(result, kind, self._details, field.path)
             return None
+        completed = None
+        if completion is not None and result is not None:
+            with suppress(Exception):  # graphql-core reports what is unexpected.
+                completed = execution.complete_compiled(completion, result, field.path)
         try:
-            value: Any = execution.complete_value(kind, self._details, self._info, field.path, result, None)
+            if completed is None:
+                value = execution.complete_value(kind, self._details, self._info, field.path, result, None)
+            else:
+                value = execution.resolve_completed(completed)
         except Exception as problem:  # noqa: BLE001 - it becomes an error of the response
             execution.handle_field_error(problem, kind, self._details, field.path)
             return None
-        if execution.is_awaitable(value):
+        return self._set(field, value)
+
+    def _set(self, field: ResolvedField, value: Any) -> Awaitable[None] | None:
+        if self._execution.is_awaitable(value):
             return self._complete_later(field, value)
         field.set(value)
         return None

@@ -142,11 +142,11 @@ class CompiledExecution(graphql.Executor[Any]):
         if self.plan is not None:
             with suppress(Exception):  # graphql-core reports what is unexpected.
                 completion = self._completion(self.plan, type(result), return_type, details)
-                completed = None if completion is None else self._complete(completion, result, path)
+                completed = None if completion is None else self.complete_compiled(completion, result, path)
         if completed is None:
             self.is_fast = False
             return super().complete_object_value(return_type, details, info, path, result, *rest)
-        return self._resolve(completed) if completed.resolved else completed.response
+        return self.resolve_completed(completed)
 
     def _completion(
         self, plan: OperationPlan, kind: type, return_type: graphql.GraphQLObjectType, details: FieldDetailsList
@@ -171,9 +171,10 @@ class CompiledExecution(graphql.Executor[Any]):
             raise UnexpectedValue("@defer")
         return collected.grouped_field_set
 
-    def _complete(
+    def complete_compiled(
         self, completion: PageCompletion | RecordCompletion | Completion, result: Any, path: Path
     ) -> CompletedObject:
+        """Complete an object by compiled code. Raise any error if a value is unexpected."""
         seal = self.context_value.database.seal_key
         if isinstance(completion, PageCompletion):
             return completion.complete(result, path, seal)
@@ -181,8 +182,10 @@ class CompiledExecution(graphql.Executor[Any]):
             return complete_record(completion, result, path, seal)
         return CompletedObject(completion(result), [])
 
-    def _resolve(self, completed: CompletedObject) -> Any:
+    def resolve_completed(self, completed: CompletedObject) -> Any:
         """Execute the fields with resolvers. Return the response, or an awaitable if a resolver returned one."""
+        if not completed.resolved:
+            return completed.response
         started: list[Awaitable[Any]] = []
         resolved, columns = completed.resolved, dict[int, FieldColumn]()
         if self.context_value.dataloaders.serves_columns:
@@ -215,6 +218,14 @@ class CompiledExecution(graphql.Executor[Any]):
             else:
                 remaining.append(one)
         return remaining
+
+    def completion_of(self, results: Iterable[Any], kind: Any, details: FieldDetailsList) -> _Completion:
+        """Return the completion of all results of a column; None if they need more than one, or graphql-core."""
+        bare = graphql.get_nullable_type(kind)
+        classes = {type(result) for result in results if result is not None and not isinstance(result, BaseException)}
+        if self.plan is None or len(classes) != 1 or not graphql.is_object_type(bare):
+            return None
+        return self._completion(self.plan, classes.pop(), bare, details)
 
     def _has_column_resolver(self, field: ResolvedField) -> bool:
         definition = self.schema.get_field(field.parent_type, field_name(field.details))
