@@ -10,6 +10,7 @@ from graphql_api.errors import (
     ExpiredToken,
     InvalidValue,
     QueryTooCostly,
+    ShardQLError,
     TokenAhead,
     TokenMismatch,
     UnknownArgument,
@@ -228,8 +229,11 @@ class _ScanPlanner:
             if first:
                 ordinals = {text: first + ordinal for text, ordinal in ordinals.items()}
             shards = ShardHashKeys(index.hash_entity, values, request.tenant, ordinals)
-            with about(_longest_hash_argument(index, values, request.naming)):
+            try:
                 _ = shards.last  # refuses values that are too long
+            except ShardQLError:
+                with about(_longest_hash_argument(index, values, request.naming)):
+                    raise
             keys.append(shards)
         count = sum(map(len, keys))
         if len(conditions.hash_values) > 1 and count > MAX_HASH_KEYS:

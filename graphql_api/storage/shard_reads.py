@@ -10,14 +10,36 @@ In the same way, `ReadGroups` holds the reads of several searches, and `GroupedP
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from graphql_api.codecs import ShardHashKeys
 from graphql_api.errors import StoreError
 from graphql_api.storage.values import Position, RangeRead, ReadResult, Row, RowPage
 
+T = TypeVar("T")
 
-class ShardReads(Sequence[RangeRead]):
+
+class _LazySequence(Sequence[T]):
+    """A sequence whose elements are built on first use."""
+
+    def _build(self) -> Sequence[T]:
+        raise NotImplementedError
+
+    @cached_property
+    def _elements(self) -> Sequence[T]:
+        return self._build()
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._elements[at]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._elements)
+
+
+class ShardReads(_LazySequence[RangeRead]):
     """Reads of one range in several shards. Single reads are built on first use."""
 
     def __init__(self, common: RangeRead, keys: ShardHashKeys, reread: int | None = None) -> None:
@@ -32,8 +54,7 @@ class ShardReads(Sequence[RangeRead]):
         """Return the sum of all limits."""
         return self.common.limit * len(self.keys) + (self.reread is not None)
 
-    @cached_property
-    def _reads(self) -> tuple[RangeRead, ...]:
+    def _build(self) -> Sequence[RangeRead]:
         common, reread = self.common, self.reread
         return tuple(
             common._replace(hash_key=key, ordinal=ordinal, limit=common.limit + (ordinal == reread))
@@ -43,14 +64,8 @@ class ShardReads(Sequence[RangeRead]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, at: Any) -> Any:
-        return self._reads[at]
 
-    def __iter__(self) -> Iterator[RangeRead]:
-        return iter(self._reads)
-
-
-class MergedPages(Sequence[ReadResult]):
+class MergedPages(_LazySequence[ReadResult]):
     """The pages of all shards as their merged rows. The page of a single shard is built on first use."""
 
     def __init__(
@@ -69,18 +84,8 @@ class MergedPages(Sequence[ReadResult]):
         self.size = size
         self._split = split
 
-    @cached_property
-    def _pages(self) -> Sequence[ReadResult]:
+    def _build(self) -> Sequence[ReadResult]:
         return self._split()
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._pages[at]
-
-    def __iter__(self) -> Iterator[ReadResult]:
-        return iter(self._pages)
 
 
 class ReadGroup(NamedTuple):
@@ -91,7 +96,7 @@ class ReadGroup(NamedTuple):
     """number of rows that this search can use"""
 
 
-class ReadGroups(Sequence[RangeRead]):
+class ReadGroups(_LazySequence[RangeRead]):
     """The reads of several searches of one index and direction, in one call.
 
     Hash keys and ordinals are unique within a group only, and each group has its own `want`. So whoever changes single
@@ -107,38 +112,21 @@ class ReadGroups(Sequence[RangeRead]):
         """Return the number of rows that all searches can use together."""
         return sum(group.want for group in self.groups)
 
-    @cached_property
-    def _reads(self) -> tuple[RangeRead, ...]:
+    def _build(self) -> Sequence[RangeRead]:
         return tuple(chain.from_iterable(group.reads for group in self.groups))
 
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, at: Any) -> Any:
-        return self._reads[at]
 
-    def __iter__(self) -> Iterator[RangeRead]:
-        return iter(self._reads)
-
-
-class GroupedPages(Sequence[ReadResult]):
+class GroupedPages(_LazySequence[ReadResult]):
     """The pages of each group of `ReadGroups`."""
 
     def __init__(self, groups: Sequence[Sequence[ReadResult]]) -> None:
         self.groups = groups
 
-    @cached_property
-    def _pages(self) -> Sequence[ReadResult]:
+    def _build(self) -> Sequence[ReadResult]:
         return tuple(chain.from_iterable(self.groups))
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._pages[at]
-
-    def __iter__(self) -> Iterator[ReadResult]:
-        return iter(self._pages)
 
 
 # --- what wrappers and callers need to know --------------------------------------------------------------------

@@ -93,7 +93,7 @@ async def test_a_page_on_sqlite_builds_nothing_for_each_shard(tmp_path: Path) ->
     assert isinstance(reads, ShardReads)
     assert isinstance(answer, MergedPages)
     assert len(reads) == WIDE
-    assert {*vars(reads), *vars(answer)}.isdisjoint({"_reads", "_pages"})
+    assert {*vars(reads), *vars(answer)}.isdisjoint({"_elements"})
     assert "by_ordinal" not in vars(reads.keys)
 
 
