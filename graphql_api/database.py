@@ -1,8 +1,10 @@
 """The Python interface: searches, reads and writes of a catalog's records, for one tenant and principal."""
 
+from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar, cast, overload
 
 from graphql_api.clock import Clock, system_clock
@@ -41,6 +43,7 @@ from graphql_api.query import (
     PYTHON_NAMES,
     NamingScheme,
     ReadStatistics,
+    SearchFrame,
     SearchPlan,
     SearchRequest,
     StoredValue,
@@ -58,9 +61,10 @@ from graphql_api.query.execution import (
     PointLookup,
     count_records,
     estimate_search,
+    read_in_rounds,
     read_page,
 )
-from graphql_api.runtime import CapacityCeiling, meter_part
+from graphql_api.runtime import CapacityCeiling, current_meter, meter_part
 from graphql_api.storage import CeilingStore, Store, UnitEstimate, sum_of_estimates
 from graphql_api.writes import (
     AnyCommand,
@@ -165,10 +169,42 @@ class Database:
         """Return the page of a search request."""
         return await self._reading(lambda catalog: self._page(catalog, request))
 
+    async def pages(self, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
+        """Return the page or the error of each search request.
+
+        What all of them read at the same time is one call of the store. If capacity is metered, or has a ceiling, each
+        page is read alone: both count page by page.
+        """
+        if self.ceiling is not None or current_meter() is not None:
+            return await gather(*map(self.page, requests), return_exceptions=True)
+        results = await self._reading(lambda catalog: self._pages(catalog, requests))
+        if self.schema is not None:
+            await self.schema.inform(results)
+        return results
+
+    async def _pages(self, catalog: Catalog, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
+        planned = [*self._plans(catalog, requests)]
+        searches = [partial(self._planned_page, plan) for plan in planned if isinstance(plan, SearchPlan)]
+        pages = iter(await read_in_rounds(self.store, searches))
+        return [next(pages) if isinstance(plan, SearchPlan) else plan for plan in planned]
+
+    def _plans(self, catalog: Catalog, requests: Sequence[SearchRequest]) -> Iterator[SearchPlan | Exception]:
+        """Yield the plan or the error of each request. Requests that differ only in arguments share their frame."""
+        frame, now = None, self.clock()
+        for owned in map(self._owned, requests):
+            try:
+                if frame is None or not frame.fits(owned):
+                    frame = SearchFrame.of(catalog, owned, now, self.seal)
+                yield frame.plan(owned)
+            except Exception as problem:  # noqa: BLE001 - the caller of this search receives it
+                yield problem
+
     async def _page(self, catalog: Catalog, request: SearchRequest) -> Page[Any]:
-        plan = self._plan(catalog, request)
+        return await self._planned_page(self._plan(catalog, request), self.store)
+
+    async def _planned_page(self, plan: SearchPlan, store: Store) -> Page[Any]:
         with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
-            result = await read_page(self.store, plan, self.ceiling)
+            result = await read_page(store, plan, self.ceiling)
         result.cost.record(self.clock() - plan.now, meter)
         return Page(plan, result, self.seal)
 
@@ -183,8 +219,12 @@ class Database:
             raise
 
     def _plan(self, catalog: Catalog, request: SearchRequest) -> SearchPlan:
-        owned = replace(request, tenant=self.tenant, principal=self.principal)
-        return plan_search(catalog, owned, self.clock(), self.seal)
+        return plan_search(catalog, self._owned(request), self.clock(), self.seal)
+
+    def _owned(self, request: SearchRequest) -> SearchRequest:
+        if request.tenant == self.tenant and request.principal == self.principal:
+            return request
+        return replace(request, tenant=self.tenant, principal=self.principal)
 
     async def estimate(
         self, index: IndexRef, /, *, statistics: ReadStatistics = NO_STATISTICS, **arguments: Any

@@ -115,13 +115,13 @@ class _PlanningDatabase(Database):
         raise _PlanResult(explain_search(self.count_plan(request, at_most), self.statistics))
 
     async def read_records(self, reads: Sequence[PointLookup]) -> FetchedRecords:
-        return FetchedRecords([_PlanResult(read.describe(self.statistics)) for read in reads], {})
+        return FetchedRecords([_PlanResult(read.describe(self.statistics)) for read in reads])
 
     async def read_by_unique(
         self, spec: EntitySpec, unique: UniqueSpec, values: Sequence[Any], why: str | None = None
     ) -> FetchedRecords:
         lookup = unique_lookup(spec, unique, values, self.tenant, why)
-        return FetchedRecords([_PlanResult(lookup.describe(self.statistics))], {})
+        return FetchedRecords([_PlanResult(lookup.describe(self.statistics))])
 
     async def apply_each(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
         raise self._write_plan(commands)

@@ -56,7 +56,7 @@ class NumberCodec(Codec[T]):
         return value  # type: ignore[return-value]
 
     def load(self, stored: object) -> T:
-        if isinstance(stored, bool) or not isinstance(stored, int | Decimal):
+        if type(stored) is not int and (isinstance(stored, bool) or not isinstance(stored, int | Decimal)):
             raise self._wrong_type(stored, self.stored_label)
         return self._load(stored)
 
@@ -106,6 +106,8 @@ class IntegerCodec(NumberCodec[int]):
         return int(text) - _INT_BIAS
 
     def _load(self, stored: int | Decimal) -> int:
+        if type(stored) is int and self.minimum <= stored <= self.maximum:
+            return stored
         return self.check(self._whole_number(stored))
 
     def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:

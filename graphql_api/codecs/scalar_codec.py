@@ -130,7 +130,9 @@ class Codec(ABC, Generic[T]):
 
     def check(self, value: object) -> T:
         """Return the value in canonical form. Raise `InvalidValue` if its type is wrong or it cannot be stored."""
-        if not isinstance(value, self.python_type) or isinstance(value, self.excluded_types):
+        if type(value) is not self.python_type and (
+            not isinstance(value, self.python_type) or isinstance(value, self.excluded_types)
+        ):
             raise self._wrong_type(value, self.expected)
         return value  # type: ignore[return-value]
 

@@ -82,8 +82,20 @@ class Text(Codec[str]):
     generate = staticmethod(new_id)
 
     def check(self, value: object) -> str:
+        if type(value) is str and value.isascii():
+            return value
         text = super().check(value)
         return check_well_formed(text if type(text) is str else str.__str__(text))
+
+    def encode(self, value: str) -> str:
+        # Fast path: printable text has neither control characters nor surrogates.
+        return value if type(value) is str and value.isprintable() else escape_text(self.check(value))
+
+    def store(self, value: str) -> str:
+        return self.check(value)
+
+    def load(self, stored: object) -> str:
+        return stored if type(stored) is str and stored.isascii() else super().load(stored)
 
     def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
         """Return the column: JSON holds well-formed text as it is stored."""

@@ -61,7 +61,7 @@ async def fetch_answerable(store: Store, lookups: Sequence[PointLookup], clock: 
     if not problems:
         return await fetch_records(store, lookups, clock)
     answerable = [lookup for at, lookup in enumerate(lookups) if at not in problems]
-    fetched = await fetch_records(store, answerable, clock) if answerable else FetchedRecords([], {})
+    fetched = await fetch_records(store, answerable, clock) if answerable else FetchedRecords([])
     found = iter(fetched.results)
     return replace(fetched, results=[problems[at] if at in problems else next(found) for at in range(len(lookups))])
 

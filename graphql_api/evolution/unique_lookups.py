@@ -84,7 +84,7 @@ async def fetch_by_unique(store: Store, lookup: UniqueLookup, clock: Clock) -> F
     statistics.records_read += cost.records_read
     statistics.add_read("key", is_empty=result is None, returned=is_found)
     cost.record(clock() - now, meter)
-    return FetchedRecords([result], cost.explain(lookup.describe(), int(is_found)))
+    return FetchedRecords([result], lambda: cost.explain(lookup.describe(), int(is_found)))
 
 
 async def _read_holder(store: Store, lookup: UniqueLookup, now: float, cost: ReadCost) -> Item | None:

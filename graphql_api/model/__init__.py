@@ -50,6 +50,7 @@ from graphql_api.model.markers import derived as derived
 from graphql_api.model.markers import desc as desc
 from graphql_api.model.markers import stored as stored
 from graphql_api.model.markers import value_of as value_of
+from graphql_api.model.markers import values_by_name as values_by_name
 from graphql_api.model.naming import HASH_ATTRIBUTE as HASH_ATTRIBUTE
 from graphql_api.model.naming import NAME_PATTERN as NAME_PATTERN
 from graphql_api.model.naming import OWNER as OWNER
@@ -58,6 +59,7 @@ from graphql_api.model.naming import camel_case as camel_case
 from graphql_api.model.naming import capitalized as capitalized
 from graphql_api.model.naming import entity_name as entity_name
 from graphql_api.model.naming import strip_id_suffix as strip_id_suffix
+from graphql_api.model.plain_models import is_plain_model as is_plain_model
 from graphql_api.model.property_specs import item_codec as item_codec
 from graphql_api.model.property_specs import parse_annotation as parse_annotation
 from graphql_api.model.readiness import BEHIND as BEHIND
@@ -113,6 +115,5 @@ from graphql_api.model.stored_columns import ExpectedTypes as ExpectedTypes
 from graphql_api.model.stored_columns import StoredColumns as StoredColumns
 from graphql_api.model.stored_columns import UndecodedRecord as UndecodedRecord
 from graphql_api.model.stored_columns import expected_types as expected_types
-from graphql_api.model.stored_columns import is_plain_model as is_plain_model
 from graphql_api.model.validation.access_validation import find_unrestricted_access as find_unrestricted_access
 from graphql_api.model.validation.access_validation import join_type_names as join_type_names

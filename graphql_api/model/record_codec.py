@@ -19,10 +19,12 @@ from graphql_api.errors import FieldPath, InvalidRecord, InvalidValue, Localizab
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import Stored, value_of
 from graphql_api.model.naming import TABLE_KEYS, camel_case
+from graphql_api.model.plain_models import is_plain_model
 from graphql_api.model.property_specs import parse_annotation
 from graphql_api.model.specs import EntitySpec, PropertySpec
 from graphql_api.storage import AttributeValue, Item
 
+_set = object.__setattr__
 MAX_NESTING = 29
 """nesting levels of lists and maps: engines allow 32, and a stored response has one level more than its record"""
 
@@ -32,7 +34,7 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
     if not isinstance(record, spec.model):
         raise InvalidRecord(f"A {type(record).__name__} is no {spec.type_name}: pass an instance of {spec.type_name}.")
     attributes: dict[str, AttributeValue] = {}
-    _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is None])
+    _add_attributes(attributes, spec, record, spec.provided_properties)
     # Functions receive only values of the declared types, and an error in one does not fail the records of a batch.
     try:
         record.compute_derived(spec.derived_functions)
@@ -40,7 +42,7 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
         raise InvalidRecord(
             f"{spec.type_name}: a derived property cannot be computed ({problem}). Use values that its function takes."
         ) from problem
-    _add_attributes(attributes, spec, record, [part for part in spec.properties.values() if part.function is not None])
+    _add_attributes(attributes, spec, record, spec.derived_properties)
     return attributes
 
 
@@ -60,11 +62,12 @@ def _to_attribute(part: PropertySpec, value: Any) -> AttributeValue:
 def _add_attributes(
     attributes: dict[str, AttributeValue], spec: EntitySpec, record: Entity, parts: Iterable[PropertySpec]
 ) -> None:
+    values = vars(record)
     for part in parts:
-        value = value_of(record, part.name)
+        value = values[part.name] if part.name in values else value_of(record, part.name)
         if value is not None:
             try:
-                attributes[part.stored] = _to_attribute(part, value)
+                attributes[part.stored] = to_attribute_value(value) if part.codec is None else part.codec.store(value)
             except InvalidValue as problem:
                 name, shown = PropertyName(part.name), PropertyName(part.name, spec.type_name)
                 raise InvalidValue("{name}: {problem}", name=shown, problem=problem, argument=name) from problem
@@ -81,6 +84,32 @@ def decode_record(spec: EntitySpec, item: Item) -> Entity:
     The item may be older or newer than the declaration: a missing property gets its default, unknown attributes are
     ignored. Derived properties are computed.
     """
+    return _decode_plain_record(spec, item) or decode_by_model(spec, item)
+
+
+def _decode_plain_record(spec: EntitySpec, item: Item) -> Entity | None:
+    """Decode an item by codecs alone, which costs a third. Return None if that does not suffice, or fails."""
+    if not (spec.has_only_scalars and is_plain_model(spec.model)):
+        return None
+    values: dict[str, Any] = dict.fromkeys(spec.properties)
+    try:
+        for part in spec.provided_properties:
+            stored = item.get(part.stored)
+            if stored is not None:
+                values[part.name] = part.column.codec.load(stored)
+            elif not part.nullable or (part.null_is_stored and part.stored not in item):
+                return None  # The record has a default, or is invalid.
+        record = partial_record(spec, values)
+        if spec.derived_properties:
+            record.model_fields_set.difference_update(part.name for part in spec.derived_properties)
+            record.compute_derived(spec.derived_functions)
+    except Exception:  # noqa: BLE001 - the model reports it
+        return None
+    return record
+
+
+def decode_by_model(spec: EntitySpec, item: Item) -> Entity:
+    """Decode a stored item, and let pydantic validate it."""
     values: dict[str, Any] = {}
     for part in spec.properties.values():
         if part.function is not None:
@@ -121,8 +150,9 @@ def partial_record(spec: EntitySpec, values: Mapping[str, Any]) -> Entity:
     """
     record = spec.model.__new__(spec.model)
     vars(record).update(values)
-    for name, value in (("fields_set", set(values)), ("extra", None), ("private", None)):
-        object.__setattr__(record, f"__pydantic_{name}__", value)
+    _set(record, "__pydantic_fields_set__", set(values))
+    _set(record, "__pydantic_extra__", None)
+    _set(record, "__pydantic_private__", None)
     return record
 
 

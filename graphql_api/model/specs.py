@@ -361,6 +361,27 @@ class EntitySpec:
         return DerivedFunctions(other) if other else NO_OTHER_FUNCTIONS
 
     @cached_property
+    def provided_properties(self) -> tuple[PropertySpec, ...]:
+        """The properties that callers or the server provide."""
+        return tuple(part for part in self.properties.values() if part.function is None)
+
+    @cached_property
+    def derived_properties(self) -> tuple[PropertySpec, ...]:
+        """The properties that are computed from others."""
+        return tuple(part for part in self.properties.values() if part.function is not None)
+
+    @cached_property
+    def has_only_scalars(self) -> bool:
+        """Whether records have the fields of their class in the same order, and codecs load all that are stored."""
+        scalars = all(part.codec is not None for part in self.provided_properties)
+        return scalars and [*self.properties] == [*self.model.model_fields]
+
+    @cached_property
+    def raw_indexes(self) -> tuple[IndexSpec, ...]:
+        """The declared indexes whose keys are plain values."""
+        return tuple(index for index in self.indexes.values() if index.raw)
+
+    @cached_property
     def known_attributes(self) -> frozenset[str]:
         """The attributes of stored records that writes compute. They keep all others, which other catalogs declare."""
         generated = {index.hash_attribute for index in self.indexes.values()}

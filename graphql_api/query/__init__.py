@@ -18,6 +18,7 @@ from graphql_api.query.filters import Filter as Filter
 from graphql_api.query.filters import conjuncts as conjuncts
 from graphql_api.query.page_token import Cursor as Cursor
 from graphql_api.query.page_token import pack as pack
+from graphql_api.query.planner import SearchFrame as SearchFrame
 from graphql_api.query.planner import plan_search as plan_search
 from graphql_api.query.predicate_pushdown import narrow_range_by_filter as narrow_range_by_filter
 from graphql_api.query.property_values import RowView as RowView

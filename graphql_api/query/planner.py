@@ -1,7 +1,8 @@
 """Plan a search: decide the shards, the range of each index, the filters and the position to resume at."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter, is_
 
 from graphql_api.codecs import KeyRange, ShardHashKeys, join_segments, short_repr
 from graphql_api.errors import (
@@ -9,6 +10,7 @@ from graphql_api.errors import (
     ExpiredToken,
     InvalidValue,
     QueryTooCostly,
+    ShardQLError,
     TokenAhead,
     TokenMismatch,
     UnknownArgument,
@@ -23,6 +25,7 @@ from graphql_api.model import (
     IndexRef,
     IndexSpec,
     SortProperty,
+    UnionSpec,
 )
 from graphql_api.query.filter_parser import parse_filter
 from graphql_api.query.filters import Filter, all_of, conjuncts
@@ -37,6 +40,7 @@ from graphql_api.query.search_request import (
     MAX_SORTED,
     PAGE_ARGUMENTS,
     NamingScheme,
+    Paging,
     SearchRequest,
     check_options,
     parse_paging,
@@ -52,59 +56,117 @@ _MAX_SHOWN_BYTES = 160
 
 def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: TokenSeal) -> SearchPlan:
     """Plan one page of a search; `now` is in seconds since 1970."""
-    entity = catalog.entity(request.entity)
-    union = entity.unions.get(request.index)
-    check_ready(entity, request)
-    indexes = union.members if union is not None else (_requested_index(catalog, entity, request),)
-    order_by = _order_by(entity, request)
-    paging = parse_paging(request)
-    requested = (
-        *conjuncts(parse_filter(entity, request.filter, request.naming)),
-        *conjuncts(parse_filter(entity, request.enforced_filter)),
-        *conjuncts(history_filter(entity, request)),
-    )
-    parts = (*requested, *conjuncts(hidden_records_filter(entity, request)))
-    filter, requested_filter = all_of(parts), all_of(requested)
-    compared = [*(() if filter is None else filter.properties), *([] if order_by is None else [order_by.property.name])]
-    check_derived_ready(entity, compared)
-    required = _required_properties(entity, request, filter, order_by)
-    descending = paging.reverse != paging.backward
-    planner = _ScanPlanner(entity, request, parts, required, descending, accepts_empty_text(indexes))
-    scans = tuple(planner.plan_scan(index, indexes[:number]) for number, index in enumerate(indexes))
-    description = _describe_search(entity, request, scans[0], requested_filter, reverse=paging.reverse)
-    token = PageToken(
-        issued_hour=int(now // 3600),
-        generations=max(len(index.space.generations) - index.space.pending for index in indexes),
-        index_digest=digest(*map(_index_identity, indexes)),
-        search_digest=digest(
-            *((_hash_identity(scan.conditions), _range_identity(scan.conditions.range)) for scan in scans),
-            paging.reverse,
-            () if requested_filter is None else requested_filter.identity(),
-            () if order_by is None else (order_by.property.stored, order_by.descending),
-        ),
-        description=short_description(description),
-        cursor=Cursor(len(scans) if paging.backward else 0),
-    )
-    if paging.token is not None:
-        opened = unpack(seal.open(paging.token, request.tenant, request.principal, paging.argument), paging.argument)
-        name = request.naming.search_name(entity, union or scans[0].index)
+    return SearchFrame.of(catalog, request, now, seal).plan(request)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFrame:
+    """What the plans of all searches have in common that differ only in `arguments`."""
+
+    request: SearchRequest
+    """one of these searches"""
+    seal: TokenSeal
+    entity: EntitySpec
+    searched: IndexSpec | UnionSpec
+    indexes: tuple[IndexSpec, ...]
+    order_by: SortProperty | None
+    paging: Paging
+    parts: tuple[Filter, ...]
+    """filters that must all match"""
+    requested_filter: Filter | None
+    """without those that hide records"""
+    planner: "_ScanPlanner"
+    now: float
+    index_digest: bytes
+
+    @classmethod
+    def of(cls, catalog: Catalog, request: SearchRequest, now: float, seal: TokenSeal) -> "SearchFrame":
+        """Check whatever does not depend on the arguments."""
+        entity = catalog.entity(request.entity)
+        union = entity.unions.get(request.index)
+        check_ready(entity, request)
+        indexes = union.members if union is not None else (_requested_index(catalog, entity, request),)
+        order_by = _order_by(entity, request)
+        paging = parse_paging(request)
+        requested = (
+            *conjuncts(parse_filter(entity, request.filter, request.naming)),
+            *conjuncts(parse_filter(entity, request.enforced_filter)),
+            *conjuncts(history_filter(entity, request)),
+        )
+        parts = (*requested, *conjuncts(hidden_records_filter(entity, request)))
+        filter = all_of(parts)
+        sorted_by = [] if order_by is None else [order_by.property.name]
+        check_derived_ready(entity, [*(() if filter is None else filter.properties), *sorted_by])
+        required = _required_properties(entity, request, filter, order_by)
+        descending = paging.reverse != paging.backward
+        return cls(
+            request=request,
+            seal=seal,
+            entity=entity,
+            searched=union or indexes[0],
+            indexes=indexes,
+            order_by=order_by,
+            paging=paging,
+            parts=parts,
+            requested_filter=all_of(requested),
+            planner=_ScanPlanner(entity, request, parts, required, descending, accepts_empty_text(indexes)),
+            now=now,
+            index_digest=digest(*map(_index_identity, indexes)),
+        )
+
+    def fits(self, request: SearchRequest) -> bool:
+        """Return whether a search differs from this one in nothing but its arguments."""
+        return all(map(is_, _common_fields(self.request), _common_fields(request)))
+
+    def plan(self, request: SearchRequest) -> SearchPlan:
+        """Plan one page of a search that fits."""
+        paging, indexes = self.paging, self.indexes
+        scans = tuple(self.planner.plan_scan(request, index, indexes[:number]) for number, index in enumerate(indexes))
+        token = self._token(request, scans)
+        check_options(request)
+        return SearchPlan(
+            entity=self.entity,
+            request=request,
+            scans=scans,
+            filter=all_of(self.parts),
+            order_by=self.order_by,
+            limit=paging.limit if self.order_by is None else MAX_SORTED,
+            resumed=paging.token is not None,
+            traversal=Traversal(
+                paging.reverse, paging.backward, len(scans), ShardProgress(token.cursor, token.lagging)
+            ),
+            token=token,
+            now=self.now,
+        )
+
+    def _token(self, request: SearchRequest, scans: Sequence[IndexScan]) -> PageToken:
+        """Return the token of the start of the page."""
+        paging, order_by, indexes, filter = self.paging, self.order_by, self.indexes, self.requested_filter
+        description = _describe_search(self.entity, request, scans[0], filter, reverse=paging.reverse)
+        token = PageToken(
+            issued_hour=int(self.now // 3600),
+            generations=max(len(index.space.generations) - index.space.pending for index in indexes),
+            index_digest=self.index_digest,
+            search_digest=digest(
+                *((_hash_identity(scan.conditions), _range_identity(scan.conditions.range)) for scan in scans),
+                paging.reverse,
+                () if filter is None else filter.identity(),
+                () if order_by is None else (order_by.property.stored, order_by.descending),
+            ),
+            description=short_description(description),
+            cursor=Cursor(len(scans) if paging.backward else 0),
+        )
+        if paging.token is None:
+            return token
+        sealed = self.seal.open(paging.token, request.tenant, request.principal, paging.argument)
+        opened = unpack(sealed, paging.argument)
         here = replace(token, generations=max(len(index.space.generations) for index in indexes))
+        name = request.naming.search_name(self.entity, self.searched)
         _verify_token(opened, here, paging.argument, name, short_description(description, _MAX_SHOWN_BYTES))
-        token = replace(token, cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint)
-    start = ShardProgress(token.cursor, token.lagging)
-    check_options(request)
-    return SearchPlan(
-        entity=entity,
-        request=request,
-        scans=scans,
-        filter=filter,
-        order_by=order_by,
-        limit=paging.limit if order_by is None else MAX_SORTED,
-        resumed=paging.token is not None,
-        traversal=Traversal(paging.reverse, paging.backward, len(scans), start),
-        token=token,
-        now=now,
-    )
+        return replace(token, cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint)
+
+
+_common_fields = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "arguments"))
 
 
 def _requested_index(catalog: Catalog, entity: EntitySpec, request: SearchRequest) -> IndexSpec:
@@ -120,6 +182,7 @@ class _ScanPlanner:
 
     entity: EntitySpec
     request: SearchRequest
+    """the request, or one that differs only in its arguments"""
     parts: tuple[Filter, ...]
     """filters that must all match"""
     required: frozenset[str]
@@ -127,9 +190,9 @@ class _ScanPlanner:
     descending: bool
     in_union: bool
 
-    def plan_scan(self, index: IndexSpec, earlier: Sequence[IndexSpec]) -> IndexScan:
+    def plan_scan(self, request: SearchRequest, index: IndexSpec, earlier: Sequence[IndexSpec]) -> IndexScan:
         """Plan the scan of one index; `earlier` are the indexes before it in a union."""
-        entity, request = self.entity, self.request
+        entity = self.entity
         provided = parse_conditions(entity, index, request.arguments, request.naming, in_union=self.in_union)
         conditions = narrow_range_by_filter(index, provided, self.parts)
         if request.history == "CURRENT":
@@ -186,8 +249,11 @@ class _ScanPlanner:
             if first:
                 ordinals = {text: first + ordinal for text, ordinal in ordinals.items()}
             shards = ShardHashKeys(index.hash_entity, values, request.tenant, ordinals)
-            with about(_longest_hash_argument(index, values, request.naming)):
+            try:
                 _ = shards.last  # refuses values that are too long
+            except ShardQLError:
+                with about(_longest_hash_argument(index, values, request.naming)):
+                    raise
             keys.append(shards)
         count = sum(map(len, keys))
         if len(conditions.hash_values) > 1 and count > MAX_HASH_KEYS:

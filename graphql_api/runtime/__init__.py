@@ -9,6 +9,7 @@ from graphql_api.runtime.memory_budget import current_memory as current_memory
 from graphql_api.runtime.request_coalescer import CoalescedCall as CoalescedCall
 from graphql_api.runtime.request_coalescer import RequestCoalescer as RequestCoalescer
 from graphql_api.runtime.request_coalescer import SharedResult as SharedResult
+from graphql_api.runtime.request_coalescer import wait_for_all as wait_for_all
 from graphql_api.runtime.request_statistics import CapacityMeter as CapacityMeter
 from graphql_api.runtime.request_statistics import IndexStatistics as IndexStatistics
 from graphql_api.runtime.request_statistics import ReadKind as ReadKind

@@ -76,6 +76,11 @@ class AuthorizationPolicy:
 
     # --- searches ----------------------------------------------------------------------------------------------
 
+    def may_restrict(self, entity: EntitySpec, search: IndexSpec | UnionSpec | None) -> bool:
+        """Return whether a search, or without one a read by key, needs a decision at all."""
+        rules = entity.allow if search is None or search.allow is None else search.allow
+        return rules is not None or any(part.allow is not None for part in entity.properties.values())
+
     async def restrict_search(
         self,
         entity: EntitySpec,
@@ -85,9 +90,9 @@ class AuthorizationPolicy:
         location: FieldLocation,
     ) -> SearchRequest:
         """Return the request, restricted to the caller's own records if the rules allow only those."""
-        rules = search.allow if search.allow is not None else entity.allow
-        if rules is None and all(part.allow is None for part in entity.properties.values()):
+        if not self.may_restrict(entity, search):
             return request
+        rules = search.allow if search.allow is not None else entity.allow
         allowed = self._check(location.name, rules)
         self._check_selected(entity, selected)
         filter = parse_filter(entity, request.filter, request.naming)

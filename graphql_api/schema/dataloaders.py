@@ -1,6 +1,6 @@
 """Dataloaders of one request: load records and pages in batches, each at most once. Every field reads through them."""
 
-from asyncio import create_task
+from asyncio import create_task, gather
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
@@ -13,7 +13,7 @@ from graphql_api.errors import QueryTooCostly, ShardQLError
 from graphql_api.model import Entity, EntitySpec, UniqueSpec
 from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchRequest
 from graphql_api.query.execution import Count, Page, PointLookup
-from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult
+from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult, wait_for_all
 
 Path = Sequence[str | int]
 """Path of a field in the response."""
@@ -46,6 +46,13 @@ class _Read(NamedTuple):
     """Path of the first field that needed the record."""
 
 
+class _PageRead(NamedTuple):
+    """A page that is part of a batch."""
+
+    cache_key: Hashable
+    request: SearchRequest
+
+
 _RecordCall = CoalescedCall[_Read, Entity | ShardQLError | None]
 """Its result is None if the record does not exist, and an error if the record is invalid."""
 
@@ -64,9 +71,15 @@ class Dataloaders:
         self._shared: dict[Hashable, SharedResult[Any]] = {}
         """pages, and records by unique values"""
         self._calls: dict[Hashable, _RecordCall] = {}
+        self._page_coalescer: RequestCoalescer[_PageRead, Page[Any]] | None = None
         self._coalescers: dict[bool, RequestCoalescer[_Read, Entity | ShardQLError | None]] = {}
         """by whether reads are consistent"""
         self._listed_ids = 0
+
+    @property
+    def serves_columns(self) -> bool:
+        """Whether several records may be served at once: nothing of this operation belongs to single fields."""
+        return self._caches and self._on_explain is None and self._database.ceiling is None
 
     # --- searches ----------------------------------------------------------------------------------------------
 
@@ -91,6 +104,42 @@ class Dataloaders:
         if result is None or result.is_cancelled:
             result = self._shared[cache_key] = SharedResult(create_task(attempt()))
         return await result.wait()
+
+    async def load_pages(self, requests: Sequence[SearchRequest]) -> "list[Page[Any] | BaseException]":
+        """Load the page or the error of each search. They become one read, with others that are requested now.
+
+        Only for operations without explain output, which belongs to single fields.
+        """
+        if not self._caches:
+            pages = (self.load_page(request, ()) for request in requests)
+            return await gather(*pages, return_exceptions=True)
+        results: list[SharedResult[Page[Any]]] = []
+        for request in requests:
+            cache_key = _page_key(request)
+            result = self._shared.get(cache_key)
+            if result is None or result.is_cancelled:
+                result = self._shared[cache_key] = self._coalesced_page(_PageRead(cache_key, request))
+            results.append(result)
+        return await wait_for_all(results)
+
+    def _coalesced_page(self, read: _PageRead) -> SharedResult[Page[Any]]:
+        if self._page_coalescer is None:
+            self._page_coalescer = RequestCoalescer(self._send_page_reads, IDLE_TURNS)
+        return self._page_coalescer.submit(read)
+
+    async def _send_page_reads(self, calls: "Sequence[CoalescedCall[_PageRead, Page[Any]]]") -> None:
+        read = set[Hashable]()
+        try:
+            for call, page in zip(calls, await self._database.pages([one.part.request for one in calls]), strict=True):
+                if isinstance(page, Page):
+                    read.add(call.part.cache_key)
+                    call.succeed(page)
+                elif isinstance(page, Exception):
+                    call.fail(page)
+        finally:
+            for call in calls:
+                if call.part.cache_key not in read:  # A later load reads again instead of raising this error.
+                    self._shared.pop(call.part.cache_key, None)
 
     async def load_count(self, request: SearchRequest, at_most: Any, path: Path) -> Count:
         count = await self._database.count_of(request, at_most)
@@ -140,15 +189,46 @@ class Dataloaders:
             lookup = self._database.wanted(entity, values, consistent=consistent, why=why, naming=naming)
         if isinstance(lookup, SearchRequest):
             return first_of(await self.load_page(lookup, path))
-        cache_key = (entity.name, tuple(lookup.keys), lookup.consistent)
+        result = await self._record_call(lookup, path, batch=batch).wait()
+        if isinstance(result, ShardQLError):
+            raise result
+        return result
+
+    async def load_records(
+        self, entity: EntitySpec, keys: Sequence[Sequence[Any]], *, why: str | None, naming: NamingScheme
+    ) -> "list[Entity | BaseException | None]":
+        """Load the record or the error of each primary key: as `load_record` does, without a coroutine for each.
+
+        Only for operations without explain output, which names the path of each field.
+        """
+        loaded: list[Entity | BaseException | None] = [None] * len(keys)
+        calls: dict[int, _RecordCall] = {}
+        searches: dict[int, SearchRequest] = {}
+        for at, values in enumerate(keys):
+            try:
+                lookup = self._database.wanted(entity, values, consistent=not self._caches, why=why, naming=naming)
+            except ShardQLError as problem:
+                loaded[at] = problem
+            else:
+                if isinstance(lookup, SearchRequest):
+                    searches[at] = lookup
+                else:
+                    calls[at] = self._record_call(lookup, ())
+        # Either all keys of an entity need a search, or none.
+        records = await wait_for_all([*calls.values()])
+        for at, record in zip(calls, records, strict=True):
+            loaded[at] = record
+        for at, page in zip(searches, await self.load_pages([*searches.values()]), strict=True):
+            loaded[at] = page if isinstance(page, BaseException) else _first_or_error(page)
+        return loaded
+
+    def _record_call(self, lookup: PointLookup, path: Path, *, batch: bool = True) -> _RecordCall:
+        cache_key = (lookup.entity.name, tuple(lookup.keys), lookup.consistent)
         call = self._calls.get(cache_key)
         if call is None or call.is_cancelled:
             read = _Read(cache_key, lookup, path)
             call = self._calls[cache_key] = self._coalescer(lookup.consistent).submit(read, at_once=not batch)
-        result = await call.wait()
-        if isinstance(result, ShardQLError):
-            raise result
-        return result
+        return call
 
     async def load_by_unique(
         self, entity: EntitySpec, unique: UniqueSpec, values: tuple[Any, ...], path: Path, *, why: str | None = None
@@ -177,6 +257,7 @@ class Dataloaders:
     def release(self) -> None:
         """Drop what refers back to the dataloaders, so that reference counting frees them, and all that they loaded."""
         self._coalescers.clear()
+        self._page_coalescer = None
 
     async def _send_reads(self, calls: Sequence[_RecordCall]) -> None:
         cached = False
@@ -187,13 +268,21 @@ class Dataloaders:
             if not cached:  # Later loads read again.
                 for call in calls:
                     self._calls.pop(call.part.cache_key, None)
-        if self._on_explain is not None and result.explain:
+        explain = {} if self._on_explain is None else result.explain
+        if self._on_explain is not None and explain:
             # The first path of each field, by the path without list indexes.
             paths: dict[str, Path] = {}
             for call in calls:
                 path = call.part.path
                 paths.setdefault(".".join(part for part in path if isinstance(part, str)), path)
             fields = {"fields": [*paths]} if len(calls) > 1 else {}
-            self._on_explain(next(iter(paths.values())), {**fields, **result.explain})
+            self._on_explain(next(iter(paths.values())), {**fields, **explain})
         for call, record in zip(calls, result.results, strict=True):
             call.succeed(record)
+
+
+def _first_or_error(page: Page[Any]) -> Entity | ShardQLError | None:
+    try:
+        return first_of(page)
+    except ShardQLError as problem:
+        return problem

@@ -24,7 +24,12 @@ from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.fields.write_field import write_fields
 from graphql_api.schema.graphql_names import GENERATED_FIELDS, RESERVED_FIELDS, GraphQLNames
 from graphql_api.schema.types.connection_types import SHARED_TYPES, ConnectionTypes
-from graphql_api.schema.types.generated_fields import direct_resolver, object_type
+from graphql_api.schema.types.generated_fields import (
+    COLUMN_RESOLVER,
+    direct_column_resolver,
+    direct_resolver,
+    object_type,
+)
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
 from graphql_api.schema.types.object_types import RecordTypes, resolve_attribute, strawberry_fields
@@ -198,6 +203,7 @@ class Graph:
             elif isinstance(kind, GraphQLObjectType):
                 for field in kind.fields.values():
                     field.resolve = direct_resolver(field, schema) or field.resolve
+                    field.extensions[COLUMN_RESOLVER] = direct_column_resolver(field, schema)
         return schema
 
 

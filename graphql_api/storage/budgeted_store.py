@@ -10,7 +10,13 @@ from graphql_api.runtime import current_memory
 from graphql_api.storage.item_rules import record_size
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
-from graphql_api.storage.shard_reads import MergedPages, ShardReads, index_of
+from graphql_api.storage.shard_reads import (
+    ReadGroups,
+    ShardReads,
+    index_of,
+    read_each_group,
+    total_size,
+)
 from graphql_api.storage.values import Item, Key, RangeRead, ReadResult, Row, RowPage
 
 MAX_REPLY_BYTES = 2**20
@@ -42,15 +48,17 @@ class BudgetedStore(ForwardingStore):
         index = index_of(reads)
         requested = _requested_rows(reads, want)
         estimates = [self._estimate(index, rows) for rows in requested]
-        estimated = sum(estimates)
+        estimated, max_bytes = sum(estimates), memory.budget.max_bytes
+        if estimated > max_bytes and isinstance(reads, ReadGroups):
+            return await read_each_group(reads, self.read_ranges)
         await memory.reserve(estimated)
         kept = 0
         try:
-            if estimated <= memory.budget.max_bytes:
+            if estimated <= max_bytes:
                 results = await self.inner.read_ranges(reads, want)
-                kept = received = _size(results)
+                kept = received = total_size(results)
             else:
-                results, kept, received = await self._read_in_waves(reads, estimates, want, memory.budget.max_bytes)
+                results, kept, received = await self._read_in_waves(reads, estimates, want, max_bytes)
             self._learn(index, received / sum(requested))
             return results
         finally:
@@ -64,9 +72,9 @@ class BudgetedStore(ForwardingStore):
         received = 0
         for begin, end in _waves(estimates, max_bytes):
             wave = await self.inner.read_ranges(reads[begin:end], want)
-            received += _size(wave)
+            received += total_size(wave)
             results = _keep_first(reads, [*results, *wave], want)
-        return results, _size(results), received
+        return results, total_size(results), received
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         memory = current_memory()
@@ -96,15 +104,11 @@ class BudgetedStore(ForwardingStore):
 
 def _requested_rows(reads: Sequence[RangeRead], want: int) -> Sequence[int]:
     """Return how many rows each read requests at most."""
+    if isinstance(reads, ReadGroups):
+        return [rows for group in reads.groups for rows in _requested_rows(*group)]
     if isinstance(reads, ShardReads):
         return [min(reads.common.limit, want)] * len(reads)
     return [min(read.limit, want) for read in reads]
-
-
-def _size(results: Sequence[ReadResult]) -> int:
-    if isinstance(results, MergedPages):
-        return results.size
-    return sum(result.size for result in results if isinstance(result, RowPage))
 
 
 def _waves(estimates: Sequence[int], max_bytes: int) -> Iterator[tuple[int, int]]:

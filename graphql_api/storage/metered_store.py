@@ -9,7 +9,7 @@ from typing import TypeVar
 from graphql_api.errors import StoreError
 from graphql_api.runtime import current_statistics
 from graphql_api.storage.port import Store
-from graphql_api.storage.shard_reads import MergedPages
+from graphql_api.storage.shard_reads import GroupedPages, MergedPages, first_failure, total_records_read
 from graphql_api.storage.values import (
     Item,
     Key,
@@ -119,8 +119,9 @@ class MeteredStore(ForwardingStore):
         call, started = StoreCall(name, parts), time.perf_counter()
         try:
             result = await pending
-            if isinstance(result, MergedPages):
-                call.records_read = result.records_read
+            if isinstance(result, MergedPages | GroupedPages):
+                call.records_read, failure = total_records_read(result), first_failure(result)
+                call.failure = None if failure is None else failure.code
             else:
                 results = result if isinstance(result, list | tuple) else [result]
                 call.records_read = sum(map(_records_read, results))

@@ -43,7 +43,8 @@ class Store(Protocol):
         `want` rows and then returns the same `scanned_to` for every read. Other engines return up to `limit` rows for
         each read. Rows that the filter excludes count toward both limits, which bounds the work of a call.
 
-        The reads of a search may be `ShardReads`. An engine that merges shards may then return `MergedPages`.
+        The reads of a search may be `ShardReads`. An engine that merges shards may then return `MergedPages`. The reads
+        of several searches may be `ReadGroups`, each with its own `want`. An engine may then return `GroupedPages`.
         """
         ...
 

@@ -6,6 +6,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from graphql_api.codecs import KeyRange
 from graphql_api.errors import StoreError, StoreRefused
 from graphql_api.storage.item_rules import check_condition, check_number, is_number, record_size
+from graphql_api.storage.shard_reads import ReadGroups, index_of, is_descending
 from graphql_api.storage.values import (
     Check,
     Delete,
@@ -32,17 +33,25 @@ MAX_TOKEN_CHARACTERS = 36
 
 def check_key(key: Key, where: str) -> None:
     """Refuse an invalid key of a record."""
-    _check_text(key.hash, MAX_HASH_BYTES, f"{where}: the hash key")
-    _check_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key")
+    if not (_is_short_text(key.hash, MAX_HASH_BYTES) and _is_short_text(key.range, MAX_RANGE_BYTES)):
+        _check_text(key.hash, MAX_HASH_BYTES, f"{where}: the hash key")
+        _check_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key")
 
 
 def check_index_attributes(index: IndexDefinition, item: Item) -> None:
     """Refuse attributes that an index cannot contain, even if the index would not contain the record."""
-    where = f"index {index.name!r}: attribute"
-    if index.hash_attribute in item:
-        _check_text(item[index.hash_attribute], MAX_HASH_BYTES, f"{where} {index.hash_attribute!r}")
-    if index.range_attribute in item:
-        _check_range_value(item[index.range_attribute], index.range_type, f"{where} {index.range_attribute!r}")
+    hash_attribute, range_attribute = index.hash_attribute, index.range_attribute
+    if hash_attribute in item and not _is_short_text(item[hash_attribute], MAX_HASH_BYTES):
+        _check_text(item[hash_attribute], MAX_HASH_BYTES, f"index {index.name!r}: attribute {hash_attribute!r}")
+    if range_attribute in item:
+        value, kind = item[range_attribute], index.range_type
+        if kind != "S" or not _is_short_text(value, MAX_RANGE_BYTES):
+            _check_range_value(value, kind, f"index {index.name!r}: attribute {range_attribute!r}")
+
+
+def _is_short_text(value: Any, max_bytes: int) -> bool:
+    """Return whether a value is text that certainly fits. Most keys are, and need no name for an error."""
+    return type(value) is str and 0 < len(value) <= max_bytes and value.isascii()
 
 
 def _check_text(value: Any, max_bytes: int, where: str) -> None:
@@ -91,6 +100,9 @@ def check_want(want: int) -> None:
 
 def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
     """Refuse reads that are invalid or do not fit together. `kind` is the type of the range values."""
+    if isinstance(reads, ReadGroups):
+        _check_groups(reads, kind)
+        return
     seen: set[str] = set()
     last_range: KeyRange | None = None
     for read in reads:
@@ -109,6 +121,13 @@ def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
         seen.add(read.hash_key)
         if read.start is not None:
             _check_start_key(read, read.start, kind)
+
+
+def _check_groups(reads: ReadGroups, kind: RangeType) -> None:
+    if len({(index_of(group.reads), is_descending(group.reads)) for group in reads.groups}) > 1:
+        raise StoreRefused("The groups of one call differ in index or direction. Make separate calls.")
+    for group in reads.groups:
+        check_reads(group.reads, kind)
 
 
 def _check_range(key_range: KeyRange, kind: RangeType) -> None:

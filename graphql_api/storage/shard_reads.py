@@ -3,17 +3,43 @@
 A search reads the same range in each of its shards. `ShardReads` holds that range once. It is a sequence of reads, so
 an engine that reads shard by shard needs not know it. An engine that finds the rows of all shards in one ordered scan
 answers with `MergedPages`. That is a sequence of pages, so a caller needs not know it either.
+
+In the same way, `ReadGroups` holds the reads of several searches, and `GroupedPages` their pages.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple, TypeVar
 
 from graphql_api.codecs import ShardHashKeys
-from graphql_api.storage.values import Position, RangeRead, ReadResult, Row
+from graphql_api.errors import StoreError
+from graphql_api.storage.values import Position, RangeRead, ReadResult, Row, RowPage
+
+T = TypeVar("T")
 
 
-class ShardReads(Sequence[RangeRead]):
+class _LazySequence(Sequence[T]):
+    """A sequence whose elements are built on first use."""
+
+    def _build(self) -> Sequence[T]:
+        raise NotImplementedError
+
+    @cached_property
+    def _elements(self) -> Sequence[T]:
+        return self._build()
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._elements[at]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._elements)
+
+
+class ShardReads(_LazySequence[RangeRead]):
     """Reads of one range in several shards. Single reads are built on first use."""
 
     def __init__(self, common: RangeRead, keys: ShardHashKeys, reread: int | None = None) -> None:
@@ -28,8 +54,7 @@ class ShardReads(Sequence[RangeRead]):
         """Return the sum of all limits."""
         return self.common.limit * len(self.keys) + (self.reread is not None)
 
-    @cached_property
-    def _reads(self) -> tuple[RangeRead, ...]:
+    def _build(self) -> Sequence[RangeRead]:
         common, reread = self.common, self.reread
         return tuple(
             common._replace(hash_key=key, ordinal=ordinal, limit=common.limit + (ordinal == reread))
@@ -39,14 +64,8 @@ class ShardReads(Sequence[RangeRead]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, at: Any) -> Any:
-        return self._reads[at]
 
-    def __iter__(self) -> Iterator[RangeRead]:
-        return iter(self._reads)
-
-
-class MergedPages(Sequence[ReadResult]):
+class MergedPages(_LazySequence[ReadResult]):
     """The pages of all shards as their merged rows. The page of a single shard is built on first use."""
 
     def __init__(
@@ -65,25 +84,112 @@ class MergedPages(Sequence[ReadResult]):
         self.size = size
         self._split = split
 
-    @cached_property
-    def _pages(self) -> Sequence[ReadResult]:
+    def _build(self) -> Sequence[ReadResult]:
         return self._split()
 
+
+class ReadGroup(NamedTuple):
+    """The reads of one search within a call for several searches."""
+
+    reads: Sequence[RangeRead]
+    want: int
+    """number of rows that this search can use"""
+
+
+class ReadGroups(_LazySequence[RangeRead]):
+    """The reads of several searches of one index and direction, in one call.
+
+    Hash keys and ordinals are unique within a group only, and each group has its own `want`. So whoever changes single
+    reads makes a call for each group: see `read_each_group`.
+    """
+
+    def __init__(self, groups: Sequence[ReadGroup]) -> None:
+        self.groups = groups
+        self._length = sum(len(group.reads) for group in groups)
+
+    @property
+    def want(self) -> int:
+        """Return the number of rows that all searches can use together."""
+        return sum(group.want for group in self.groups)
+
+    def _build(self) -> Sequence[RangeRead]:
+        return tuple(chain.from_iterable(group.reads for group in self.groups))
+
     def __len__(self) -> int:
-        return len(self._pages)
+        return self._length
 
-    def __getitem__(self, at: Any) -> Any:
-        return self._pages[at]
 
-    def __iter__(self) -> Iterator[ReadResult]:
-        return iter(self._pages)
+class GroupedPages(_LazySequence[ReadResult]):
+    """The pages of each group of `ReadGroups`."""
+
+    def __init__(self, groups: Sequence[Sequence[ReadResult]]) -> None:
+        self.groups = groups
+
+    def _build(self) -> Sequence[ReadResult]:
+        return tuple(chain.from_iterable(self.groups))
+
+
+# --- what wrappers and callers need to know --------------------------------------------------------------------
 
 
 def index_of(reads: Sequence[RangeRead]) -> str | None:
     """Return the index that some reads have in common; None: the table."""
-    return (reads.common if isinstance(reads, ShardReads) else reads[0]).index
+    return _example(reads).index
+
+
+def is_descending(reads: Sequence[RangeRead]) -> bool:
+    """Return the direction that some reads have in common."""
+    return _example(reads).descending
+
+
+def _example(reads: Sequence[RangeRead]) -> RangeRead:
+    if isinstance(reads, ReadGroups):
+        reads = reads.groups[0].reads
+    return reads.common if isinstance(reads, ShardReads) else reads[0]
 
 
 def total_limit(reads: Sequence[RangeRead]) -> int:
     """Return the sum of the limits of some reads."""
     return reads.total_limit if isinstance(reads, ShardReads) else sum(read.limit for read in reads)
+
+
+def pages_of_groups(reads: ReadGroups, results: Sequence[ReadResult]) -> Sequence[Sequence[ReadResult]]:
+    """Return the pages of each group, also if an engine returns them as one sequence."""
+    if isinstance(results, GroupedPages):
+        return results.groups
+    remaining = iter(results)
+    return [[*islice(remaining, len(group.reads))] for group in reads.groups]
+
+
+async def read_each_group(
+    reads: ReadGroups, read: Callable[[Sequence[RangeRead], int], Awaitable[Sequence[ReadResult]]]
+) -> GroupedPages:
+    """Return the results of a call for each group. For wrappers that change single reads."""
+    return GroupedPages([await read(*group) for group in reads.groups])
+
+
+def total_records_read(results: Sequence[ReadResult]) -> int:
+    """Return the number of records that an engine has examined for some pages."""
+    if isinstance(results, MergedPages):
+        return results.records_read
+    if isinstance(results, GroupedPages):
+        return sum(map(total_records_read, results.groups))
+    return sum(result.records_read for result in results if isinstance(result, RowPage))
+
+
+def total_size(results: Sequence[ReadResult]) -> int:
+    """Return the bytes of the rows of some pages."""
+    if isinstance(results, MergedPages):
+        return results.size
+    if isinstance(results, GroupedPages):
+        return sum(map(total_size, results.groups))
+    return sum(result.size for result in results if isinstance(result, RowPage))
+
+
+def first_failure(results: Sequence[ReadResult]) -> StoreError | None:
+    """Return the error of the first read that failed."""
+    if isinstance(results, MergedPages):
+        return None
+    if isinstance(results, GroupedPages):
+        return next(filter(None, map(first_failure, results.groups)), None)
+    return next((result for result in results if isinstance(result, StoreError)), None)

@@ -60,6 +60,8 @@ class EntityRecords:
 
     def item(self, record: Entity, old: Item | None = None) -> Item:
         """Return the item of a record, under a new write id. It keeps what only other catalogs declare of `old`."""
+        if self.entity.recorded is None:
+            return to_item(self.entity, record, self.tenant, new_write_id())
         kept = {**unknown_attributes(self.entity, old), **dict(self._inherited_attributes(old))}
         item = to_item(self.entity, record, self.tenant, new_write_id(), kept)
         self._check_kept(item, NOTHING if old is None else old)

@@ -10,7 +10,7 @@ from typing import Any
 from graphql_api.clock import Clock
 from graphql_api.errors import SchemaChanged, ShardQLError, for_one_of_several
 from graphql_api.model import Entity
-from graphql_api.storage import Delete, Put, Store, Write
+from graphql_api.storage import Delete, Key, Put, Store, Write
 from graphql_api.writes.combined_write import CombinedWrite, ResultCheck, WriteCompanion
 from graphql_api.writes.command_transaction import execute_transaction
 from graphql_api.writes.commands import AnyCommand, Command, PutRecord, Remove, Replace, key_values
@@ -120,11 +120,15 @@ class CommandExecutor:
             for position, change in (await find_creation_changes(records, puts)).items():
                 results[position] = change
                 del writes[position]
-        last_writes = {write_key(write): write for of_command in writes.values() for write in of_command}
+        keys = {position: [*map(write_key, of_command)] for position, of_command in writes.items()}
+        last_writes: dict[Key, Write] = {}
+        for position, of_command in writes.items():
+            last_writes |= zip(keys[position], of_command, strict=True)
         outcomes = await self.store.write([*last_writes.values()]) if last_writes else ()
         outcome_of = dict(zip(last_writes, outcomes, strict=True))
-        for position, of_command in writes.items():
-            results[position] = next(filter(None, (outcome_of[write_key(write)] for write in of_command)), None)
+        if any(outcomes):
+            for position, of_command_keys in keys.items():
+                results[position] = next(filter(None, map(outcome_of.__getitem__, of_command_keys)), None)
         return results
 
     async def _put_history_entries(self, commands: Sequence[PutRecord]) -> list[CommandResult]:

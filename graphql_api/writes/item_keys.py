@@ -16,6 +16,7 @@ from graphql_api.model import (
     encode_record,
     stored_value,
     value_of,
+    values_by_name,
 )
 from graphql_api.storage import (
     MAX_RECORD_BYTES,
@@ -72,7 +73,7 @@ def to_item(entity: EntitySpec, record: Entity, tenant: str | None, write_id: st
     `kept`: attributes of the stored record that the entity does not declare.
     """
     attributes = {**kept, **encode_record(entity, record)}
-    values = {part.name: value_of(record, part.name) for part in entity.properties.values()}
+    values = values_by_name(record, entity.properties.keys())
     created = values[entity.created.name] if entity.created is not None else None
     own_id = encode_id(entity, [values[part.name] for part in entity.ids])
     for part in entity.sub_ids:
@@ -82,9 +83,8 @@ def to_item(entity: EntitySpec, record: Entity, tenant: str | None, write_id: st
     def read(part: PropertySpec) -> Any:
         return values[part.name] if declared.get(part.name) is part else stored_value(part, attributes)
 
-    for index in entity.indexes.values():
-        if index.raw:
-            _check_plain_key(entity, index, attributes)
+    for index in entity.raw_indexes:
+        _check_plain_key(entity, index, attributes)
     item = {**attributes, WRITE_ID: write_id}
     _add_index_keys(item, entity, read, own_id, created, tenant)
     if entity.recorded is not None:
@@ -113,6 +113,8 @@ def _add_index_keys(
     """Add the key attributes of all indexes that contain a record."""
     segments: dict[int, str] = {}
     hash_keys: dict[tuple[str, int], str] = {}
+    ordinals: dict[int, int] = {}
+    """of the record's own shard, by the identity of the shard space"""
     for index in entity.written_indexes:
         try:
             hash_values = [read(part) for part in index.hash]
@@ -131,7 +133,8 @@ def _add_index_keys(
                 shared = None if hash_values else (index.hash_entity, id(index.space))
                 key = None if shared is None else hash_keys.get(shared)
                 if key is None:
-                    key = _index_hash_key(entity, index, hash_values, own_id, created, tenant)
+                    own = None if index.sharded_like_parent else _own_ordinal(index, own_id, created, ordinals)
+                    key = _index_hash_key(entity, index, hash_values, own, created, tenant)
                 if shared is not None:
                     hash_keys[shared] = key
                 keys[index.hash_attribute] = key
@@ -148,12 +151,23 @@ def _add_index_keys(
         item |= keys
 
 
+def _own_ordinal(index: IndexSpec, own_id: str, created: Any, known: dict[int, int]) -> int:
+    """Return the ordinal of the shard of the record's own id."""
+    space = index.space
+    ordinal = known.get(id(space))
+    if ordinal is None:
+        ordinal = known[id(space)] = space.ordinal(own_id, space.generation_at(created))
+    return ordinal
+
+
 def _index_hash_key(
-    entity: EntitySpec, index: IndexSpec, values: Sequence[Any], own_id: str, created: Any, tenant: str | None
+    entity: EntitySpec, index: IndexSpec, values: Sequence[Any], own: int | None, created: Any, tenant: str | None
 ) -> str:
+    """Return the hash key; `own`: the ordinal by the record's own id, or None if the hash values select the shard."""
     encoded = [part.column.encode(value) for part, value in zip(index.hash, values, strict=True)]
-    generation = index.space.generation_at(created)
-    ordinal = index.space.ordinal(join_segments(encoded) if index.sharded_like_parent else own_id, generation)
+    ordinal = own
+    if ordinal is None:
+        ordinal = index.space.ordinal(join_segments(encoded), index.space.generation_at(created))
     named_values = [(part.stored, text) for part, text in zip(index.hash, encoded, strict=True)]
     try:
         return hash_key(index.hash_entity, index.space.shard_text(ordinal), named_values, tenant)

@@ -61,6 +61,8 @@ class World:
         for _ in range(count):
             query, variables = self.documents.draw()
             caller = self.documents.random.choice(self.callers)
+            # Without explain output, compiled code reads a field for several records at once.
+            caller = replace(caller, explain=self.documents.random.random() < 0.4)
             expected, response = await self._outcome(self.stock, query, variables, caller)
             assert response.path in ("stock", None)
             other = response
@@ -82,7 +84,9 @@ class World:
             for labels, one in sorted(statistics.indexes.items())
         }
         parts = response.body, [*response.explain_entries], response.status, statistics.totals(), indexes
-        return tuple(map(write_json, parts)), response
+        texts = tuple(map(write_json, parts))
+        # A field of the application that fails can end its page before compiled code has started the same reads.
+        return texts[:1] if b"INTERNAL" in texts[0] and not caller.explain else texts, response
 
 
 def world_of(

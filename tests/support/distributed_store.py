@@ -12,6 +12,7 @@ from graphql_api.storage.filter_evaluation import filter_matches
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.read_resumption import resume_after
+from graphql_api.storage.shard_reads import ReadGroups, read_each_group
 from graphql_api.storage.values import (
     Delete,
     Item,
@@ -38,6 +39,8 @@ class ThrottledStore(ForwardingStore):
         self._throttle = throttle
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        if isinstance(reads, ReadGroups):
+            return await read_each_group(reads, self.read_ranges)
         results: list[ReadResult | None] = [
             _throttled_error("read_ranges") if self._throttle("read_ranges") else None for _ in reads
         ]
@@ -85,6 +88,8 @@ class KeyOrderedStore(ForwardingStore):
         self._page_rows = page_rows
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        if isinstance(reads, ReadGroups):
+            return await read_each_group(reads, self.read_ranges)
         # The inner store examines every row of the range, in its own order of ties.
         whole = [read._replace(start=None, limit=ALL_ROWS, filter=None, attributes=None) for read in reads]
         rows = [row for read in whole for row in await self._read_whole(read)]

@@ -12,7 +12,7 @@ from graphql_api.storage.budgeted_store import BudgetedStore
 from graphql_api.storage.filter_evaluation import filter_matches
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
-from graphql_api.storage.shard_reads import MergedPages
+from graphql_api.storage.shard_reads import MergedPages, ReadGroups, read_each_group
 from graphql_api.storage.values import (
     Item,
     Key,
@@ -63,6 +63,8 @@ class IndependentReadsStore(ForwardingStore):
         self.max_rows = max_rows
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        if isinstance(reads, ReadGroups):
+            return await read_each_group(reads, self.read_ranges)
         answers: list[ReadResult] = []
         for read in reads:
             # The filter may test attributes that the read does not request.
@@ -82,6 +84,8 @@ class ShardByShardStore(ForwardingStore):
     """Passes single reads on, so that no engine merges the shards of a search."""
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        if isinstance(reads, ReadGroups):
+            return await read_each_group(reads, self.read_ranges)
         return await self.inner.read_ranges([*reads], want)
 
 
@@ -155,6 +159,8 @@ class FailingStore(ForwardingStore):
         self.fails = fails
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        if isinstance(reads, ReadGroups):
+            return await read_each_group(reads, self.read_ranges)
         failures = {at: _failure(read) for at, read in enumerate(reads) if self.fails(read)}
         answers = iter(
             await self.inner.read_ranges([read for at, read in enumerate(reads) if at not in failures], want)
@@ -218,6 +224,8 @@ class UnfilteredStore(ForwardingStore):
     """Ignores filters, as the storage port permits: the caller tests every row again."""
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        if isinstance(reads, ReadGroups):
+            return await read_each_group(reads, self.read_ranges)
         return await super().read_ranges([read._replace(filter=None) for read in reads], want)
 
 

@@ -6,6 +6,7 @@ from graphql_api.query.execution.point_lookups import FetchedRecords as FetchedR
 from graphql_api.query.execution.point_lookups import PointLookup as PointLookup
 from graphql_api.query.execution.point_lookups import fetch_records as fetch_records
 from graphql_api.query.execution.point_lookups import statistics_by_key as statistics_by_key
+from graphql_api.query.execution.read_rounds import read_in_rounds as read_in_rounds
 from graphql_api.query.execution.record_count import Count as Count
 from graphql_api.query.execution.record_count import count_records as count_records
 from graphql_api.query.execution.result_page import Page as Page

@@ -20,6 +20,7 @@ from graphql_api.storage import (
     Store,
     resume_after,
     total_limit,
+    total_records_read,
 )
 
 
@@ -161,7 +162,7 @@ class IndexScanner:
             results = await measure_call(call, [statistics.of_index(entity, self.scan.index.name)])
         except MissingIndex as problem:
             raise self._lost_index_error() from problem
-        records_read = _records_read(results)
+        records_read = total_records_read(results)
         statistics.of_index(entity, plan.search_name).records_read += records_read
         cost.rounds += 1
         cost.reads += len(reads)
@@ -247,12 +248,6 @@ class IndexScanner:
             stream.read = stream.read._replace(limit=limit)
             refills.append(stream.read)
         return refills
-
-
-def _records_read(results: Sequence[ReadResult]) -> int:
-    if isinstance(results, MergedPages):
-        return results.records_read
-    return sum(result.records_read for result in results if isinstance(result, RowPage))
 
 
 def _within_budget(reads: Sequence[RangeRead], budget: int) -> Sequence[RangeRead]:

@@ -289,7 +289,7 @@ class PageReader:
                 self.reached = plan.traversal.later(self.reached, self.skipped_to)
             self.budget_spent = False
         assert self.reached is not None, "a search has at least one index"
-        returned = last_cursors(self.matches)
+        returned = last_cursors(self.matches) if self.failures else {}
         progress = plan.traversal.progress_after(returned, self.reached, plan.ordinals, self.failures)
         # A full page that spent the budget does not know whether more records follow.
         is_full = len(self.matches) >= plan.limit and not self.budget_spent

@@ -1,6 +1,6 @@
 """Read records by key, any number of them with one call of the store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,12 @@ class FetchedRecords:
 
     results: Sequence[Entity | ShardQLError | None]
     """None if no record exists, an error if the stored item is invalid"""
-    explain: Mapping[str, Any]
+    describe: Callable[[], Mapping[str, Any]] = dict
+
+    @property
+    def explain(self) -> Mapping[str, Any]:
+        """Return the lookups and their actual cost; empty if nothing was read."""
+        return self.describe()
 
 
 def statistics_by_key(entity: EntitySpec) -> IndexStatistics:
@@ -77,13 +82,18 @@ async def fetch_records(store: Store, lookups: Sequence[PointLookup], clock: Clo
     returned = sum(isinstance(result, Entity) for result in results)
     cost = ReadCost(fetched=len(keys))
     cost.record(clock() - now, meter)
-    summary = {
+    return FetchedRecords(results, lambda: cost.explain(_describe(lookups), returned))
+
+
+def _describe(lookups: Sequence[PointLookup]) -> Mapping[str, Any]:
+    if len(lookups) == 1:
+        return lookups[0].describe()
+    return {
         "entities": sorted({lookup.entity.type_name for lookup in lookups}),
         "records": len(lookups),
         "consistent": lookups[0].consistent,
         "estimate": sum_of_estimates(lookup.estimate() for lookup in lookups).describe(),
     }
-    return FetchedRecords(results, cost.explain(lookups[0].describe() if len(lookups) == 1 else summary, returned))
 
 
 def _decode(lookup: PointLookup, items: Mapping[Key, Item | None], now: float) -> Entity | ShardQLError | None:

@@ -1,6 +1,6 @@
 """Execution of queries whose objects are completed by compiled code, and otherwise by graphql-core."""
 
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Awaitable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
@@ -12,6 +12,7 @@ from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from graphql_api.model import Entity
 from graphql_api.query.execution import Count
+from graphql_api.schema.execution.column_execution import ColumnExecution, FieldColumn, complete_all
 from graphql_api.schema.execution.page_completion import (
     CompletedObject,
     PageCompletion,
@@ -21,8 +22,9 @@ from graphql_api.schema.execution.page_completion import (
     complete_record,
 )
 from graphql_api.schema.execution.record_completion import RecordCompletion, ResponseObject
-from graphql_api.schema.execution.value_completion import Completion, UnexpectedValue, compile_value
+from graphql_api.schema.execution.value_completion import Completion, UnexpectedValue, compile_value, field_name
 from graphql_api.schema.types.connection_types import Connection, TotalCount
+from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER
 from graphql_api.schema.types.object_types import record_model
 
 MAX_PLANS = 16
@@ -140,11 +142,11 @@ class CompiledExecution(graphql.Executor[Any]):
         if self.plan is not None:
             with suppress(Exception):  # graphql-core reports what is unexpected.
                 completion = self._completion(self.plan, type(result), return_type, details)
-                completed = None if completion is None else self._complete(completion, result, path)
+                completed = None if completion is None else self.complete_compiled(completion, result, path)
         if completed is None:
             self.is_fast = False
             return super().complete_object_value(return_type, details, info, path, result, *rest)
-        return self._resolve(completed) if completed.resolved else completed.response
+        return self.resolve_completed(completed)
 
     def _completion(
         self, plan: OperationPlan, kind: type, return_type: graphql.GraphQLObjectType, details: FieldDetailsList
@@ -169,9 +171,10 @@ class CompiledExecution(graphql.Executor[Any]):
             raise UnexpectedValue("@defer")
         return collected.grouped_field_set
 
-    def _complete(
+    def complete_compiled(
         self, completion: PageCompletion | RecordCompletion | Completion, result: Any, path: Path
     ) -> CompletedObject:
+        """Complete an object by compiled code. Raise any error if a value is unexpected."""
         seal = self.context_value.database.seal_key
         if isinstance(completion, PageCompletion):
             return completion.complete(result, path, seal)
@@ -179,15 +182,66 @@ class CompiledExecution(graphql.Executor[Any]):
             return complete_record(completion, result, path, seal)
         return CompletedObject(completion(result), [])
 
-    def _resolve(self, completed: CompletedObject) -> Any:
+    def resolve_completed(self, completed: CompletedObject) -> Any:
         """Execute the fields with resolvers. Return the response, or an awaitable if a resolver returned one."""
+        if not completed.resolved:
+            return completed.response
         started: list[Awaitable[Any]] = []
+        resolved, columns = completed.resolved, dict[int, FieldColumn]()
+        if self.context_value.dataloaders.serves_columns:
+            resolved = self._without_columns(resolved, columns)
         try:
-            waiting = self._execute_resolved(completed.resolved, started)
+            waiting = self._execute_resolved(resolved, started)
         except Exception:
             self.settle_in_background(started)
             raise
+        if columns:
+            return self._complete_with_columns(completed.response, waiting, columns.values())
         return completed.response if waiting is None else _complete_later(completed.response, waiting)
+
+    # --- fields of several records at once -----------------------------------------------------------------------
+
+    def _without_columns(self, resolved: ResolvedFields, columns: dict[int, FieldColumn]) -> ResolvedFields:
+        """Move the fields that are resolved for several records at once to `columns`. Return the others."""
+        remaining: ResolvedFields = []
+        for one in resolved:
+            if not isinstance(one, ResolvedField):
+                below = self._without_columns(one, columns)
+                if below:
+                    remaining.append(below)
+                continue
+            column = columns.get(id(one.details))
+            if column is not None:
+                column.fields.append(one)
+            elif self._has_column_resolver(one):
+                columns[id(one.details)] = FieldColumn([one])
+            else:
+                remaining.append(one)
+        return remaining
+
+    def completion_of(self, results: Iterable[Any], kind: Any, details: FieldDetailsList) -> _Completion:
+        """Return the completion of all results of a column; None if they need more than one, or graphql-core."""
+        bare = graphql.get_nullable_type(kind)
+        classes = {type(result) for result in results if result is not None and not isinstance(result, BaseException)}
+        if self.plan is None or len(classes) != 1 or not graphql.is_object_type(bare):
+            return None
+        return self._completion(self.plan, classes.pop(), bare, details)
+
+    def _has_column_resolver(self, field: ResolvedField) -> bool:
+        definition = self.schema.get_field(field.parent_type, field_name(field.details))
+        return definition is not None and definition.extensions.get(COLUMN_RESOLVER) is not None
+
+    async def _complete_with_columns(
+        self, response: ResponseObject, waiting: "_WaitingField | _WaitingGroup | None", columns: Iterable[FieldColumn]
+    ) -> ResponseObject:
+        parts: list[Awaitable[Any]] = [ColumnExecution(self, column).complete() for column in columns]
+        if waiting is not None:
+            parts.append(_complete_later(response, waiting))
+        if len(parts) == 1:
+            await parts[0]
+        else:
+            await complete_all(parts)
+        return response
 
     def _execute_resolved(
         self, resolved: ResolvedField | ResolvedFields, started: list[Awaitable[Any]]

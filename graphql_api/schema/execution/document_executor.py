@@ -302,7 +302,8 @@ class DocumentExecutor:
             raise _deadline_error([*in_doubt], self.limits.deadline) from None
         result = cast(graphql.ExecutionResult, result)
         _release(execution, context)
-        problems = result.errors or ()
+        # Fields fail in the order of their reads, which depends on what is read at once.
+        problems = sorted(result.errors or (), key=lambda problem: problem.path or [])
         for problem in problems:
             if isinstance(cause := original_error(problem), Overloaded):
                 raise cause  # The operation has written nothing, and a part of its result would be of no use.

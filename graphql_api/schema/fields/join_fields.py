@@ -3,7 +3,9 @@
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from strawberry.types.arguments import StrawberryArgument
@@ -11,10 +13,21 @@ from strawberry.types.field import StrawberryField
 
 from graphql_api.codecs import Eq
 from graphql_api.database import first_of
-from graphql_api.errors import KeyTooLong
-from graphql_api.model import Catalog, Entity, EntitySpec, JoinSpec, UnionSpec, camel_case, depends_on_record, value_of
+from graphql_api.errors import KeyTooLong, ShardQLError
+from graphql_api.model import (
+    Catalog,
+    Entity,
+    EntitySpec,
+    IndexSpec,
+    JoinSpec,
+    UnionSpec,
+    camel_case,
+    depends_on_record,
+    value_of,
+)
 from graphql_api.query import SearchRequest, search_value
-from graphql_api.schema.fields.record_resolvers import check_join_allowed, read_page, read_record
+from graphql_api.query.execution import Page
+from graphql_api.schema.fields.record_resolvers import check_join_allowed, read_page, read_pages, read_record
 from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.selection import RECORD, selected_properties
@@ -65,6 +78,14 @@ class JoinFields:
             by_id = dict(zip(distinct_ids, results, strict=True))
             return [by_id.get(id) for id in ids]
 
+        async def resolve_column(records: Sequence[Any], info: Info, _: ArgumentValues) -> Sequence[Any]:
+            lists = [_listed_ids(info, resolve_attribute(record, part.name) or ()) for record in records]
+            listed = chain.from_iterable(ids for ids in lists if not isinstance(ids, ShardQLError))
+            distinct_ids = [id for id in dict.fromkeys(listed) if _is_present(id)]
+            found = await self._read_targets(info, target, [[id] for id in distinct_ids], name)
+            by_id = dict(zip(distinct_ids, found, strict=True))
+            return [ids if isinstance(ids, ShardQLError) else [by_id.get(id) for id in ids] for ids in lists]
+
         result_type: Any = list[make_nullable(self.records[target.name])]  # type: ignore[misc]
         if depends_on_record(part.allow):
             result_type = make_nullable(result_type)
@@ -72,38 +93,71 @@ class JoinFields:
             f"The {target.type_name} records referenced by {_key(join)}, in this order. "
             "Null for each that does not exist."
         )
-        return generated_field(camel_case(join.name), result_type, description, [], resolve, has_parent=True)
+        return generated_field(
+            camel_case(join.name),
+            result_type,
+            description,
+            [],
+            resolve,
+            has_parent=True,
+            resolve_column=None if _has_rules(join) else resolve_column,
+        )
 
     async def _read_target(self, info: Info, target: EntitySpec, values: Sequence[Any], name: str) -> Entity | None:
-        why = f"{name} reads {target.type_name} records by their keys."
         key = [search_value(target, part, value) for part, value in zip(target.primary_key, values, strict=False)]
         try:
-            return await read_record(info, target, key, why=why, naming=self.names.naming)
+            return await read_record(info, target, key, why=_why_by_key(name, target), naming=self.names.naming)
         except KeyTooLong:
             return None  # No record can have a key of this length.
+
+    async def _read_targets(
+        self, info: Info, target: EntitySpec, keys: Sequence[Sequence[Any]], name: str
+    ) -> Sequence[Entity | BaseException | None]:
+        """Return the record or the error of each key."""
+        if info.context.authorization.may_restrict(target, None):
+            reads = (self._read_target(info, target, values, name) for values in keys)
+            return await gather(*reads, return_exceptions=True)
+        codecs = [partial(search_value, target, part) for part in target.primary_key]
+        checked = [[check(value) for check, value in zip(codecs, values, strict=False)] for values in keys]
+        why, naming = _why_by_key(name, target), self.names.naming
+        records = await info.context.dataloaders.load_records(target, checked, why=why, naming=naming)
+        return [None if isinstance(record, KeyTooLong) else record for record in records]
 
     # --- by an index -------------------------------------------------------------------------------------------
 
     def _record_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, name: str) -> StrawberryField:
         """Create the field of one record: the first of an index, or the one that a key references."""
 
-        async def read(info: Info, values: Sequence[Any], _: ArgumentValues) -> Entity | None:
-            if index is None:
-                return await self._read_target(info, target, values, name)
+        def request_of(info: Info, index: IndexSpec) -> SearchRequest:
             reads_whole = self.searches.reads_whole_records(target, name) or index.projection == "ALL"
-            request = SearchRequest(
+            return SearchRequest(
                 target.name,
                 index.attribute,
-                {argument: Eq(value) for argument, value in self._conditions(target, join, values).items()},
                 limit=1,
                 why=f"{name} is the first record of the index {index.name}.",
                 select=None if reads_whole else selected_properties(target, info, RECORD),
                 naming=self.names.naming,
             )
+
+        def with_values(request: SearchRequest, values: Sequence[Any]) -> SearchRequest:
+            conditions = self._conditions(target, join, values).items()
+            return replace(request, arguments={argument: Eq(value) for argument, value in conditions})
+
+        async def read(info: Info, values: Sequence[Any], _: ArgumentValues) -> Entity | None:
+            if index is None:
+                return await self._read_target(info, target, values, name)
+            request = with_values(request_of(info, index), values)
             try:
                 return first_of(await read_page(info, target, index, request, RECORD))
             except KeyTooLong:
                 return None
+
+        async def read_all(info: Info, keys: Sequence[Sequence[Any]], _: ArgumentValues) -> Sequence[Any]:
+            if index is None:
+                return await self._read_targets(info, target, keys, name)
+            request = request_of(info, index)
+            pages = await read_pages(info, target, index, [with_values(request, values) for values in keys], RECORD)
+            return [_record_of(page) for page in pages]
 
         index = target.indexes[join.via] if join.via is not None else None
         result_type = make_nullable(self.records[target.name])
@@ -112,7 +166,7 @@ class JoinFields:
             if index is None
             else f"The first {target.type_name} by {index.name} with this {_key(join)}, or null."
         )
-        return _join_field(entity, join, result_type, description, read)
+        return _join_field(entity, join, result_type, description, read, read_all)
 
     def _page_field(self, entity: EntitySpec, join: JoinSpec, target: EntitySpec, name: str) -> StrawberryField:
         assert join.via is not None, "the catalog requires via for a page"
@@ -124,12 +178,23 @@ class JoinFields:
             all_arguments = {**arguments, **self._conditions(target, join, values)}
             return await self.searches.search(info, name, target, search, all_arguments, why)
 
+        async def read_all(info: Info, keys: Sequence[Sequence[Any]], arguments: ArgumentValues) -> Sequence[Any]:
+            request, requests = self.searches.request_of(info, name, target, search, arguments, why), []
+            for values in keys:
+                conditions = self._conditions(target, join, values)
+                if "id" in conditions:
+                    conditions["id"] = info.context.database.id_or_key(target, conditions["id"])
+                requests.append(replace(request, arguments={**request.arguments, **conditions}))
+            pages = await read_pages(info, target, search, requests)
+            return [page if isinstance(page, BaseException) else Connection(page) for page in pages]
+
         return _join_field(
             entity,
             join,
             make_nullable(self.connections[target.name]),
             f"{target.type_name} records with this {_key(join)}, by {search.name}.",
             read,
+            read_all,
             missing=Connection(EmptyPage()),
             arguments=self.searches.optional_arguments(target, search),
             marks=[Mark.SORTABLE] if is_union else (),
@@ -154,20 +219,68 @@ def _join_field(
     result_type: Any,
     description: str,
     read: Callable[[Info, Sequence[Any], ArgumentValues], Awaitable[Any]],
+    read_all: Callable[[Info, Sequence[Sequence[Any]], ArgumentValues], Awaitable[Sequence[Any]]],
     *,
     missing: Any = None,
     arguments: Sequence[StrawberryArgument] = (),
     marks: Sequence[Mark] = (),
 ) -> StrawberryField:
-    """Create a field that reads by the values of the record's properties; `missing`: the result if one has no value."""
+    """Create a field that reads by the values of the record's properties; `missing`: the result if one has no value.
+
+    `read_all` reads for several records, and returns the result or the error of each.
+    """
 
     async def resolve(root: Any, info: Info, arguments: ArgumentValues) -> Any:
         await check_join_allowed(info, entity, join, root)
         values = [value_of(root, part.name) for part in join.by]
         return await read(info, values, arguments) if all(map(_is_present, values)) else missing
 
-    text = join.description or description
-    return generated_field(camel_case(join.name), result_type, text, arguments, resolve, marks, has_parent=True)
+    async def resolve_column(records: Sequence[Any], info: Info, arguments: ArgumentValues) -> Sequence[Any]:
+        keys = [[value_of(record, part.name) for part in join.by] for record in records]
+        present = [at for at, values in enumerate(keys) if all(map(_is_present, values))]
+        results = [missing] * len(keys)
+        for at, result in zip(present, await read_all(info, [keys[at] for at in present], arguments), strict=True):
+            results[at] = result
+        return results
+
+    return generated_field(
+        camel_case(join.name),
+        result_type,
+        join.description or description,
+        arguments,
+        resolve,
+        marks,
+        has_parent=True,
+        resolve_column=None if _has_rules(join) else resolve_column,
+    )
+
+
+def _has_rules(join: JoinSpec) -> bool:
+    """Return whether access rules decide for each record whether its join may be read: see `check_join_allowed`."""
+    return any(part.allow is not None for part in join.by)
+
+
+def _listed_ids(info: Info, ids: Sequence[Any]) -> Sequence[Any] | ShardQLError:
+    """Return the ids of a list, or the error if the operation lists too many."""
+    try:
+        info.context.dataloaders.check_listed_ids(len(ids))
+    except ShardQLError as problem:
+        return problem
+    return ids
+
+
+def _why_by_key(name: str, target: EntitySpec) -> str:
+    return f"{name} reads {target.type_name} records by their keys."
+
+
+def _record_of(page: Page[Any] | BaseException) -> Entity | BaseException | None:
+    """Return the first record of a page, or the error."""
+    if isinstance(page, BaseException):
+        return None if isinstance(page, KeyTooLong) else page
+    try:
+        return first_of(page)
+    except ShardQLError as problem:
+        return problem
 
 
 def _key(join: JoinSpec) -> str:

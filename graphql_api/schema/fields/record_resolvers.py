@@ -3,6 +3,7 @@
 from asyncio import gather
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import strawberry
@@ -30,6 +31,25 @@ async def read_page(
     shown = shown_properties(entity, info, paths)
     allowed = await context.authorization.restrict_search(entity, search, request, shown, location)
     return await context.dataloaders.load_page(allowed, location.path)
+
+
+async def read_pages(
+    info: Info,
+    entity: EntitySpec,
+    search: IndexSpec | UnionSpec,
+    requests: Sequence[SearchRequest],
+    paths: Paths = PAGE,
+) -> list[Page[Any] | BaseException]:
+    """Read the page or the error of each request, as `read_page` does, by one call of the store."""
+    context = info.context
+    if not context.authorization.may_restrict(entity, search):
+        return await context.dataloaders.load_pages(requests)
+    location, shown = field_location(info), shown_properties(entity, info, paths)
+    restrict = partial(context.authorization.restrict_search, entity, search, selected=shown, location=location)
+    results = await gather(*map(restrict, requests), return_exceptions=True)
+    allowed = {at: one for at, one in enumerate(results) if isinstance(one, SearchRequest)}
+    pages = dict(zip(allowed, await context.dataloaders.load_pages([*allowed.values()]), strict=True))
+    return [one if isinstance(one, BaseException) else pages[at] for at, one in enumerate(results)]
 
 
 async def read_record(

@@ -218,6 +218,20 @@ class SearchFields:
         why: str,
     ) -> Connection:
         """Read the page that a field requests; `field_name`: the name of the field for hooks."""
+        return Connection(
+            await read_page(info, entity, search, self.request_of(info, field_name, entity, search, values, why))
+        )
+
+    def request_of(
+        self,
+        info: Info,
+        field_name: str,
+        entity: EntitySpec,
+        search: IndexSpec | UnionSpec,
+        values: ArgumentValues,
+        why: str,
+    ) -> SearchRequest:
+        """Return the request of a field for its arguments."""
         remaining = dict(values)
         if "id" in remaining:
             remaining["id"] = info.context.database.id_or_key(entity, remaining["id"])
@@ -228,7 +242,7 @@ class SearchFields:
         paging = {self._paging[name]: _enum_value(remaining.pop(name)) for name in values if name in self._paging}
         indexes = search.members if isinstance(search, UnionSpec) else (search,)
         reads_all = self.reads_whole_records(entity, field_name) or all(index.projection == "ALL" for index in indexes)
-        request = SearchRequest(
+        return SearchRequest(
             entity.name,
             search.attribute,
             {name: to_condition(value) if has_object_definition(value) else value for name, value in remaining.items()},
@@ -240,7 +254,6 @@ class SearchFields:
             select=None if reads_all else selected_properties(entity, info, PAGE),
             naming=self._names.naming,
         )
-        return Connection(await read_page(info, entity, search, request))
 
     def _union_order_enum(self, entity: EntitySpec, union: UnionSpec) -> Any:
         """Return the enum of orders for the result of a union, created once for all its fields."""

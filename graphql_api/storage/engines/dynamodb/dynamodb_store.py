@@ -28,6 +28,7 @@ from graphql_api.storage import (
     Item,
     Key,
     RangeRead,
+    ReadGroups,
     ReadOnlyStore,
     ReadResult,
     ScanPage,
@@ -161,8 +162,10 @@ class DynamoStore:
                 reads, lambda read: build_expressions(table, index, read.filter, read.attributes)
             )
 
+            wants = _wants(reads, want)
+
             async def read_one(number: int) -> ReadResult:
-                query = RangeQuery(self._api, table, index, reads[number], want, expressions[number])
+                query = RangeQuery(self._api, table, index, reads[number], wants[number], expressions[number])
                 try:
                     return await query.run(deadline)
                 except StoreError as problem:
@@ -293,3 +296,10 @@ class DynamoStore:
             self._active_calls -= 1
             if not self._active_calls:
                 self._idle.set()
+
+
+def _wants(reads: Sequence[RangeRead], want: int) -> Sequence[int]:
+    """Return how many rows each read may return, besides its limit."""
+    if isinstance(reads, ReadGroups):
+        return [group.want for group in reads.groups for _ in range(len(group.reads))]
+    return [want] * len(reads)

@@ -44,6 +44,10 @@ def scan_merged(
     return _MergedScan(table, index, reads, want).run(sql)
 
 
+class _TooManySkips(Exception):
+    """Most rows belong to other shards."""
+
+
 @dataclass(slots=True)
 class _MergedScan:
     table: TableDefinition
@@ -51,42 +55,61 @@ class _MergedScan:
     reads: ShardReads
     want: int
     rows: list[Row] = field(default_factory=list)
+    _bounds: tuple[bytes, bytes, bytes] = field(init=False)
+    """of the range that all reads have in common: see `range_bounds`"""
+    _records_read: int = 0
+    _bytes_left: int = PAGE_BYTES
+
+    def __post_init__(self) -> None:
+        self._bounds = range_bounds(self.reads.common.range)
 
     def run(self, sql: sqlite3.Connection) -> MergedPages | None:
-        common, ordinals = self.reads.common, self.reads.keys.ordinals
+        common = self.reads.common
         last_read = common._replace(hash_key=self.reads.keys.last)
         check_reads([last_read], self.index.definition.range_type)
         base, last_shard = encode_hash_key(last_read.hash_key)
-        low_value, high_value, high_tie = range_bounds(common.range)
-        excluded = high_value if common.range.high_open else None
-        bounds = (low_value, next(iter(ordinals)).encode(), b"", high_value, last_shard, high_tie)
-        projection = RowProjection(self.table, self.index.definition, common)
-        read_value, rows = value_decoder(self.index), self.rows
-        wanted, skips_left, bytes_left = self.want, max_skips(self.want), PAGE_BYTES
-        skipped, stopped = 0, None
+        low_value, high_value, high_tie = self._bounds
+        first_shard = next(iter(self.reads.keys.ordinals)).encode()
+        bounds = (low_value, first_shard, b"", high_value, last_shard, high_tie)
         cursor = sql.execute(WITH_RECORDS[common.descending], (self.index.number, base, *bounds))
         try:
-            for value, shard, tie, hash_key, range_key, body in cursor:
-                ordinal = ordinals.get(shard.decode())
-                if ordinal is None or value == excluded:
-                    skipped += 1
-                    if skipped > skips_left:
-                        return None
-                    continue
-                key, range_value = Key(hash_key.decode(), range_key.decode()), read_value(value)
-                row = projection.make_row(range_value, ordinal, key, body)
-                if row is not None:
-                    rows.append(row)
-                wanted -= 1
-                bytes_left -= len(body)
-                if not wanted or bytes_left < 0:
-                    stopped = (value, shard, tie), Position(range_value, ordinal, key)
-                    break
+            stopped = self._read(cursor)
+        except _TooManySkips:
+            return None
         finally:
             cursor.close()
-        records_read, size = self.want - wanted + skipped, PAGE_BYTES - bytes_left
-        split = partial(self._split, stopped, records_read, size)
-        return MergedPages(rows, self._scanned_to(stopped, split), records_read, size, split)
+        size = PAGE_BYTES - self._bytes_left
+        split = partial(self._split, stopped, size)
+        return MergedPages(self.rows, self._scanned_to(stopped, split), self._records_read, size, split)
+
+    def _read(self, cursor: sqlite3.Cursor) -> tuple[EntryPosition, Position] | None:
+        """Add the rows of the reads. Return where the scan has stopped before the end."""
+        common, ordinals, rows = self.reads.common, self.reads.keys.ordinals, self.rows
+        excluded = self._bounds[1] if common.range.high_open else None
+        make_row, read_value = (
+            RowProjection(self.table, self.index.definition, common).make_row,
+            value_decoder(self.index),
+        )
+        wanted, skipped, most_skips, bytes_left = self.want, 0, max_skips(self.want), PAGE_BYTES
+        stopped = None
+        for value, shard, tie, hash_key, range_key, body in cursor:
+            ordinal = ordinals.get(shard.decode())
+            if ordinal is None or value == excluded:
+                skipped += 1
+                if skipped > most_skips:
+                    raise _TooManySkips
+                continue
+            key, range_value = Key(hash_key.decode(), range_key.decode()), read_value(value)
+            row = make_row(range_value, ordinal, key, body)
+            if row is not None:
+                rows.append(row)
+            wanted -= 1
+            bytes_left -= len(body)
+            if not wanted or bytes_left < 0:
+                stopped = (value, shard, tie), Position(range_value, ordinal, key)
+                break
+        self._records_read, self._bytes_left = self.want - wanted + skipped, bytes_left
+        return stopped
 
     def _scanned_to(
         self, stopped: tuple[EntryPosition, Position] | None, split: Callable[[], Sequence[RowPage]]
@@ -95,18 +118,18 @@ class _MergedScan:
         if stopped is None:
             return None
         (value, _, _), position = stopped
-        low_value, high_value, _ = range_bounds(self.reads.common.range)
+        low_value, high_value, _ = self._bounds
         near_end = low_value >= value if self.reads.common.descending else high_value <= next_bytes(value)
         if near_end and not any(page.scanned_to for page in split()):
             return None
         return position
 
-    def _split(self, stopped: tuple[EntryPosition, Position] | None, records_read: int, size: int) -> Sequence[RowPage]:
+    def _split(self, stopped: tuple[EntryPosition, Position] | None, size: int) -> Sequence[RowPage]:
         """Return the page of each shard."""
         (shard_ranges,) = plan_shard_ranges(self.reads, self.table, self.index).values()
         by_ordinal = {each.read.ordinal: each for each in shard_ranges.values()}
         for row in self.rows:
             by_ordinal[row.ordinal].rows.append(row)
-        next(iter(shard_ranges.values())).records_read = records_read  # The sum over all shards is what matters.
+        next(iter(shard_ranges.values())).records_read = self._records_read  # The sum over all shards is what matters.
         pages = shard_pages(shard_ranges.values(), stopped, size)
         return [pages[number] for number in range(len(self.reads))]

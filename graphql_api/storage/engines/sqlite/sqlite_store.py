@@ -21,10 +21,12 @@ from graphql_api.runtime import current_meter
 from graphql_api.storage import (
     TRANSACTION_FACTOR,
     Check,
+    GroupedPages,
     Item,
     Key,
     Put,
     RangeRead,
+    ReadGroups,
     ReadResult,
     RowPage,
     ScanPage,
@@ -84,6 +86,9 @@ MAX_KEYS_READ = 4_000
 
 YIELD_AFTER_ROWS = 500
 """records to read by key before yielding to the event loop"""
+
+YIELD_AFTER_GROUPS = 50
+"""searches of one call to read before yielding to the event loop"""
 
 _DATA_VERSION = "PRAGMA data_version"
 """a number that differs after a commit of another connection, also of this store's own writer"""
@@ -147,7 +152,10 @@ class SqliteStore:
                 layout, index = self._readable_index(index_of(reads))
                 self._snapshot = None
                 try:
-                    pages = await self._scan_ranges(reads, want, layout, index)
+                    if isinstance(reads, ReadGroups):
+                        pages = await self._scan_groups(reads, layout, index)
+                    else:
+                        pages = await self._scan_ranges(reads, want, layout, index)
                 except StoreRefused:
                     if self._is_present(layout):
                         raise
@@ -155,6 +163,15 @@ class SqliteStore:
                     # Another process may have replaced the index by one of the same name.
                     if index.number == 0 or self._is_present(layout):
                         return pages
+
+    async def _scan_groups(self, reads: ReadGroups, layout: TableLayout, index: PhysicalIndex) -> Sequence[ReadResult]:
+        pages = list[Sequence[ReadResult]]()
+        for number, group in enumerate(reads.groups, 1):
+            pages.append(await self._scan_ranges(*group, layout, index))
+            if number % YIELD_AFTER_GROUPS == 0:
+                await sleep(0)
+                self._check_open()
+        return GroupedPages(pages)
 
     async def _scan_ranges(
         self, reads: Sequence[RangeRead], want: int, layout: TableLayout, index: PhysicalIndex

@@ -1,0 +1,115 @@
+"""Execution of one field for all records of a page: the resolver is called once, and its results are completed."""
+
+from asyncio import gather
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from graphql.execution.values import get_argument_values
+from graphql.pyutils import gather_with_cancel
+
+from graphql_api.schema.execution.page_completion import ResolvedField
+from graphql_api.schema.execution.value_completion import field_name
+from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER
+
+
+@dataclass(frozen=True, slots=True)
+class FieldColumn:
+    """One selected field of several records."""
+
+    fields: list[ResolvedField]
+
+
+class ColumnExecution:
+    """Resolves and completes a column. The errors of each record are those of graphql-core, at its own path."""
+
+    def __init__(self, execution: Any, column: FieldColumn) -> None:
+        first = column.fields[0]
+        definition = execution.schema.get_field(first.parent_type, field_name(first.details))
+        assert definition is not None, "the document is valid"
+        nodes = [one.node for one in first.details]
+        self._execution = execution
+        self._fields = column.fields
+        self._details = first.details
+        self._definition = definition
+        self._info = execution.build_resolve_info(definition, nodes, first.parent_type, first.path)
+
+    async def complete(self) -> None:
+        """Set the value of the field in the response object of each record."""
+        try:
+            resolve = self._definition.extensions[COLUMN_RESOLVER]
+            results = await resolve([field.parent for field in self._fields], self._info, self._arguments())
+        except Exception:  # noqa: BLE001 - graphql-core reports it for each record
+            await self._execute_each()
+            return
+        completion = self._execution.completion_of(results, self._definition.type, self._details)
+        pending = []
+        for field, result in zip(self._fields, results, strict=True):
+            waiting = self._complete_one(field, result, completion)
+            if waiting is not None:
+                pending.append(waiting)
+        if pending:
+            await complete_all(pending)
+
+    def _arguments(self) -> Mapping[str, Any]:
+        execution, first = self._execution, self._details[0]
+        if not self._definition.args:
+            return {}
+        return get_argument_values(
+            self._definition,
+            first.node,
+            execution.variable_values,
+            first.fragment_variable_values,
+            execution.hide_suggestions,
+        )
+
+    def _complete_one(self, field: ResolvedField, result: Any, completion: Any) -> Awaitable[None] | None:
+        """Complete the result of one record. Return an awaitable if it has fields that must be awaited."""
+        execution, kind = self._execution, self._definition.type
+        if isinstance(result, Exception):
+            execution.handle_field_error(result, kind, self._details, field.path)
+            return None
+        completed = None
+        if completion is not None and result is not None:
+            with suppress(Exception):  # graphql-core reports what is unexpected.
+                completed = execution.complete_compiled(completion, result, field.path)
+        try:
+            if completed is None:
+                value = execution.complete_value(kind, self._details, self._info, field.path, result, None)
+            else:
+                value = execution.resolve_completed(completed)
+        except Exception as problem:  # noqa: BLE001 - it becomes an error of the response
+            execution.handle_field_error(problem, kind, self._details, field.path)
+            return None
+        return self._set(field, value)
+
+    def _set(self, field: ResolvedField, value: Any) -> Awaitable[None] | None:
+        if self._execution.is_awaitable(value):
+            return self._complete_later(field, value)
+        field.set(value)
+        return None
+
+    async def _complete_later(self, field: ResolvedField, value: Awaitable[Any]) -> None:
+        try:
+            field.set(await value)
+        except Exception as problem:  # noqa: BLE001 - it becomes an error of the response
+            self._execution.handle_field_error(problem, self._definition.type, self._details, field.path)
+
+    async def _execute_each(self) -> None:
+        execution = self._execution
+        values: Sequence[Any] = [
+            execution.execute_field(field.parent_type, field.parent, field.details, field.path, None)
+            for field in self._fields
+        ]
+        pending = [value for value in values if execution.is_awaitable(value)]
+        found = iter(await gather_with_cancel(*pending))
+        for field, value in zip(self._fields, values, strict=True):
+            field.set(next(found) if execution.is_awaitable(value) else value)
+
+
+async def complete_all(parts: Sequence[Awaitable[Any]]) -> None:
+    """Await all parts, and then raise the first error. A part that is cancelled may not have started its resolvers."""
+    for outcome in await gather(*parts, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
