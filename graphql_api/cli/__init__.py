@@ -17,7 +17,7 @@ SUMMARIES = {
     "migrate": "Plan a migration: what the catalog changes in a table with records. Change nothing without --apply or "
     "--drop.",
     "new": "Create a project: a catalog of two entities with sample data, and a README.",
-    "project": "Apply events from a file of JSON lines by the projections of a graph, each exactly once.",
+    "project": "Apply events from a file by the projections of a source. Each event is applied exactly once.",
     "sample": "Write sample records of one entity as JSON lines, under stored names.",
     "serve": "Serve a catalog as GraphQL over HTTP, with GraphiQL for browsers, until Ctrl-C or SIGTERM.",
     "show": "Show the example catalog at work: searches over 17 shards, page by page, each with its explain output.",
