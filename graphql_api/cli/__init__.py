@@ -18,7 +18,7 @@ SUMMARIES = {
     "migrate": "Plan a migration: what the catalog changes in a table with records. Change nothing without --apply or "
     "--drop.",
     "new": "Create a project: a catalog of two entities with sample data, and a README.",
-    "project": "Apply events from a file of JSON lines by the projections of a graph, each exactly once.",
+    "project": "Apply events from a file by the projections of a source. Each event is applied exactly once.",
     "reconcile": "Compare the lookups in a store of their own with the records. Change nothing without --apply.",
     "sample": "Write sample records of one entity as JSON lines, under stored names.",
     "serve": "Serve a catalog as GraphQL over HTTP, with GraphiQL for browsers, until Ctrl-C or SIGTERM.",

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from graphql_api import open_catalog
-from graphql_api.projections import ProjectionRun
+from graphql_api.projections import ProjectionRun, StreamProjector, parse_envelope
 from graphql_api.runtime import RetryStrategy
 from graphql_api.verification import verify_table
-from tests.projections.account_projections import CATALOG
+from tests.projections.account_projections import CATALOG, accounts
 from tests.projections.event_histories import deliver
 from tests.projections.read_models import BANK, check_read_model, chunks_of
 from tests.support.dynamodb_servers import ENGINE
@@ -78,3 +78,17 @@ async def test_two_projectors_apply_each_event_once(store_url: str, one_log: boo
         await check_read_model(one, delivery)
     for name, count in delivery.expected.applied.items():
         assert sum(each.projections[name].applied for each in progress) == count
+
+
+async def test_events_do_not_wait_for_what_another_projector_has_applied(store_url: str) -> None:
+    """A projector that has kept an older position reads it again before it lets events wait."""
+    data = {"accountId": "a", "owner": "ann", "at": "1"}
+    first, second, third = (
+        parse_envelope({"stream": "a", "seq": seq, "type": "Opened", "data": data}) for seq in (1, 2, 3)
+    )
+    async with open_catalog(CATALOG, store_url, create_table=True) as database:
+        one, other = (StreamProjector(database, accounts) for _ in range(2))
+        assert (await one.apply("a", [first])).applied == 1
+        assert (await other.apply("a", [second])).applied == 1
+        result = await one.apply("a", [third])
+        assert (result.applied, result.waiting) == (1, ())
