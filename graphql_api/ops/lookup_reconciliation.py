@@ -1,8 +1,8 @@
 """Reconcile the mapping items of lookups in another store with the records: report, and repair if that is wanted.
 
 Missing mapping items are written: an update may have ended after its record. Dangling ones are removed once they are
-older than the grace age, on the condition that they are unchanged since they were compared with their record. So one
-that belongs to an insert in flight stays.
+older than the grace age, if nothing has changed since they were compared with their record. So one that belongs to an
+insert in flight stays.
 """
 
 from collections import Counter
