@@ -7,8 +7,8 @@ A write is a sequence of steps, of which each may be repeated safely:
 - A deletion removes the record first, then its mapping items.
 
 Searches compare each mapping item with its record, so a dangling one finds nothing. A mapping item may belong to an
-insert that is in flight, whose record does not exist yet. So no process removes one that is younger than the grace age. A
-writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` writes its mapping items again.
+insert that is in flight, whose record does not exist yet. So no process removes one that is younger than the grace age.
+A writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` writes its mapping items again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
