@@ -7,6 +7,7 @@ insert in flight stays.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -123,10 +124,12 @@ class _Reconciliation:
             for entity in copy.catalog.entities.values():
                 if entity.behind is not None:
                     raise unready_error(entity.behind, f"{entity.type_name} needs")
+            before = deepcopy(self.result)
             try:
                 with self.schema.fence(copy):
                     return await step(copy)
-            except SchemaChanged:
+            except SchemaChanged:  # Nothing was written, and the page is compared again.
+                self.result = before
                 await self.schema.refresh()
         raise StoreUnavailable("The table's record kept changing while its lookups were reconciled: retry.")
 
