@@ -1,12 +1,13 @@
 """Reconcile the mapping items of lookups in another store with the records: report, and repair if that is wanted.
 
 Missing mapping items are written: an update may have ended after its record. Dangling ones are removed once they are
-older than the grace age, on the condition that they are unchanged since they were compared with their record. So one
-that belongs to an insert in flight stays.
+older than the grace age, if nothing has changed since they were compared with their record. So one that belongs to an
+insert in flight stays.
 """
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -123,10 +124,12 @@ class _Reconciliation:
             for entity in copy.catalog.entities.values():
                 if entity.behind is not None:
                     raise unready_error(entity.behind, f"{entity.type_name} needs")
+            before = deepcopy(self.result)
             try:
                 with self.schema.fence(copy):
                     return await step(copy)
-            except SchemaChanged:
+            except SchemaChanged:  # Nothing was written, and the page is compared again.
+                self.result = before
                 await self.schema.refresh()
         raise StoreUnavailable("The table's record kept changing while its lookups were reconciled: retry.")
 

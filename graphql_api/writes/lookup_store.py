@@ -7,8 +7,8 @@ A write is a sequence of steps, of which each may be repeated safely:
 - A deletion removes the record first, then its mapping items.
 
 Searches compare each mapping item with its record, so a dangling one finds nothing. A mapping item may belong to an
-insert that is in flight, whose record does not exist yet. So nobody removes one that is younger than the grace age. A
-writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` writes its mapping items again.
+insert that is in flight, whose record does not exist yet. So no process removes one that is younger than the grace age.
+A writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` writes its mapping items again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -177,7 +177,7 @@ class LookupStore(ForwardingStore):
     async def _put_if(self, puts: Sequence[Put], stored: Mapping[Key, Item | None]) -> dict[Key, Item]:
         """Write mapping items if the stored ones are unchanged. Return what is stored instead of some of them.
 
-        An equal one is written too: then it counts as young again, and nobody removes it.
+        An equal one is written too: then it counts as young again, and no process removes it.
         """
         conditional = [replace(put, expect=expect_unchanged(stored[write_key(put)])) for put in puts]
         taken: dict[Key, Item] = {}

@@ -15,7 +15,6 @@ from typer.testing import CliRunner, Result
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, Ttl, connection
 from graphql_api.cli import app
-from graphql_api.cli.commands import table as table_command
 from graphql_api.connection import open_catalog
 from graphql_api.errors import StoreUnavailable, WrongTable
 from graphql_api.evolution import TABLE_RECORD_KEY
@@ -474,12 +473,13 @@ def test_a_store_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     """`table create` waits for an engine that is starting."""
 
     @asynccontextmanager
-    async def opened_store(url: str) -> AsyncIterator[Store]:
+    async def opened_store(url: str, *, read_only: bool) -> AsyncIterator[Store]:
+        assert not read_only
         store = await open_store(url)
         yield StartingStore(store)
         await store.close()
 
-    monkeypatch.setattr(table_command, "opened_store", opened_store)
+    monkeypatch.setattr(connection, "opened_store", opened_store)
     retries = RetryStrategy(first_backoff_seconds=0.001, max_backoff_seconds=0.001, max_seconds=60)
     monkeypatch.setattr(connection, "OPENING_RETRIES", retries)
     assert table("create", "first", "sqlite:///table.db").stdout.startswith("Created the table with 1 index: place.")

@@ -160,7 +160,7 @@ def test_explain_shows_a_lookup() -> None:
 
 def test_capacity_includes_mapping_items() -> None:
     """`shardql capacity` lists the mapping items of a lookup among the additional items."""
-    entities = json.loads(run("capacity", ORDERS, "--json").stdout)
+    entities = json.loads(run("capacity", ORDERS, "--sample-records", "20", "--json").stdout)
     (customer,) = [one for one in entities if one["entity"] == "Customer"]
     assert [(one["kind"], one["name"], one["share"]) for one in customer["constraintItems"]][:1] == [
         ("lookup", "by_email", 1.0)

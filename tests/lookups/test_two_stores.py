@@ -37,11 +37,12 @@ from graphql_api.errors import (
     WrongTable,
 )
 from graphql_api.evolution import MigrationSettings, run_migration
+from graphql_api.evolution.table_record import read_record, save_record
 from graphql_api.runtime.request_statistics import collect_statistics
 from graphql_api.storage import Check, Expect, ForwardingStore, Key, Put, TransactionWrite, Write
 from graphql_api.storage import Delete as DeleteItem
 from graphql_api.verification import Damage, VerificationSettings, verify_table
-from graphql_api.writes import MIN_GRACE_SECONDS, with_lookup_store
+from graphql_api.writes import MIN_GRACE_SECONDS, item_key, with_lookup_store
 from tests.lookups.two_stores import (
     CATALOG,
     GRACE,
@@ -321,6 +322,30 @@ async def test_a_removal_needs_the_mapping_item_unchanged(db: Database, clock: F
     busy = replace(db, store=with_lookup_store(store.inner, BusyMappings(store.mappings), db.clock))
     result = await reconcile(busy, apply=True)
     assert (result.dangling, result.removed, result.changed) == ({"user.phone": 1}, {}, 1)
+    assert await found(db, "1") == ["a"]
+
+
+async def test_a_change_of_the_table_during_a_reconciliation(db: Database) -> None:
+    """If the table's record changes while a page is compared, the page is compared again, and counted once."""
+    await db.create(User, user_id="a", phone="1")
+    store, calls = lookup_store(db), 0
+    (mapping,) = [item for item in await all_items(store.mappings) if "~lookup" in item["hashKey"]]
+    await store.mappings.write([DeleteItem(item_key(mapping))])
+
+    class ChangingMappings(ForwardingStore):
+        async def get_many(self, keys: Sequence[Key], consistent: bool) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                record = await read_record(store.inner)
+                assert record is not None
+                assert await save_record(store.inner, record, record.changed())
+            return await super().get_many(keys, consistent)
+
+    changing = replace(db, store=with_lookup_store(store.inner, ChangingMappings(store.mappings), db.clock))
+    result = await reconcile(changing, apply=True)
+    assert calls == 6, "three reads for each of two attempts"
+    assert (result.missing, result.created, len(result.listed)) == ({"user.phone": 1}, {"user.phone": 1}, 1)
     assert await found(db, "1") == ["a"]
 
 
