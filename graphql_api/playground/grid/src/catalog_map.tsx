@@ -31,7 +31,7 @@ export const CatalogMap = (): JSX.Element => {
           <Searches entity={entity} />
           <Joins entity={entity} catalog={catalog} onOpen={(target) => document.getElementById(`title-${target}`)?.scrollIntoView({ block: "start" })} />
           <div class="actions">
-            {isAllowed(entity.read) && entity.searches.length > 0 && (
+            {isAllowed(entity.read) && (
               <button type="button" onClick={() => show(viewOf(entity, entity.searches.find((one) => refusal(one) === "" && one.required.length === 0) ?? entity.searches[0]))}>
                 Show {entity.name} records
               </button>

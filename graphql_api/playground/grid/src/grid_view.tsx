@@ -20,6 +20,7 @@ import { ProblemNotice } from "./problem_notice";
 import { RecordPanel } from "./record_panel";
 import { SearchBar } from "./search_bar";
 import { useSession } from "./session";
+import { SingleRecord } from "./single_record";
 import { Tools } from "./tools";
 import { count, plural } from "./values";
 import { columnsOf, searchOf } from "./view_state";
@@ -41,7 +42,7 @@ export const GridView = ({ entity, written }: Props): JSX.Element => {
 
   // The store lasts as long as the search is the same.
   const [store, missing] = useMemo((): [PageStore | null, string] => {
-    if (search === undefined) return [null, `${entity.name} has no search to show.`];
+    if (search === undefined) return [null, ""];
     try {
       pageDocument(catalog, entity, search, view, columns, 1, null);
     } catch (problem) {
@@ -88,6 +89,7 @@ export const GridView = ({ entity, written }: Props): JSX.Element => {
           </p>
         )}
         {missing !== "" && <p class="notice">{missing}</p>}
+        {search === undefined && <SingleRecord key={entity.name} entity={entity} written={written} />}
         {store !== null && <StoreNotices store={store} onRestart={() => restart(0)} />}
         {store !== null && search !== undefined && <DataGrid store={store} entity={entity} search={search} columns={columns} />}
         {store !== null && (
