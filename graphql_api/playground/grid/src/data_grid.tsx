@@ -20,6 +20,8 @@ interface Props {
   entity: Entity;
   search: Search;
   columns: string[];
+  /** Is set to a function that moves to a row. */
+  mover: { current: (row: number) => void };
 }
 
 /** The least width of a column in rem, and the greatest as CSS. Texts share what is left. */
@@ -35,7 +37,7 @@ const columnWidth = (catalog: Catalog, property: Property | undefined): [number,
 const length = (element: Element, name: string): number =>
   Number.parseFloat(getComputedStyle(element).getPropertyValue(name));
 
-export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element => {
+export const DataGrid = ({ store, entity, search, columns, mover }: Props): JSX.Element => {
   const { catalog, view, show, say } = useSession();
   const [, redraw] = useReducer((state: number) => state + 1, 0);
   const grid = useRef<HTMLDivElement>(null);
@@ -96,6 +98,10 @@ export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element
       grid.current.scrollTop = scale.moveTo(top < scale.top ? top : bottom);
     }
     redraw(0);
+  };
+  mover.current = (row) => {
+    goTo(row);
+    grid.current?.focus();
   };
   const open = (row: Row | undefined): void => {
     if (row !== undefined) show({ panel: "record", record: row.id });
