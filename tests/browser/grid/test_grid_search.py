@@ -44,7 +44,7 @@ async def test_a_search_asks_for_its_value(shared_browser: Browser, tasks: TaskS
     """A search by a hash property shows which value it needs, and finds it through the referenced entity."""
     async with open_grid(shared_browser, tasks.grid) as grid:
         await grid.open(entity="Task", search="taskByTeam")
-        await expect(grid.page.locator(".notice")).to_have_text("This order needs a value of teamId.")
+        await expect(grid.page.locator(".notice")).to_contain_text("This order needs a value of teamId")
         await grid.page.get_by_label("teamId", exact=True).fill("t2")
         await grid.page.get_by_label("teamId", exact=True).press("Enter")
         assert (await grid.column())[:3] == ["Task 001", "Task 003", "Task 005"]

@@ -50,7 +50,7 @@ const factsOf = (entity: Entity): string => {
     plural(entity.shards, "shard"),
     ...(entity.generations > 1 ? [plural(entity.generations, "shard generation")] : []),
     ...(entity.current === null ? [] : [`current record ${entity.current}`]),
-    ...(entity.version === null ? [] : [`version ${entity.version}`]),
+    ...(entity.version === null ? [] : ["with versions"]),
     ...entity.unique.map((names) => `unique ${names.join(" + ")}`),
     ...entity.foreignKeys.map((one) => `${one.by.join(" + ")} references ${one.parent}`),
   ];

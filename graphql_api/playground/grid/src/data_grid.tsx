@@ -24,13 +24,13 @@ interface Props {
   mover: { current: (row: number) => void };
 }
 
-/** The least width of a column in rem, and the greatest as CSS. Texts share what is left. */
+/** The least width of a column in rem, and the greatest as CSS. Long texts take most of what is left. */
 const columnWidth = (catalog: Catalog, property: Property | undefined): [number, string] => {
-  if (property === undefined || property.selection !== "") return [12, "1fr"];
+  if (property === undefined || property.selection !== "") return [12, "2fr"];
   const name = parseType(property.type).name;
-  if (isNumeric(catalog, property)) return [6, "9rem"];
-  if (catalog.types[name]?.kind === "enum" || name === "Boolean") return [7, "10rem"];
-  return name === "String" ? [12, "1fr"] : [10, "22rem"];
+  if (isNumeric(catalog, property)) return [6, "8rem"];
+  if (catalog.types[name]?.kind === "enum" || name === "Boolean") return [7, "9rem"];
+  return name === "String" ? [12, "2fr"] : [10, "1fr"];
 };
 
 /** A length in pixels that the style sheet declares. */
