@@ -92,6 +92,7 @@ class _EntityDescription:
             "write": access(entity.write_rules),
             "ids": [property_name(part.name) for part in entity.ids],
             "subIds": [property_name(part.name) for part in entity.sub_ids],
+            "separator": entity.separator,
             "current": entity.declared_current,
             "version": None if entity.version is None else property_name(entity.version.name),
             "shards": len(entity.space.covering_shards()),

@@ -54,7 +54,7 @@ def test_first_and_second_start(tmp_path: Path) -> None:
     assert re.fullmatch(
         r"Wrote \d+ sample records to sqlite:///users\.db\.\n"
         rf"Serving {USERS} at http://127\.0\.0\.1:\d+/graphql\n"
-        r"  mode    development: introspection, GraphiQL, explain\n"
+        r"  mode    development: introspection, GraphiQL, data page, explain\n"
         r"  store   sqlite:///users\.db\n"
         r"  tokens  sealed with the key in users\.db\.token-key\n"
         r"  callers anonymous; tokens of `shardql token --store sqlite:///users\.db`\n"

@@ -86,7 +86,12 @@ async def _prepare_store(config: ServerConfig, sample: int | None) -> None:
 
 
 def _startup_lines(address: str, settings: Settings, url: str, token_key_source: str) -> list[str]:
-    features = {"introspection": settings.introspection, "GraphiQL": settings.graphiql, "explain": settings.explain}
+    features = {
+        "introspection": settings.introspection,
+        "GraphiQL": settings.graphiql,
+        "data page": settings.grid,
+        "explain": settings.explain,
+    }
     enabled = ", ".join(name for name, is_on in features.items() if is_on)
     mode = "production" if settings.production else "development"
     return [

@@ -1,6 +1,7 @@
 """Fixtures of the data page: one browser for all tests, and servers for the example and for a catalog of tasks."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,8 +19,6 @@ from tests.browser.grid.task_server import TaskServer, create_app, start_task_se
 from tests.docs.pages import ROOT
 from tests.support.loopback import serve_app
 from tests.support.run_depth import depth
-
-ISSUES = depth(quick=2_000, deep=100_000)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -41,16 +40,25 @@ class IssueSite:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def issue_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[IssueSite]:
     """Serve the example catalog of issues, as `shardql serve` does in development."""
-    folder = tmp_path_factory.mktemp("issues")
-    open_database = await create_database(issues_catalog, folder / "issues.db", [*sample(ISSUES)])
+    folder, issues = tmp_path_factory.mktemp("issues"), depth(quick=2_000, deep=100_000)
+    open_database = await create_database(issues_catalog, folder / "issues.db", [*sample(issues)])
     with serve_app(create_app(issues_catalog, open_database)) as url:
-        yield IssueSite(url, ISSUES)
+        yield IssueSite(url, issues)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def task_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the teams and tasks once, and return the folder of their table."""
+    folder = tmp_path_factory.mktemp("tasks")
+    await create_database(TASK_CATALOG, folder / "tasks.db", [*TEAMS, *TASKS])
+    return folder
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def tasks(tmp_path: Path) -> AsyncIterator[TaskServer]:
-    """Serve the catalog of tasks, with a store and a clock that the test controls."""
-    async with start_task_server(TASK_CATALOG, tmp_path, [*TEAMS, *TASKS]) as server:
+async def tasks(task_table: Path, tmp_path: Path) -> AsyncIterator[TaskServer]:
+    """Serve a copy of the tasks, with a store and a clock that the test controls."""
+    shutil.copytree(task_table, tmp_path, dirs_exist_ok=True)
+    async with start_task_server(TASK_CATALOG, tmp_path, []) as server:
         yield server
 
 

@@ -1,7 +1,7 @@
 """Scrolling in the data page: every record once, in order, with bounded memory."""
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from graphql_api.examples.issues import GRID_VIEW, IssueState, generate_issues
 from tests.browser.grid.conftest import IssueSite
@@ -55,6 +55,13 @@ async def test_wheel_shows_each_issue_once_in_order(shared_browser: Browser, iss
         middle = issue_site.issues // 2
         await grid.jump(middle)
         assert (await grid.column())[0] == str(middle + 1)
+        await grid.page.get_by_label("Go to row").fill("250")
+        await grid.page.get_by_label("Go to row").press("Enter")
+        await expect(grid.grid).to_have_attribute("aria-activedescendant", "cell-249-0")
+        assert "250" in await grid.column()
+        await grid.page.get_by_label("Go to row").fill("9999999")
+        await grid.page.get_by_label("Go to row").press("Enter")
+        await expect(grid.page.get_by_role("status").filter(has_text="is not read yet")).to_be_visible()
         await check_kept(grid)
     assert seen == [*range(1, issue_site.issues + 1)]
 

@@ -44,7 +44,7 @@ async def test_a_search_asks_for_its_value(shared_browser: Browser, tasks: TaskS
     """A search by a hash property shows which value it needs, and finds it through the referenced entity."""
     async with open_grid(shared_browser, tasks.grid) as grid:
         await grid.open(entity="Task", search="taskByTeam")
-        await expect(grid.page.locator(".notice")).to_have_text("This order needs a value of teamId.")
+        await expect(grid.page.locator(".notice")).to_contain_text("This order needs a value of teamId")
         await grid.page.get_by_label("teamId", exact=True).fill("t2")
         await grid.page.get_by_label("teamId", exact=True).press("Enter")
         assert (await grid.column())[:3] == ["Task 001", "Task 003", "Task 005"]
@@ -99,8 +99,7 @@ async def test_filters(
         shown = await grid.column()
         kept = await grid.kept()
     assert shown == wanted[: len(shown)]
-    assert len(shown) == min(len(wanted), len(shown))
-    assert (kept["seen"] == len(wanted)) == kept["ended"]
+    assert (kept["seen"], kept["ended"]) == (len(wanted), True)
 
 
 async def test_an_invalid_filter_is_refused_before_it_is_sent(shared_browser: Browser, tasks: TaskServer) -> None:

@@ -27,6 +27,11 @@ export const App = ({ page }: { page: PageData }): JSX.Element => {
   const [view, setView] = useState<View>(NO_VIEW);
   const [last, setLast] = useState<Sent | null>(null);
   const [said, say] = useState("");
+  useEffect(() => {
+    if (said === "") return;
+    const timer = setTimeout(() => say(""), 15_000);
+    return () => clearTimeout(timer);
+  }, [said]);
   const [written, refresh] = useReducer((state: number) => state + 1, 0);
   const present = useRef(view);
   present.current = view;

@@ -88,6 +88,8 @@ export interface Entity {
   write: Access;
   ids: string[];
   subIds: string[];
+  /** Between the parts of a composite id. */
+  separator: string;
   current: string | null;
   version: string | null;
   shards: number;

@@ -31,7 +31,7 @@ export const CatalogMap = (): JSX.Element => {
           <Searches entity={entity} />
           <Joins entity={entity} catalog={catalog} onOpen={(target) => document.getElementById(`title-${target}`)?.scrollIntoView({ block: "start" })} />
           <div class="actions">
-            {isAllowed(entity.read) && entity.searches.length > 0 && (
+            {isAllowed(entity.read) && (
               <button type="button" onClick={() => show(viewOf(entity, entity.searches.find((one) => refusal(one) === "" && one.required.length === 0) ?? entity.searches[0]))}>
                 Show {entity.name} records
               </button>
@@ -50,7 +50,7 @@ const factsOf = (entity: Entity): string => {
     plural(entity.shards, "shard"),
     ...(entity.generations > 1 ? [plural(entity.generations, "shard generation")] : []),
     ...(entity.current === null ? [] : [`current record ${entity.current}`]),
-    ...(entity.version === null ? [] : [`version ${entity.version}`]),
+    ...(entity.version === null ? [] : ["with versions"]),
     ...entity.unique.map((names) => `unique ${names.join(" + ")}`),
     ...entity.foreignKeys.map((one) => `${one.by.join(" + ")} references ${one.parent}`),
   ];

@@ -20,22 +20,24 @@ interface Props {
   entity: Entity;
   search: Search;
   columns: string[];
+  /** Is set to a function that moves to a row. */
+  mover: { current: (row: number) => void };
 }
 
-/** The least width of a column in rem, and the greatest as CSS. Texts share what is left. */
+/** The least width of a column in rem, and the greatest as CSS. Long texts take most of what is left. */
 const columnWidth = (catalog: Catalog, property: Property | undefined): [number, string] => {
-  if (property === undefined || property.selection !== "") return [12, "1fr"];
+  if (property === undefined || property.selection !== "") return [12, "2fr"];
   const name = parseType(property.type).name;
-  if (isNumeric(catalog, property)) return [6, "9rem"];
-  if (catalog.types[name]?.kind === "enum" || name === "Boolean") return [7, "10rem"];
-  return name === "String" ? [12, "1fr"] : [10, "22rem"];
+  if (isNumeric(catalog, property)) return [6, "8rem"];
+  if (catalog.types[name]?.kind === "enum" || name === "Boolean") return [7, "9rem"];
+  return name === "String" ? [12, "2fr"] : [10, "1fr"];
 };
 
 /** A length in pixels that the style sheet declares. */
 const length = (element: Element, name: string): number =>
   Number.parseFloat(getComputedStyle(element).getPropertyValue(name));
 
-export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element => {
+export const DataGrid = ({ store, entity, search, columns, mover }: Props): JSX.Element => {
   const { catalog, view, show, say } = useSession();
   const [, redraw] = useReducer((state: number) => state + 1, 0);
   const grid = useRef<HTMLDivElement>(null);
@@ -96,6 +98,10 @@ export const DataGrid = ({ store, entity, search, columns }: Props): JSX.Element
       grid.current.scrollTop = scale.moveTo(top < scale.top ? top : bottom);
     }
     redraw(0);
+  };
+  mover.current = (row) => {
+    goTo(row);
+    grid.current?.focus();
   };
   const open = (row: Row | undefined): void => {
     if (row !== undefined) show({ panel: "record", record: row.id });

@@ -66,7 +66,7 @@ interface Argument {
 const requiredArguments = (catalog: Catalog, search: Search, where: Record<string, string>): Argument[] =>
   search.required.map(({ argument, type }) => {
     const text = where[argument] ?? "";
-    if (text === "") throw new IncompleteSearch(`This order needs a value of ${argument}.`);
+    if (text === "") throw new IncompleteSearch(`This order needs a value of ${argument}: enter it above, or choose another order.`);
     try {
       return { name: argument, type, value: parseText(catalog, type, text) };
     } catch (problem) {

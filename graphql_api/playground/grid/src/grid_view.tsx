@@ -1,7 +1,7 @@
 // The records of one search: bar, tools, grid, and what is to say about them.
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useReducer, useState } from "preact/hooks";
+import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 
 import { asProblem, Problem } from "./api";
 import type { Entity } from "./catalog";
@@ -20,6 +20,7 @@ import { ProblemNotice } from "./problem_notice";
 import { RecordPanel } from "./record_panel";
 import { SearchBar } from "./search_bar";
 import { useSession } from "./session";
+import { SingleRecord } from "./single_record";
 import { Tools } from "./tools";
 import { count, plural } from "./values";
 import { columnsOf, searchOf } from "./view_state";
@@ -38,10 +39,11 @@ export const GridView = ({ entity, written }: Props): JSX.Element => {
   const [, changed] = useReducer((state: number) => state + 1, 0);
   const [restarts, restart] = useReducer((state: number) => state + 1, 0);
   const [total, setTotal] = useState("");
+  const mover = useRef((_row: number): void => {});
 
   // The store lasts as long as the search is the same.
   const [store, missing] = useMemo((): [PageStore | null, string] => {
-    if (search === undefined) return [null, `${entity.name} has no search to show.`];
+    if (search === undefined) return [null, ""];
     try {
       pageDocument(catalog, entity, search, view, columns, 1, null);
     } catch (problem) {
@@ -88,8 +90,9 @@ export const GridView = ({ entity, written }: Props): JSX.Element => {
           </p>
         )}
         {missing !== "" && <p class="notice">{missing}</p>}
+        {search === undefined && <SingleRecord key={entity.name} entity={entity} written={written} />}
         {store !== null && <StoreNotices store={store} onRestart={() => restart(0)} />}
-        {store !== null && search !== undefined && <DataGrid store={store} entity={entity} search={search} columns={columns} />}
+        {store !== null && search !== undefined && <DataGrid store={store} entity={entity} search={search} columns={columns} mover={mover} />}
         {store !== null && (
           <footer class="status">
             <span>{statusOf(store)}</span>
@@ -100,6 +103,7 @@ export const GridView = ({ entity, written }: Props): JSX.Element => {
             ) : (
               <span role="status">{total}</span>
             )}
+            <RowInput store={store} onMove={(row) => mover.current(row)} />
             <button type="button" class="quiet" onClick={() => restart(0)}>
               Read again
             </button>
@@ -114,6 +118,27 @@ export const GridView = ({ entity, written }: Props): JSX.Element => {
       {view.panel === "export" && store !== null && search !== undefined && <ExportPanel key={view.search} entity={entity} search={search} />}
       {view.panel === "credentials" && <CredentialsPanel />}
     </div>
+  );
+};
+
+/** A jump to any row that was seen. */
+const RowInput = ({ store, onMove }: { store: PageStore; onMove: (row: number) => void }): JSX.Element => {
+  const { say } = useSession();
+  const move = (text: string): void => {
+    const row = Math.floor(Number(text));
+    if (row >= 1 && row <= store.seen) onMove(row - 1);
+    else if (text !== "") say(`Row ${text} is not read yet: there are ${count(store.seen)} so far. Scroll to read more.`);
+  };
+  return (
+    <label>
+      Go to row{" "}
+      <input
+        type="text"
+        inputMode="numeric"
+        class="row-number"
+        onKeyDown={(event) => event.key === "Enter" && move(event.currentTarget.value.replace(/[ ,.]/g, ""))}
+      />
+    </label>
   );
 };
 

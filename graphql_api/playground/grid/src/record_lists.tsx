@@ -11,7 +11,7 @@ import { defaultNames, joinDocument, pageDocument, pageOf } from "./documents";
 import type { Row } from "./page_store";
 import { ProblemNotice } from "./problem_notice";
 import { useSession } from "./session";
-import { formatCell, formatText } from "./values";
+import { formatCell, formatId, formatText } from "./values";
 import type { View } from "./view_state";
 import { searchOf, viewOf } from "./view_state";
 
@@ -107,21 +107,22 @@ const joinView = (target: Entity, record: Row, join: Join): View | null => {
   const search = searchOf(target, join.search ?? "");
   const values = join.by.map((name) => record[name]);
   if (search === undefined || values.some((value) => value === null || value === undefined || typeof value === "object")) return null;
-  const where = Object.fromEntries(join.arguments.map((name, at) => [name, formatText(values[at])]));
-  const isComplete = search.required.every((one) => one.argument in where);
-  return isComplete && join.arguments.length === values.length ? viewOf(target, search, where) : null;
+  const where = search.isPrimary
+    ? { id: formatId(values, target.separator) }
+    : Object.fromEntries(join.arguments.map((name, at) => [name, formatText(values[at])]));
+  return search.required.every((one) => one.argument in where) ? viewOf(target, search, where) : null;
 };
 
 export const HistoryList = ({ entity, record }: { entity: Entity; record: Row }): JSX.Element | null => {
   const { catalog } = useSession();
   const search = entity.searches.find((one) => one.isPrimary);
-  const [id] = entity.ids;
-  if (search === undefined || id === undefined || entity.ids.length > 1) return null;
-  const view = { ...viewOf(entity, search, { id: formatText(record[id]) }), reverse: true };
+  if (search === undefined) return null;
+  const id = formatId(entity.ids.map((name) => record[name]), entity.separator);
+  const view = { ...viewOf(entity, search, { id }), reverse: true };
   return (
     <PagedList
       title="History"
-      hint={`All ${entity.name} records with this ${id}, the latest first.`}
+      hint={`All ${entity.name} records with this ${entity.ids.join(" and ")}, the latest first.`}
       entity={entity}
       document={(token) => pageDocument(catalog, entity, search, view, defaultNames(entity), SIZE, token)}
       connection={(data) => data[search.field]}

@@ -33,7 +33,7 @@ export const SearchBar = ({ entity, search }: { entity: Entity; search: Search |
           ))}
         </select>
       </div>
-      <div class="control">
+      <div class="control" hidden={entity.searches.length === 0}>
         <label for="order">Order</label>
         <select id="order" value={`${view.search} ${view.reverse ? "reverse" : "forward"}`} onChange={(event) => chooseOrder(event.currentTarget.value)}>
           {entity.searches.flatMap((one) => [false, true].map((reverse) => orderOption(one, reverse)))}

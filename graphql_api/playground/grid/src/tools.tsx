@@ -38,12 +38,12 @@ export const Tools = ({ entity, search, columns }: Props): JSX.Element => {
   };
   return (
     <div class="tools" role="toolbar" aria-label="Tools">
-      {toggle("filter", "Filter", view.filters.length > 0 ? ` (${view.filters.length})` : "")}
-      {toggle("columns", "Columns")}
+      {search !== undefined && toggle("filter", "Filter", view.filters.length > 0 ? ` (${view.filters.length})` : "")}
+      {search !== undefined && toggle("columns", "Columns")}
       {toggle("cost", "Cost")}
-      {toggle("export", "Export")}
+      {search !== undefined && toggle("export", "Export")}
       {entity.mutations.create !== undefined && isAllowed(entity.write) && toggle("create", "New")}
-      <label class="check" title="Show the records of the shards that answer, if one does not.">
+      <label class="check" hidden={search === undefined} title="Show the records of the shards that answer, if one does not.">
         <input type="checkbox" checked={view.partial} onChange={(event) => show({ partial: event.currentTarget.checked })} />
         Skip failing shards
       </label>

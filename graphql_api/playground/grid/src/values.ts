@@ -63,6 +63,16 @@ export const formatText = (value: unknown): string => {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 };
 
+const percent = (text: string): string =>
+  [...text].map((one) => `%${one.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`).join("");
+
+/** The text of an id of one or several parts. */
+export const formatId = (values: unknown[], separator: string): string => {
+  const texts = values.map(formatText);
+  if (texts.length === 1) return texts[0] ?? "";
+  return texts.map((text) => text.replaceAll("%", "%25").replaceAll(separator, percent(separator))).join(separator);
+};
+
 /** The text of a value in a cell; nested values are JSON. */
 export const formatCell = (value: unknown): string => (value === null || value === undefined ? "" : formatText(value));
 
