@@ -99,8 +99,8 @@ class ReadGroup(NamedTuple):
 class ReadGroups(_LazySequence[RangeRead]):
     """The reads of several searches of one index and direction, in one call.
 
-    Hash keys and ordinals are unique within a group only, and each group has its own `want`. So whoever changes single
-    reads makes a call for each group: see `read_each_group`.
+    Hash keys and ordinals are unique within a group only, and each group has its own `want`. So a wrapper that changes
+    single reads makes a call for each group: see `read_each_group`.
     """
 
     def __init__(self, groups: Sequence[ReadGroup]) -> None:
