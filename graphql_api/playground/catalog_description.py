@@ -141,7 +141,7 @@ class _EntityDescription:
             "attribute": search.attribute,
             "name": search.name,
             "members": [member.name for member in search.members] if isinstance(search, UnionSpec) else None,
-            "isPrimary": index.physical is None,
+            "isPrimary": index.is_primary,
             "required": [*self._required(index, field)],
             "sort": [] if isinstance(search, UnionSpec) else [*map(_sort_property, index.sort)],
             "tieBreaker": [property_name(part.name) for part in index.tie_breaker],

@@ -136,7 +136,7 @@ class _QueryTabs:
             key=lambda path: (
                 not path.is_open,
                 len(path.placeholders),
-                path.index.physical is None,
+                path.index.is_primary,
                 path.sort_kind != "text",
                 -len(path.index.sort),
             ),
