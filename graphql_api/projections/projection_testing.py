@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -18,7 +16,7 @@ from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_projector import StreamProjector
 from graphql_api.query import TokenSeal
 from graphql_api.storage import Store
-from graphql_api.storage.engines import opened_store
+from graphql_api.storage.engines import MemoryStore
 from graphql_api.writes import item_key
 
 E = TypeVar("E", bound=Entity)
@@ -52,15 +50,14 @@ async def project_events(
     """
     applied = [projections] if isinstance(projections, Projection) else [*projections]
     envelopes = [*_envelopes(events, applied[0].first_seq)]
-    with TemporaryDirectory() as folder:
-        async with opened_store(f"sqlite:///{Path(folder) / 'events.db'}") as store:
-            await store.ensure_table(catalog.table_definition())
-            database = Database(catalog, store, TokenSeal([TokenSeal.new_secret()]))
-            dead: dict[tuple[str, int], str] = {}
-            for projection in applied:
-                dead |= await _apply(StreamProjector(database, projection), envelopes)
-            operations = [[*_operations(applied, envelope)] for envelope in envelopes]
-            return ProjectedEvents(operations, await _records(catalog, store), dead)
+    store = MemoryStore()
+    await store.ensure_table(catalog.table_definition())
+    database = Database(catalog, store, TokenSeal([TokenSeal.new_secret()]))
+    dead: dict[tuple[str, int], str] = {}
+    for projection in applied:
+        dead |= await _apply(StreamProjector(database, projection), envelopes)
+    operations = [[*_operations(applied, envelope)] for envelope in envelopes]
+    return ProjectedEvents(operations, await _records(catalog, store), dead)
 
 
 def _envelopes(events: Iterable[GivenEvent], first_seq: int) -> Iterator[Envelope]:
