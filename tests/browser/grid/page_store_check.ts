@@ -46,6 +46,23 @@ for (let jump = 0; jump < 500; jump += 1) {
   for (let at = row; at <= row + 30; at += 1) if (store.row(at)?.id !== String(at)) wrong.push(at);
 }
 
+// Pages that spend the read budget without a match: the store stops asking until the reader goes on.
+let budgetRequests = 0;
+const readNothing = async (): Promise<ReadPage> => {
+  budgetRequests += 1;
+  return { rows: [], nextToken: String(budgetRequests), stoppedBy: "BUDGET", failed: [] };
+};
+const sparse = new PageStore(readNothing, () => {});
+sparse.show(0, 30);
+await settled(sparse);
+const pausedAfter = sparse.isPaused ? budgetRequests : 0;
+sparse.show(0, 40);
+await settled(sparse);
+const whilePaused = budgetRequests - pausedAfter;
+sparse.resume();
+await settled(sparse);
+const afterResume = sparse.isPaused ? budgetRequests - pausedAfter : 0;
+
 // Content of 100 million pixels in an element of 8 million: small steps are exact, and both ends are reached.
 const scale = new ScrollScale(100_000_000, 600, 8_000_000);
 let physical = 4_000_000;
@@ -76,6 +93,7 @@ console.log(
     mostRecords,
     mostRequests,
     limits: LIMITS,
+    budget: { pausedAfter, whilePaused, afterResume },
     scale: { middle, inexact, moved, end, start: scale.top },
   }),
 );

@@ -40,6 +40,12 @@ def test_jumps_back_to_any_row(measured: Any) -> None:
     assert measured["mostRequests"] <= 4
 
 
+def test_a_search_with_rare_matches_pauses(measured: Any) -> None:
+    """After some pages that spent the read budget, nothing more is read until the reader asks to go on."""
+    pages = measured["limits"]["budgetPages"]
+    assert measured["budget"] == {"pausedAfter": pages, "whilePaused": 0, "afterResume": pages}
+
+
 def test_more_rows_than_a_browser_can_be_high(measured: Any) -> None:
     """In scaled content, steps of the wheel are exact, settling moves nothing, and the ends are the ends."""
     scale = measured["scale"]
