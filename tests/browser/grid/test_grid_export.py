@@ -2,14 +2,21 @@
 
 import csv
 import json
+import shlex
+from asyncio import to_thread
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from graphql_api import Graph
+from graphql_api.cli.query_plans import search_request_of
+from graphql_api.ops import Exporter
 from tests.browser.grid.grid_page import open_grid
-from tests.browser.grid.task_catalog import TASKS
+from tests.browser.grid.task_catalog import TASK_CATALOG, TASKS
 from tests.browser.grid.task_server import TaskServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -84,10 +91,18 @@ async def test_streaming_to_a_file_survives_a_failure(shared_browser: Browser, t
     assert [json.loads(line)["title"] for line in written.splitlines()] == TITLES
 
 
-async def test_a_download_names_its_limit(shared_browser: Browser, tasks: TaskServer) -> None:
-    """The panel says how many records a download holds, and which command exports more."""
+async def test_a_download_names_its_limit_and_the_command_for_more(shared_browser: Browser, tasks: TaskServer) -> None:
+    """The panel says how many records a download holds. The command beside it exports the records of the view."""
     async with open_grid(shared_browser, tasks.grid) as grid:
-        await grid.open(**BY_TITLE)
+        await grid.open(**BY_TITLE, filter="level.eq.high")
         panel = grid.page.get_by_role("complementary")
         await expect(panel).to_contain_text("at most 100,000 records")
-        await expect(panel).to_contain_text("shardql export MODULE:CATALOG Task")
+        command = await panel.locator("code").text_content()
+    *words, search, _, file = shlex.split(command or "")
+    assert (words, file) == (["shardql", "export", "MODULE:CATALOG", "Task"], "Task.jsonl")
+    assert search == "taskByTitle(filter: {level: {eq: high}}, reverse: true)"
+    request = await to_thread(search_request_of, Graph(TASK_CATALOG), search)
+    out = BytesIO()
+    await Exporter(tasks.database, replace(request, select=None)).write_to(out)
+    high = sorted((task.title for task in TASKS if task.level.name == "high"), reverse=True)
+    assert [json.loads(line)["title"] for line in out.getvalue().splitlines()] == high

@@ -129,6 +129,25 @@ export const countDocument = (catalog: Catalog, entity: Entity, search: Search, 
   return operation("query", "Count", search.field, given, "totalCount { value exact }");
 };
 
+/** A value as a literal of a document. */
+const literal = (catalog: Catalog, type: string, value: unknown): string => {
+  const { name } = parseType(type);
+  const described = catalog.types[name];
+  if (Array.isArray(value)) return `[${value.map((one) => literal(catalog, name, one)).join(", ")}]`;
+  if (described?.kind === "enum" || name === "History") return String(value);
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const fields = described?.kind === "input" ? described.fields : {};
+  const parts = Object.entries(value).map(([key, one]) => `${key}: ${literal(catalog, fields[key]?.type ?? "String", one)}`);
+  return `{${parts.join(", ")}}`;
+};
+
+/** The field of a view with its arguments, as `shardql export` takes it. */
+export const searchText = (catalog: Catalog, entity: Entity, search: Search, view: View): string => {
+  const given = viewArguments(catalog, entity, search, { ...view, partial: false });
+  const passed = given.map((one) => `${one.name}: ${literal(catalog, one.type, one.value)}`).join(", ");
+  return passed === "" ? search.field : `${search.field}(${passed})`;
+};
+
 interface ConnectionData {
   items?: Row[];
   nextToken?: string | null;

@@ -4,9 +4,9 @@ import type { JSX } from "preact";
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 
 import { Problem } from "./api";
-import type { Entity, Search } from "./catalog";
+import type { Catalog, Entity, Search } from "./catalog";
 import { readable } from "./catalog";
-import { pageDocument, pageOf } from "./documents";
+import { IncompleteSearch, pageDocument, pageOf, searchText } from "./documents";
 import type { Format } from "./exporter";
 import { canStream, downloadSink, Exporter, fileSink, MAX_IN_MEMORY } from "./exporter";
 import { filterText } from "./filter_panel";
@@ -15,9 +15,21 @@ import { Panel } from "./panel";
 import { ProblemNotice } from "./problem_notice";
 import { useSession } from "./session";
 import { count, plural } from "./values";
+import type { View } from "./view_state";
 import { columnsOf } from "./view_state";
 
 const NAMES: Record<Format, string> = { jsonl: "JSON lines", csv: "CSV" };
+
+/** The command that exports what the view shows. */
+const exportCommand = (catalog: Catalog, entity: Entity, search: Search, view: View, format: Format): string => {
+  let text = "";
+  try {
+    text = ` '${searchText(catalog, entity, search, view).replaceAll("'", "'\\''")}'`;
+  } catch (problem) {
+    if (!(problem instanceof IncompleteSearch)) throw problem;
+  }
+  return `shardql export MODULE:CATALOG ${entity.name}${text}${format === "csv" ? " --csv" : ""} --output ${entity.name}.${format}`;
+};
 
 export const ExportPanel = ({ entity, search }: { entity: Entity; search: Search }): JSX.Element => {
   const { api, catalog, view, say } = useSession();
@@ -28,7 +40,7 @@ export const ExportPanel = ({ entity, search }: { entity: Entity; search: Search
   useEffect(() => () => running.current?.cancel(), []);
   const exporter = running.current;
   const names = all ? readable(entity).map((one) => one.name) : columnsOf(entity, search, view);
-  const command = `shardql export MODULE:CATALOG ${entity.name}`;
+  const command = exportCommand(catalog, entity, search, view, format);
 
   const start = async (streams: boolean): Promise<void> => {
     const name = `${entity.name}.${format}`;
