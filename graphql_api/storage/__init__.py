@@ -61,6 +61,7 @@ from graphql_api.storage.request_checks import MAX_RANGE_BYTES as MAX_RANGE_BYTE
 from graphql_api.storage.request_checks import MAX_TOKEN_CHARACTERS as MAX_TOKEN_CHARACTERS
 from graphql_api.storage.request_checks import MAX_TRANSACTION_BYTES as MAX_TRANSACTION_BYTES
 from graphql_api.storage.request_checks import MAX_TRANSACTION_WRITES as MAX_TRANSACTION_WRITES
+from graphql_api.storage.request_checks import check_groups as check_groups
 from graphql_api.storage.request_checks import check_index_attributes as check_index_attributes
 from graphql_api.storage.request_checks import check_key as check_key
 from graphql_api.storage.request_checks import check_reads as check_reads

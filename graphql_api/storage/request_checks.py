@@ -101,7 +101,9 @@ def check_want(want: int) -> None:
 def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
     """Refuse reads that are invalid or do not fit together. `kind` is the type of the range values."""
     if isinstance(reads, ReadGroups):
-        _check_groups(reads, kind)
+        check_groups(reads)
+        for group in reads.groups:
+            check_reads(group.reads, kind)
         return
     seen: set[str] = set()
     last_range: KeyRange | None = None
@@ -123,11 +125,10 @@ def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
             _check_start_key(read, read.start, kind)
 
 
-def _check_groups(reads: ReadGroups, kind: RangeType) -> None:
+def check_groups(reads: ReadGroups) -> None:
+    """Refuse groups that do not fit together."""
     if len({(index_of(group.reads), is_descending(group.reads)) for group in reads.groups}) > 1:
         raise StoreRefused("The groups of one call differ in index or direction. Make separate calls.")
-    for group in reads.groups:
-        check_reads(group.reads, kind)
 
 
 def _check_range(key_range: KeyRange, kind: RangeType) -> None:

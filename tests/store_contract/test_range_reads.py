@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphql_api.codecs.key_ranges import KeyRange, RangeValue
+from graphql_api.errors import StoreRefused
 from graphql_api.storage.port import Store
-from graphql_api.storage.values import Delete, Key, RowPage, StartKey
+from graphql_api.storage.shard_reads import ReadGroup, ReadGroups, pages_of_groups
+from graphql_api.storage.values import Delete, Key, ReadResult, RowPage, StartKey
 from tests.store_contract.samples import (
     NUMBERS,
     TEXTS,
@@ -198,6 +200,34 @@ async def test_reads_of_unrelated_hash_keys(store: Store) -> None:
     reads = [range_read("byText", key)._replace(ordinal=position) for position, key in enumerate(hash_keys)]
     results = await store.read_ranges(reads, 100)
     assert [len(result.rows) for result in results if isinstance(result, RowPage)] == [2, 2, 2]
+
+
+@both_directions
+async def test_groups_of_reads_answer_like_single_calls(store: Store, descending: bool) -> None:
+    """Groups may share hash keys and ordinals. Each gets the pages that it gets alone, with its own `want`."""
+    keys = [await store_values(store, "byText", [f"{value}{number}" for value in "abcde"]) for number in range(2)]
+    both = [range_read("byText", key, descending=descending)._replace(ordinal=at) for at, key in enumerate(keys)]
+    part = both[0]._replace(range=KeyRange("b", "d"), limit=2)
+    groups = [ReadGroup([part], 2), ReadGroup(both, 100), ReadGroup([both[0]._replace(limit=1)], 1)]
+    reads = ReadGroups(groups)
+    found = pages_of_groups(reads, await store.read_ranges(reads, reads.want))
+    alone = [await store.read_ranges(*group) for group in groups]
+    assert [[*map(_as_values, pages)] for pages in found] == [[*map(_as_values, pages)] for pages in alone]
+    assert [len(pages) for pages in found] == [1, 2, 1]
+
+
+async def test_groups_of_one_call_share_index_and_direction(store: Store) -> None:
+    """Groups of different indexes, or directions, are refused."""
+    one = range_read("byText", await store_values(store, "byText", ["a"]))
+    for other in (one._replace(descending=True), one._replace(index=None)):
+        reads = ReadGroups([ReadGroup([one], 1), ReadGroup([other], 1)])
+        with pytest.raises(StoreRefused, match="differ in index or direction"):
+            await store.read_ranges(reads, 2)
+
+
+def _as_values(page: ReadResult) -> Any:
+    assert isinstance(page, RowPage)
+    return [(row.position, row.item) for row in page.rows], page.scanned_to, page.records_read
 
 
 async def test_no_reads(store: Store) -> None:

@@ -35,6 +35,7 @@ from graphql_api.storage import (
     TransactionWrite,
     Write,
     change_units,
+    check_groups,
     check_key,
     check_segment,
     check_want,
@@ -165,6 +166,7 @@ class SqliteStore:
                         return pages
 
     async def _scan_groups(self, reads: ReadGroups, layout: TableLayout, index: PhysicalIndex) -> Sequence[ReadResult]:
+        check_groups(reads)
         pages = list[Sequence[ReadResult]]()
         for number, group in enumerate(reads.groups, 1):
             pages.append(await self._scan_ranges(*group, layout, index))
