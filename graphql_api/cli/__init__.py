@@ -17,7 +17,7 @@ SUMMARIES = {
     "load": "Load records from a file of JSON lines. Each replaces the record with its id.",
     "migrate": "Plan a migration: what the catalog changes in a table with records. Change nothing without --apply or "
     "--drop.",
-    "new": "Create a project: a catalog of two entities with sample data, and a README.",
+    "new": "Create a project: a catalog of two entities with sample data, tests, a container file and a README.",
     "project": "Apply events from a file by the projections of a source. Each event is applied exactly once.",
     "reconcile": "Compare the lookups in a store of their own with the records. Change nothing without --apply.",
     "sample": "Write sample records of one entity as JSON lines, under stored names.",

@@ -1,14 +1,18 @@
 """`shardql new`: a project that can be served at once."""
 
+import json
 import re
 import shlex
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from graphql_api import canonical
+from graphql_api.cli import load_command
+from graphql_api.cli.commands.new import FILES
 from graphql_api.cli.starter.catalog import Author, Book, sample
 from tests.server.server_processes import environment, server_process
 from tests.support.cli_runner import run
@@ -22,7 +26,7 @@ def create_project(folder: Path) -> Path:
     words = [sys.executable, "-m", "graphql_api.cli", "new", "bookshop"]
     done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, check=True)  # noqa: S603 - a fixed command
     assert done.stdout == (
-        "Wrote catalog.py, README.md, .gitignore to bookshop. Next:\n\n"
+        "Wrote catalog.py, test_catalog.py, pyproject.toml, Dockerfile, README.md, .gitignore to bookshop. Next:\n\n"
         "  cd bookshop\n  shardql serve catalog:catalog --sample 100\n"
     )
     assert done.stderr == ""
@@ -84,22 +88,48 @@ def test_gitignore() -> None:
     } <= set(ignored)
 
 
-@pytest.mark.parametrize("existing", [["catalog.py"], ["README.md", ".gitignore"]])
-def test_existing_files_are_kept(existing: list[str], tmp_path: Path) -> None:
-    """If a file of the project exists, nothing is written, and the error names the file."""
+@pytest.mark.parametrize(
+    ("existing", "named"),
+    [
+        (["catalog.py"], "catalog.py"),
+        (["notes.txt"], "notes.txt"),
+        (["b", "a", "d", "c"], "a, b and 2 more"),
+    ],
+)
+def test_a_directory_with_other_files_is_refused(existing: list[str], named: str, tmp_path: Path) -> None:
+    """Nothing is written, and the error names what is there."""
     for name in existing:
         (tmp_path / name).write_text("mine")
     result = run("new", str(tmp_path))
     assert result.exit_code == 2
-    assert result.stderr == f"shardql: {tmp_path} already contains {' and '.join(existing)}: name another directory.\n"
+    assert result.stderr == f"shardql: {tmp_path} already contains {named}: name an empty directory.\n"
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(existing, "mine")
 
 
-def test_directory_with_other_files(tmp_path: Path) -> None:
-    """A directory with other files can become a project."""
-    (tmp_path / "notes.txt").write_text("mine")
+def test_an_empty_repository_becomes_a_project(tmp_path: Path) -> None:
+    """A directory that holds nothing but a new repository of git can become a project."""
+    (tmp_path / ".git").mkdir()
     assert run("new", str(tmp_path)).exit_code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".gitignore", "README.md", "catalog.py", "notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([".git", *FILES])
+
+
+def test_the_tests_of_a_new_project_pass(tmp_path: Path) -> None:
+    """The tests run with pytest alone, and with the fixtures of this package."""
+    project = create_project(tmp_path)
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    done = subprocess.run(words, cwd=project, env=environment(), capture_output=True, text=True, check=False)  # noqa: S603
+    assert "3 passed" in done.stdout, done.stdout
+
+
+def test_the_container_file_serves_the_catalog_without_privileges() -> None:
+    """It has two stages, a user without privileges, a health check, and the command line of a server."""
+    lines = (files("graphql_api.cli.starter") / "Dockerfile").read_text("utf-8").splitlines()
+    assert len([line for line in lines if line.startswith("FROM ")]) == 2
+    assert [line for line in lines if line.startswith("USER ")] == ["USER shardql"]
+    assert any(line.startswith("HEALTHCHECK ") for line in lines)
+    (command,) = [json.loads(line.removeprefix("CMD ")) for line in lines if line.startswith('CMD ["shardql')]
+    options = {option for parameter in load_command("serve").params for option in parameter.opts}
+    assert {word for word in command if word.startswith("--")} <= options
 
 
 def test_path_is_a_file(tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ import typer
 
 from graphql_api.errors import InvalidValue
 
-FILES = {"catalog.py": "catalog.py", "README.md": "README.md", ".gitignore": "gitignore"}
+FILES = {
+    "catalog.py": "catalog.py",
+    "test_catalog.py": "tests.template",
+    "pyproject.toml": "pyproject.toml",
+    "Dockerfile": "Dockerfile",
+    "README.md": "README.md",
+    ".gitignore": "gitignore",
+}
 """Names of the created files, and of their templates in the package."""
 
 
@@ -17,9 +24,9 @@ def new(
         Path, typer.Argument(metavar="DIRECTORY", help="Directory of the project. It is created if it does not exist.")
     ],
 ) -> None:
-    """Create a project: a catalog of two entities with sample data, and a README.
+    """Create a project: a catalog of two entities with sample data, tests, a container file and a README.
 
-    Existing files are never overwritten.
+    The directory must be empty, or not exist yet.
 
     Exit codes: 0 written, 2 usage.
 
@@ -31,9 +38,10 @@ def new(
     shardql serve catalog:catalog --sample 100
     ```
     """
-    existing = [name for name in FILES if (directory / name).exists()]
+    existing = sorted(path.name for path in directory.iterdir() if path.name != ".git") if directory.is_dir() else []
     if existing:
-        raise InvalidValue(f"{directory} already contains {' and '.join(existing)}: name another directory.")
+        others = f" and {len(existing) - 2} more" if len(existing) > 2 else ""
+        raise InvalidValue(f"{directory} already contains {', '.join(existing[:2])}{others}: name an empty directory.")
     directory.mkdir(parents=True, exist_ok=True)
     for name, template in FILES.items():
         with (directory / name).open("x", encoding="utf-8") as file:

@@ -1,18 +1,38 @@
-"""The catalog of a bookshop: authors and their books. Each class becomes a GraphQL type, each index a search field."""
+"""The catalog of a bookshop: authors and their books. Each class becomes a GraphQL type, each index a search field.
+
+Everyone may read. Only members of the group Staff may write.
+"""
 
 from collections.abc import Iterator
 from datetime import date
 
-from graphql_api import Catalog, Created, Entity, Id, Index, Int32, Shards, Timestamp, canonical, derived
+from graphql_api import (
+    Catalog,
+    Created,
+    Entity,
+    HasMany,
+    Id,
+    Index,
+    Int32,
+    Ref,
+    Shards,
+    Timestamp,
+    Unique,
+    canonical,
+    derived,
+    group,
+)
 
 
-class Author(Entity):
+class Author(Entity, write=group("Staff")):
     """An author of books."""
 
     author_id: Id[str]
     """Unique id of the author."""
     name: str
     """Name, as printed on the cover."""
+    website: Unique[str | None] = None
+    """Address of the website, if there is one. No two authors have the same."""
     born: date | None = None
     """Date of birth, if known."""
     name_canonical: str = derived(canonical, "name")
@@ -21,8 +41,10 @@ class Author(Entity):
     by_name = Index(sort="name_canonical")
     by_born = Index(sort="born")
 
+    books = HasMany("Book", via="by_author", description="The author's books, by title.")
 
-class Book(Entity, shards=Shards(4)):
+
+class Book(Entity, shards=Shards(4), write=group("Staff")):
     """A book of the shop."""
 
     isbn: Id[str]
@@ -42,6 +64,8 @@ class Book(Entity, shards=Shards(4)):
     by_added = Index(sort="added")
     by_author = Index(hash="author_id", sort=["title_canonical", "added"])
 
+    author = Ref("Author", by="author_id", description="The author of the book.")
+
 
 catalog = Catalog(Author, Book)
 
@@ -56,7 +80,9 @@ QUALITIES = ("Silent", "Last", "Hidden", "Golden", "Distant", "Broken", "Second"
 def sample(count: int) -> Iterator[Author | Book]:
     """Yield `count` books and their authors. The records are always the same."""
     for number, name in enumerate(WRITERS[:count]):
-        yield Author(author_id=f"author-{number}", name=name, born=date(1800 + 19 * number, 1 + number, 7 + number))
+        website = f"https://{canonical(name)}.example"
+        born = date(1800 + 19 * number, 1 + number, 7 + number)
+        yield Author(author_id=f"author-{number}", name=name, website=website, born=born)
     for number in range(count):
         thing, quality = THINGS[number % len(THINGS)], QUALITIES[number % len(QUALITIES)]
         volume = number // (len(THINGS) * len(QUALITIES))
