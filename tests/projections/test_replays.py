@@ -35,6 +35,9 @@ on_both_stores = pytest.mark.parametrize("store_url", ["sqlite", ENGINE], indire
 
 OLD_BANK, NEW_BANK = before.GRAPH.sources["bank"], after.GRAPH.sources["bank"]
 
+MAX_OWNERS = 20
+"""whose accounts are searched by both indexes"""
+
 AnyAccount = type[before.Account | after.Account | after.FormerAccount]
 Answers = dict[str, tuple[str, int, int, str | None]]
 """owner, balance, number of writes and IBAN of each account"""
@@ -84,7 +87,7 @@ async def check_both_models(old: Database, new: Database, delivery: Delivery) ->
     assert await answers(old, before.Account) == expected.accounts
     assert await answers(new, after.FormerAccount) == expected.accounts
     assert await answers(new, after.Account) == in_cents(expected.accounts)
-    for owner in {account[0] for account in expected.accounts.values()}:
+    for owner in sorted({account[0] for account in expected.accounts.values()})[:MAX_OWNERS]:
         ids = {id for id, account in expected.accounts.items() if account[0] == owner}
         assert await found_by_index(old, before.Account.by_owner, owner) == ids
         assert await found_by_index(new, after.Account.by_owner, owner) == ids
@@ -154,7 +157,7 @@ async def test_the_new_release_waits_for_events_that_only_the_old_one_received(s
 
 async def test_a_killed_replay_resumes_while_events_arrive(tmp_path: Path, random: Random) -> None:
     """After kill -9, two replays at once finish, while a projector of the release before follows a growing file."""
-    delivery = deliver(random, depth(quick=10, deep=500), depth(quick=300, deep=100_000))
+    delivery = deliver(random, depth(quick=10, deep=500), depth(quick=160, deep=100_000))
     file, url = tmp_path / "events.jsonl", f"sqlite:///{tmp_path / 'events.db'}"
     half = len(delivery.lines) // 2
     write_lines(file, delivery.lines[:half])
