@@ -23,9 +23,9 @@ GRAPH = "tests.projections.account_projections:GRAPH"
 
 
 @contextmanager
-def projector(*options: str) -> Iterator[subprocess.Popen[bytes]]:
+def projector(*options: str, graph: str = GRAPH) -> Iterator[subprocess.Popen[bytes]]:
     """A process that projects events."""
-    command = [sys.executable, "-m", "graphql_api.cli", "project", GRAPH, *options, "--source", "bank"]
+    command = [sys.executable, "-m", "graphql_api.cli", "project", graph, *options, "--source", "bank"]
     with subprocess.Popen(  # noqa: S603 - our own command
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
