@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import isawaitable
+from time import monotonic
 from typing import Any
 
 from orjson import dumps
@@ -46,12 +47,9 @@ class Caller:
         return dumps([self.subject, sorted(self.groups)]).decode()
 
 
-@dataclass(eq=False)
-class Context:
-    """Everything that resolvers of one request share; `database` is limited to the caller's tenant.
-
-    Applications may set further attributes, such as dataloaders. Those of this class cannot be replaced.
-    """
+@dataclass(frozen=True, eq=False)
+class RequestFields:
+    """The fixed attributes of a context."""
 
     database: Database
     caller: Caller
@@ -72,21 +70,31 @@ class Context:
     non_idempotent_completed: list[str] = field(default_factory=list)
     """Those of them that have written, or whose outcome is unknown."""
 
+
+class Context(RequestFields):
+    """Everything that resolvers of one request share; `database` is limited to the caller's tenant.
+
+    Applications may set further attributes, such as dataloaders. Those of this class cannot be replaced.
+    """
+
     def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__
-        if (name in own and name in _FIELDS) or name in _METHODS:
+        if name in _OWN_NAMES:
             raise AttributeError(f"The context has its own {name}: choose another name for the attribute.")
-        own[name] = value
+        self.__dict__[name] = value
 
     @property
     def free_attributes(self) -> Mapping[str, Any]:
         """The attributes that the application has set."""
-        return {name: value for name, value in self.__dict__.items() if name not in _FIELDS and name not in _METHODS}
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN_NAMES}
 
     def add(self, attributes: Mapping[str, Any]) -> None:
         """Set attributes of the application."""
         for name, value in attributes.items():
             setattr(self, name, value)
+
+    def count_waiting(self, seconds: float) -> None:
+        """Count time before the execution toward the deadline."""
+        self.__dict__["caller"] = replace(self.caller, waited_seconds=self.caller.waited_seconds + seconds)
 
     def begin_mutation(self) -> None:
         """Turn off the caches of records: a mutation reads what it has written."""
@@ -122,15 +130,15 @@ class Context:
         self.explain_entries.append({"path": [*path], **priced})
 
 
-_FIELDS = frozenset(Context.__dataclass_fields__)
-_METHODS = frozenset(vars(Context)) - _FIELDS
+_OWN_NAMES = frozenset(dir(Context)) | frozenset(RequestFields.__dataclass_fields__)
 
 ContextGetter = Callable[[Any, Context], Mapping[str, Any] | Awaitable[Mapping[str, Any] | None] | None]
 """Receives the HTTP request and the context. Returns attributes for the context, or sets them itself."""
 
 
 async def add_attributes(context: Context, get: ContextGetter, seconds: float) -> None:
-    """Set the attributes that the application wants in the context, within this time."""
+    """Set the attributes that the application wants in the context. Their time, within `seconds`, counts as waiting."""
+    started = monotonic()
     try:
         async with asyncio.timeout(seconds):
             found: Any = get(context.request, context)
@@ -138,6 +146,7 @@ async def add_attributes(context: Context, get: ContextGetter, seconds: float) -
     except TimeoutError:
         raise DeadlineExceeded(f"The context was not ready within {seconds:g} seconds. Try again.") from None
     context.add(attributes or {})
+    context.count_waiting(monotonic() - started)
 
 
 def scoped(database: Database, caller: Caller) -> Database:

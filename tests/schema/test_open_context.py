@@ -14,7 +14,7 @@ from graphql_api import Catalog
 from graphql_api.errors import InvalidValue
 from graphql_api.schema.execution.document_limits import Limits
 from graphql_api.schema.graph import Graph
-from graphql_api.schema.request_context import Context, ContextGetter
+from graphql_api.schema.request_context import Caller, Context, ContextGetter
 from tests.schema.staff_catalog import Info, Person, staff_client
 
 
@@ -101,3 +101,19 @@ async def test_deadline_of_the_context_getter(tmp_path: Path) -> None:
 
     async with staff_client(graph_with(wait), tmp_path, limits=Limits(deadline=0.05)) as client:
         assert (await client.execute("{ __typename }")).codes == ("DEADLINE_EXCEEDED",)
+
+
+async def test_time_of_the_context_getter(tmp_path: Path) -> None:
+    """The time of a context getter counts toward the deadline of the operation, like that of a queue."""
+    graph = Graph(Catalog(Person), context_getter=lambda _, __: {})
+
+    @graph.query
+    @strawberry.type
+    class Queries:
+        @strawberry.field
+        def waited(self, info: Info) -> float:
+            return info.context.caller.waited_seconds
+
+    async with staff_client(graph, tmp_path) as client:
+        caller = Caller("c", waited_seconds=5.0)
+        assert (await client.data("{ waited }", caller=caller))["waited"] > 5.0

@@ -119,9 +119,9 @@ class DocumentExecutor:
                 context.add(attributes)
             elif self._context_getter is not None:
                 await add_attributes(context, self._context_getter, self.limits.deadline - caller.waited_seconds)
-            operation = replace(operation, query=self._text(operation))
             extensions = OperationExtensions()
             if self.schema.extensions or self.schema.directives:
+                operation = replace(operation, query=self._text(operation))
                 extensions = StrawberryExtensions(self.schema, operation, context)
             return await self._run_extended(operation, context, extensions)
         except RequestRejected as rejected:
@@ -159,9 +159,8 @@ class DocumentExecutor:
 
     async def _start(self, operation: Operation, context: Context, extensions: OperationExtensions) -> _Run:
         """Parse and validate an operation, check its limits, and convert its variables."""
-        changed = extensions.changed_operation(operation)
-        text = (operation.query if changed.query == operation.query else self._text(changed)) or ""
-        operation = changed
+        operation = extensions.changed_operation(operation)
+        text = self._text(operation)
         async with extensions.parsing():
             parsed = self._parsed(text)
             try:

@@ -19,6 +19,7 @@ from graphql_api.schema.execution.validated_document import ValidatedDocument
 from graphql_api.schema.request_context import Context
 
 _Hook = AbstractAsyncContextManager[Any]
+_NO_HOOK = nullcontext()
 
 
 class OperationExtensions:
@@ -37,16 +38,16 @@ class OperationExtensions:
         self._result = result
 
     def operation(self) -> _Hook:
-        return nullcontext()
+        return _NO_HOOK
 
     def parsing(self) -> _Hook:
-        return nullcontext()
+        return _NO_HOOK
 
     def validation(self) -> _Hook:
-        return nullcontext()
+        return _NO_HOOK
 
     def executing(self) -> _Hook:
-        return nullcontext()
+        return _NO_HOOK
 
     def changed_operation(self, operation: Operation) -> Operation:
         """Return the operation as the extensions have changed it before parsing."""
