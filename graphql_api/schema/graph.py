@@ -1,6 +1,7 @@
 """The GraphQL schema of a catalog, and methods that extend it."""
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -9,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import strawberry
-from graphql import GraphQLInputObjectType, GraphQLObjectType
+from graphql import GraphQLInputObjectType, GraphQLObjectType, specified_directives
 from strawberry.directive import StrawberryDirective
 from strawberry.exceptions import DuplicatedTypeName, ScalarAlreadyRegisteredError
 from strawberry.extensions import FieldExtension, SchemaExtension
@@ -85,7 +86,7 @@ class Graph:
         self._schema_options: dict[str, Any] = {
             "extensions": [_factory(extension) for extension in extensions],
             "types": [*types],
-            "directives": [*directives],
+            "directives": _distinct([*directives]),
         }
         self._context_getter = context_getter
         self.sources = build_sources(catalog, projections, event_rules)
@@ -243,9 +244,31 @@ def _name(field: StrawberryField) -> str:
     return field.graphql_name or NameConverter().get_graphql_name(field)
 
 
-def _factory(extension: ExtensionArgument) -> Callable[[], SchemaExtension]:
-    """Return what makes the extension of one operation. Concurrent operations must not share an instance."""
-    return partial(copy, extension) if isinstance(extension, SchemaExtension) else extension
+def _factory(extension: Any) -> Callable[[], SchemaExtension]:
+    """Return what makes the extension of one operation, of an `ExtensionArgument`. Concurrent operations must not share an instance."""
+    if isinstance(extension, SchemaExtension):
+        return partial(copy, extension)
+    if callable(extension):
+        make: Callable[[], SchemaExtension] = extension
+        return make
+    text = (
+        "An extension is a class of Strawberry's SchemaExtension, or a function that makes one: {value!r} is neither."
+    )
+    raise InvalidValue(text, argument="extensions", value=extension)
+
+
+def _distinct(directives: Sequence[StrawberryDirective[Any]]) -> Sequence[StrawberryDirective[Any]]:
+    """Return the directives. Raise `InvalidCatalog` with each name that two of them have, or that GraphQL has."""
+    names = Counter(NameConverter().from_directive(one) for one in directives)
+    names.update({one.name: 1 for one in specified_directives if one.name in names})
+    taken = [
+        Violation("Graph", None, f"Two directives have the name @{name}.", "Rename the directive that was added.")
+        for name, count in names.items()
+        if count > 1
+    ]
+    if taken:
+        raise InvalidCatalog(taken)
+    return directives
 
 
 def build_schema(catalog: Catalog) -> strawberry.Schema:

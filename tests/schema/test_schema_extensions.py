@@ -12,7 +12,7 @@ from strawberry.extensions import AddValidationRules, MaxTokensLimiter, QueryDep
 from strawberry.schema_directive import Location
 
 from graphql_api import Catalog
-from graphql_api.errors import ExpiredToken
+from graphql_api.errors import ExpiredToken, InvalidCatalog, InvalidValue
 from graphql_api.schema.graph import ExtensionArgument, Graph
 from graphql_api.schema.request_context import Caller
 from tests.schema.staff_catalog import Person, staff_client
@@ -279,3 +279,33 @@ async def test_own_types_and_schema_directives(tmp_path: Path) -> None:
         found = await client.data("{ pet { __typename name ... on Cat { lives } } }")
         assert found == {"pet": {"__typename": "Cat", "name": "Tom", "lives": 9}}
     assert 'type Cat implements Animal @team(name: "pets")' in graph.schema.as_str()
+
+
+@pytest.mark.parametrize("name", ["replaced", "skip"])
+def test_names_of_directives(name: str) -> None:
+    """A directive whose name another directive has, or one of GraphQL, is refused."""
+
+    @strawberry.directive(locations=[DirectiveLocation.FIELD], name=name)
+    def named(value: DirectiveValue[str]) -> str:
+        return value
+
+    with pytest.raises(InvalidCatalog, match=f"@{name}"):
+        staff_with(directives=[replaced, named])
+
+
+def test_names_of_types() -> None:
+    """A type whose name is that of a generated type is refused when the schema is built."""
+
+    @strawberry.type(name="PageInfo")
+    class Own:
+        number: int
+
+    with pytest.raises(InvalidCatalog, match="PageInfo"):
+        _ = staff_with(types=[Own]).schema
+
+
+def test_extensions_that_are_none() -> None:
+    """What is no extension and makes none is refused when the graph is built, not with each request."""
+    with pytest.raises(InvalidValue, match="5 is neither") as problem:
+        staff_with(5)  # type: ignore[arg-type]
+    assert problem.value.extensions["argument"] == "extensions"
