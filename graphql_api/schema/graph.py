@@ -245,7 +245,7 @@ def _name(field: StrawberryField) -> str:
 
 
 def _factory(extension: Any) -> Callable[[], SchemaExtension]:
-    """Return what makes the extension of one operation, of an `ExtensionArgument`. Concurrent operations must not share an instance."""
+    """Return what makes an extension for one operation: concurrent operations must not share an instance."""
     if isinstance(extension, SchemaExtension):
         return partial(copy, extension)
     if callable(extension):
