@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from graphql_api.schema.authorization import ownership_properties as ownership_properties
     from graphql_api.schema.error_formatting import ErrorFormatter as ErrorFormatter
     from graphql_api.schema.execution.document_executor import DocumentExecutor as DocumentExecutor
-    from graphql_api.schema.execution.document_executor import ExecutionResponse as ExecutionResponse
-    from graphql_api.schema.execution.document_executor import Operation as Operation
     from graphql_api.schema.execution.document_limits import Limits as Limits
+    from graphql_api.schema.execution.graphql_operation import ExecutionResponse as ExecutionResponse
+    from graphql_api.schema.execution.graphql_operation import Operation as Operation
     from graphql_api.schema.fields.search_fields import available_orders as available_orders
     from graphql_api.schema.fields.search_fields import indexes_by_hash as indexes_by_hash
     from graphql_api.schema.graph import Graph as Graph
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphql_api.schema.input_values import NotRepresentable as NotRepresentable
     from graphql_api.schema.input_values import input_literal as input_literal
     from graphql_api.schema.request_context import Caller as Caller
+    from graphql_api.schema.request_context import Context as Context
     from graphql_api.schema.sdl import SchemaChanges as SchemaChanges
     from graphql_api.schema.sdl import compare_schemas as compare_schemas
     from graphql_api.schema.sdl import print_sdl as print_sdl

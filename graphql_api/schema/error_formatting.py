@@ -5,12 +5,22 @@ import re
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any
 
 from graphql import GraphQLError, GraphQLSchema
+from strawberry.permission import BasePermission
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
-from graphql_api.errors import BadUserInput, InternalError, OutcomeUnknown, ShardQLError, StoreError, error_body
+from graphql_api.errors import (
+    BadUserInput,
+    Forbidden,
+    InternalError,
+    OutcomeUnknown,
+    ShardQLError,
+    StoreError,
+    error_body,
+)
 
 log = logging.getLogger("shardql")
 
@@ -61,6 +71,8 @@ class ErrorFormatter:
             cause = original_error(problem)
             if isinstance(cause, ShardQLError):
                 errors.append(error_body(self.mask(cause, retry_safe=retry_safe), position=_position(problem)))
+            elif is_refusal(cause):
+                errors.append(_format_graphql_error(problem, Forbidden(str(problem.message) or Forbidden.summary)))
             elif isinstance(cause, GraphQLError):
                 errors.append(_format_graphql_error(problem, BadUserInput(problem.formatted["message"])))
             else:
@@ -79,6 +91,16 @@ def original_error(problem: GraphQLError) -> BaseException:
     while isinstance(cause, GraphQLError) and cause.original_error is not None:
         cause = cause.original_error
     return cause
+
+
+def is_refusal(cause: BaseException) -> bool:
+    """Return whether a Strawberry permission refused a field, by raising an error whose message is for clients."""
+    for_clients = isinstance(cause, GraphQLError) or (isinstance(cause, PermissionError) and cause.errno is None)
+    return for_clients and any(
+        frame.f_code.co_name == BasePermission.on_unauthorized.__name__
+        and isinstance(frame.f_locals.get("self"), BasePermission)
+        for frame, _ in walk_tb(cause.__traceback__)
+    )
 
 
 def format_rejection(

@@ -1,28 +1,36 @@
 """The GraphQL schema of a catalog, and methods that extend it."""
 
 import gc
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from copy import copy
+from functools import cached_property, partial
 from types import MappingProxyType
+from typing import Any
 
 import strawberry
-from graphql import GraphQLInputObjectType, GraphQLObjectType
+from graphql import GraphQLInputObjectType, GraphQLObjectType, specified_directives
+from strawberry.directive import StrawberryDirective
 from strawberry.exceptions import DuplicatedTypeName, ScalarAlreadyRegisteredError
-from strawberry.extensions import FieldExtension
+from strawberry.extensions import FieldExtension, SchemaExtension
 from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.name_converter import NameConverter
 from strawberry.types.field import StrawberryField
 
+from graphql_api.database import Database
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.model import Catalog, Entity, RulesArgument
 from graphql_api.projections import Projection, build_sources
+from graphql_api.schema.error_formatting import ErrorFormatter
+from graphql_api.schema.executable_schema import ExecutableSchema
 from graphql_api.schema.fields.join_fields import JoinFields
 from graphql_api.schema.fields.mutation_fields import MUTATION_DESCRIPTION, MutationFields
 from graphql_api.schema.fields.record_resolvers import node_fields
 from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.fields.write_field import write_fields
 from graphql_api.schema.graphql_names import GENERATED_FIELDS, RESERVED_FIELDS, GraphQLNames
+from graphql_api.schema.request_context import Caller, Context, ContextGetter, add_attributes, scoped
 from graphql_api.schema.types.connection_types import SHARED_TYPES, ConnectionTypes
 from graphql_api.schema.types.generated_fields import (
     COLUMN_RESOLVER,
@@ -33,6 +41,9 @@ from graphql_api.schema.types.generated_fields import (
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
 from graphql_api.schema.types.object_types import RecordTypes, resolve_attribute, strawberry_fields
+
+ExtensionArgument = SchemaExtension | Callable[[], SchemaExtension]
+"""A class of schema extensions, a function that makes one, or an instance that is copied for each operation"""
 
 
 @contextmanager
@@ -60,12 +71,24 @@ class Graph:
         *,
         projections: Sequence[Projection] = (),
         event_rules: Mapping[str, RulesArgument] = MappingProxyType({}),
+        extensions: Sequence[ExtensionArgument] = (),
+        types: Sequence[type] = (),
+        directives: Sequence[StrawberryDirective[Any]] = (),
+        context_getter: ContextGetter | None = None,
     ) -> None:
         """Build the types and fields of a catalog.
 
         `projections`: what events write. `event_rules`: who may post the events of a source over HTTP, by source.
+        `extensions`, `types` and `directives` are those of `strawberry.Schema`. `context_getter` receives the HTTP
+        request and the context, and returns attributes for the context of the request.
         """
         self.catalog = catalog
+        self._schema_options: dict[str, Any] = {
+            "extensions": [_factory(extension) for extension in extensions],
+            "types": [*types],
+            "directives": _distinct([*directives]),
+        }
+        self._context_getter = context_getter
         self.sources = build_sources(catalog, projections, event_rules)
         self.names = GraphQLNames(catalog.namespace)
         for name in (*SHARED_TYPES, *SHARED_MUTATION_TYPES, *(definition.name for definition in SCALARS.values())):
@@ -174,29 +197,39 @@ class Graph:
         if {"schema", "read_only_schema"} & self.__dict__.keys():
             raise InvalidValue("The schema has already been built: extend the graph before its first use.")
 
+    async def context(self, database: Database, caller: Caller, request: Any = None) -> Context:
+        """Return the context of one request for `schema.execute`, and for `get_context` of Strawberry's views."""
+        executor = self.schema.executor
+        errors = ErrorFormatter(caller.correlation_id, executor.details, executor.suggestions)
+        context = Context(scoped(database, caller), caller, errors, request)
+        if self._context_getter is not None:
+            await add_attributes(context, self._context_getter, executor.limits.deadline - caller.waited_seconds)
+        return context
+
     # --- the schema --------------------------------------------------------------------------------------------
 
     @cached_property
-    def schema(self) -> strawberry.Schema:
+    def schema(self) -> ExecutableSchema:
         """The schema with all extensions; it is built on first access, and later extensions are rejected."""
         return self._build_schema(self._mutations)
 
     @cached_property
-    def read_only_schema(self) -> strawberry.Schema:
+    def read_only_schema(self) -> ExecutableSchema:
         """The same schema without mutations."""
         return self._build_schema({})
 
-    def _build_schema(self, mutations: Mapping[str, StrawberryField]) -> strawberry.Schema:
+    def _build_schema(self, mutations: Mapping[str, StrawberryField]) -> ExecutableSchema:
         config = StrawberryConfig(scalar_map=dict(SCALAR_MAP), default_resolver=resolve_attribute)
         try:
             with _garbage_collection_paused():
                 query = object_type("Query", [*self._queries.values()], "All reads: records by id, and searches.")
                 mutation = object_type("Mutation", [*mutations.values()], MUTATION_DESCRIPTION) if mutations else None
-                schema = strawberry.Schema(query, mutation, config=config)
+                schema = ExecutableSchema(query, mutation, config=config, **self._schema_options)
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
             # Names of generated types are unique, so an added type has the same name.
             text = f"{problem.message.rstrip('.')}."
             raise InvalidCatalog([Violation("Graph", None, text, "Rename the type that was added.")]) from problem
+        schema.context_getter = self._context_getter
         for kind in schema._schema.type_map.values():  # noqa: SLF001 - no public access
             if isinstance(kind, GraphQLInputObjectType):  # graphql-core then rejects invalid inputs before execution.
                 kind.is_one_of = bool(getattr(kind.extensions.get("strawberry-definition"), "is_one_of", False))
@@ -209,6 +242,33 @@ class Graph:
 
 def _name(field: StrawberryField) -> str:
     return field.graphql_name or NameConverter().get_graphql_name(field)
+
+
+def _factory(extension: Any) -> Callable[[], SchemaExtension]:
+    """Return what makes an extension for one operation: concurrent operations must not share an instance."""
+    if isinstance(extension, SchemaExtension):
+        return partial(copy, extension)
+    if callable(extension):
+        make: Callable[[], SchemaExtension] = extension
+        return make
+    text = (
+        "An extension is a class of Strawberry's SchemaExtension, or a function that makes one: {value!r} is neither."
+    )
+    raise InvalidValue(text, argument="extensions", value=extension)
+
+
+def _distinct(directives: Sequence[StrawberryDirective[Any]]) -> Sequence[StrawberryDirective[Any]]:
+    """Return the directives. Raise `InvalidCatalog` with each name that two of them have, or that GraphQL has."""
+    names = Counter(NameConverter().from_directive(one) for one in directives)
+    names.update({one.name: 1 for one in specified_directives if one.name in names})
+    taken = [
+        Violation("Graph", None, f"Two directives have the name @{name}.", "Rename the directive that was added.")
+        for name, count in names.items()
+        if count > 1
+    ]
+    if taken:
+        raise InvalidCatalog(taken)
+    return directives
 
 
 def build_schema(catalog: Catalog) -> strawberry.Schema:

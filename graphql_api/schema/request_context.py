@@ -1,14 +1,17 @@
 """The context of one request, available to every resolver as `info.context`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from inspect import isawaitable
+from time import monotonic
 from typing import Any
 
 from orjson import dumps
 
 from graphql_api.database import Database
-from graphql_api.errors import ShardQLError
+from graphql_api.errors import DeadlineExceeded, ShardQLError
 from graphql_api.schema.authorization import AuthorizationPolicy
 from graphql_api.schema.dataloaders import Dataloaders
 from graphql_api.schema.error_formatting import ErrorFormatter
@@ -44,13 +47,15 @@ class Caller:
         return dumps([self.subject, sorted(self.groups)]).decode()
 
 
-@dataclass(frozen=True)
-class Context:
-    """Everything that resolvers of one request share; `database` is limited to the caller's tenant."""
+@dataclass(frozen=True, eq=False)
+class RequestFields:
+    """The fixed attributes of a context."""
 
     database: Database
     caller: Caller
     errors: ErrorFormatter
+    request: Any = None
+    """The request of Starlette; None without a server."""
     read_unit_price: float | None = None
     """Price of a million read units."""
     write_unit_price: float | None = None
@@ -64,6 +69,38 @@ class Context:
     """Names of mutation fields that have started a write that is not idempotent."""
     non_idempotent_completed: list[str] = field(default_factory=list)
     """Those of them that have written, or whose outcome is unknown."""
+
+
+class Context(RequestFields):
+    """Everything that resolvers of one request share; `database` is limited to the caller's tenant.
+
+    Applications may set further attributes, such as dataloaders. Those of this class cannot be replaced.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN_NAMES:
+            raise AttributeError(f"The context has its own {name}: choose another name for the attribute.")
+        self.__dict__[name] = value
+
+    @property
+    def free_attributes(self) -> Mapping[str, Any]:
+        """The attributes that the application has set."""
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN_NAMES}
+
+    def add(self, attributes: Mapping[str, Any]) -> None:
+        """Set attributes of the application."""
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def count_waiting(self, seconds: float) -> None:
+        """Count time before the execution toward the deadline."""
+        self.__dict__["caller"] = replace(self.caller, waited_seconds=self.caller.waited_seconds + seconds)
+
+    def begin_mutation(self) -> None:
+        """Turn off the caches of records: a mutation reads what it has written."""
+        self.__dict__.pop("dataloaders", None)
+        self.__dict__.pop("authorization", None)
+        self.__dict__["is_mutation"] = True
 
     @cached_property
     def dataloaders(self) -> Dataloaders:
@@ -91,3 +128,29 @@ class Context:
             if units is not None and price is not None:
                 priced[part] = {**entry[part], name: round(units * price, 6)}
         self.explain_entries.append({"path": [*path], **priced})
+
+
+_OWN_NAMES = frozenset(dir(Context)) | frozenset(RequestFields.__dataclass_fields__)
+
+ContextGetter = Callable[[Any, Context], Mapping[str, Any] | Awaitable[Mapping[str, Any] | None] | None]
+"""Receives the HTTP request and the context. Returns attributes for the context, or sets them itself."""
+
+
+async def add_attributes(context: Context, get: ContextGetter, seconds: float) -> None:
+    """Set the attributes that the application wants in the context. Their time, within `seconds`, counts as waiting."""
+    started = monotonic()
+    try:
+        async with asyncio.timeout(seconds):
+            found: Any = get(context.request, context)
+            attributes = await found if isawaitable(found) else found
+    except TimeoutError:
+        raise DeadlineExceeded(f"The context was not ready within {seconds:g} seconds. Try again.") from None
+    context.add(attributes or {})
+    context.count_waiting(monotonic() - started)
+
+
+def scoped(database: Database, caller: Caller) -> Database:
+    """Return the database limited to the tenant of the caller, and to the capacity units of the request."""
+    if (caller.tenant, caller.principal, caller.subject) != (database.tenant, database.principal, database.subject):
+        database = database.scoped(tenant=caller.tenant, principal=caller.principal, subject=caller.subject)
+    return database if caller.max_units is None else database.limited(caller.max_units)

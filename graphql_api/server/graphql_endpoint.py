@@ -91,7 +91,7 @@ class GraphQLEndpoint:
             database = await self.database.get()
             state.operation = operation
             async with self.admission.admit() as waited:
-                return await self.executor.run(operation, database, replace(caller, waited_seconds=waited))
+                return await self.executor.run(operation, database, replace(caller, waited_seconds=waited), request)
 
         result = await cancel_on_disconnect(run(), request.receive)
         state.error_codes, state.explain_entries = result.codes, result.explain_entries

@@ -21,8 +21,9 @@ from graphql_api.database import Database
 from graphql_api.examples import issues, orders, users
 from graphql_api.model import camel_case, value_of
 from graphql_api.runtime import collect_statistics
-from graphql_api.schema.execution.document_executor import DocumentExecutor, ExecutionResponse, Operation
+from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.schema.execution.graphql_operation import ExecutionResponse, Operation
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite

@@ -14,7 +14,7 @@ import pytest
 from graphql_api import Catalog, Created, Entity, HasMany, Id, Index, Ref, Shards, SubId, Timestamp, Union
 from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
-from graphql_api.schema.execution.document_executor import ExecutionResponse
+from graphql_api.schema.execution.graphql_operation import ExecutionResponse
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite

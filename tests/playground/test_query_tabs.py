@@ -36,8 +36,9 @@ from graphql_api.examples.users import catalog as users
 from graphql_api.examples.users import sample
 from graphql_api.playground.query_tabs import catalog_title, sample_tabs
 from graphql_api.playground.tab_text import COMMENT_WIDTH, Tab
-from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
+from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.schema.execution.graphql_operation import Operation
 from graphql_api.schema.graph import Graph, build_schema
 from graphql_api.schema.request_context import Caller
 

@@ -27,8 +27,9 @@ from graphql_api.query.filter_operators import (
 )
 from graphql_api.query.filter_parser import parse_filter
 from graphql_api.query.predicate_pushdown import store_filter
-from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
+from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.schema.execution.graphql_operation import Operation
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage import ATTRIBUTE_OPERATIONS, AttributeTest, filter_matches, keep_supported_tests
 from graphql_api.storage.engines.dynamodb.filter_expressions import OPERATIONS as DYNAMODB_OPERATIONS

@@ -11,8 +11,9 @@ from graphql_api import Catalog, Entity
 from graphql_api.clock import Clock
 from graphql_api.database import Database
 from graphql_api.query.token_seal import TokenSeal
-from graphql_api.schema.execution.document_executor import DocumentExecutor, ExecutionResponse, Operation
+from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.schema.execution.graphql_operation import ExecutionResponse, Operation
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from graphql_api.storage.engines.sqlite import open_sqlite

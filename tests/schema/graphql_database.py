@@ -13,8 +13,9 @@ from graphql_api.model.catalog import Catalog
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.specs import EntitySpec, IndexSpec
 from graphql_api.query.search_request import CONDITION_ARGUMENTS, PAGING_ARGUMENTS, PYTHON_NAMES
-from graphql_api.schema.execution.document_executor import DocumentExecutor, Operation
+from graphql_api.schema.execution.document_executor import DocumentExecutor
 from graphql_api.schema.execution.document_limits import Limits
+from graphql_api.schema.execution.graphql_operation import Operation
 from graphql_api.schema.graph import Graph
 from graphql_api.schema.request_context import Caller
 from tests.schema.graphql_text import (

@@ -6,8 +6,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from threading import Event
 from typing import Any, cast
 
+from starlette.requests import Request
+
 from graphql_api.database import Database
-from graphql_api.schema.execution.document_executor import ExecutionResponse, Operation
+from graphql_api.schema.execution.graphql_operation import ExecutionResponse, Operation
 from graphql_api.schema.request_context import Caller
 
 
@@ -20,7 +22,9 @@ class ScriptedExecutor:
         self.waiting = Event()
         self.ended = Event()
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
+    async def run(
+        self, operation: Operation, database: Database, caller: Caller, request: Request | None = None
+    ) -> ExecutionResponse:
         self.operations.append(operation)
         self.callers.append(caller)
         match (operation.query or "").split():

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, cast
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, cast
 
 import graphql
 import strawberry
@@ -14,12 +14,10 @@ from strawberry.execution import optimized_is_awaitable
 from graphql_api.database import Database
 from graphql_api.errors import (
     BadUserInput,
-    DeadlineExceeded,
     DocumentNotFound,
     DocumentRequired,
     InvalidRequest,
     MethodNotAllowed,
-    OutcomeUnknown,
     Overloaded,
     ParseFailed,
     QueryTooCostly,
@@ -28,7 +26,6 @@ from graphql_api.errors import (
     ShardQLError,
     ValidationFailed,
     error_body,
-    error_code,
 )
 from graphql_api.runtime import current_memory, meter_capacity
 from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection, original_error
@@ -40,11 +37,16 @@ from graphql_api.schema.execution.document_limits import (
     check_document_limits,
     check_limit,
 )
+from graphql_api.schema.execution.graphql_operation import ExecutionResponse, Operation
 from graphql_api.schema.execution.input_complexity import InputComplexity, too_large
 from graphql_api.schema.execution.operation_cost import CostModel
+from graphql_api.schema.execution.operation_deadline import custom_mutations, deadline_error
+from graphql_api.schema.execution.operation_extensions import OperationExtensions, StrawberryExtensions
+from graphql_api.schema.execution.request_rejection import FormattedError, RequestRejected
+from graphql_api.schema.execution.request_rejection import failure as failed
+from graphql_api.schema.execution.request_rejection import refusal as refused
 from graphql_api.schema.execution.validated_document import ValidatedDocument, validated_document
-from graphql_api.schema.request_context import Caller, Context
-from graphql_api.schema.types.generated_fields import Mark, field_marks
+from graphql_api.schema.request_context import Caller, Context, ContextGetter, add_attributes, scoped
 
 MAX_CACHED_CHARACTERS = 500_000
 """Total size of the documents that stay parsed, and of their plans: see `ValidatedDocument.size`."""
@@ -60,52 +62,11 @@ MAX_VARIABLE_ERRORS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One GraphQL request."""
+class _Run:
+    """A valid operation, ready to be executed."""
 
-    query: str | None
-    """None if the request has the id of a trusted document instead."""
-    name: str | None = None
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    extensions: Mapping[str, Any] = field(default_factory=dict)
-    """As sent by the client."""
-    document_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionResponse:
-    """The response body for the client, and the values for metrics and logs."""
-
-    body: dict[str, Any]
-    status: int = 200
-    explain_entries: tuple[Mapping[str, Any], ...] = ()
-    """Explain output, if the response or the log needs it."""
-    row_errors: Sequence[Mapping[str, Any]] = ()
-    """The errors in rows of batches."""
-    path: Literal["fast", "stock"] | None = None
-    """How a query was completed: by compiled code, or at least partly by graphql-core. None for other operations."""
-
-    @property
-    def executed(self) -> bool:
-        """Whether execution has started."""
-        return "data" in self.body
-
-    @property
-    def errors(self) -> Sequence[Mapping[str, Any]]:
-        """Return the errors in the body."""
-        errors: Sequence[Mapping[str, Any]] = self.body.get("errors", ())
-        return errors
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        return tuple(map(error_code, self.errors))
-
-
-class _RequestRejected(Exception):
-    """graphql-core rejected the document or its variables, with these errors."""
-
-    def __init__(self, errors: list[dict[str, Any]]) -> None:
-        self.errors = errors
+    document: ValidatedDocument
+    execution: graphql.Executor[Any]
 
 
 @dataclass(eq=False)
@@ -130,42 +91,104 @@ class DocumentExecutor:
         rules = [rule for rule in graphql.specified_rules if rule is not graphql.OverlappingFieldsCanBeMergedRule]
         no_introspection = () if self.introspection else (graphql.NoSchemaIntrospectionCustomRule,)
         self._rules = [*rules, BoundedFieldMergeRule, *no_introspection]
+        self._context_getter: ContextGetter | None = getattr(self.schema, "context_getter", None)
+        self._custom_directives = {directive.name for directive in self._graphql_schema.directives}
+        self._custom_directives -= {directive.name for directive in graphql.specified_directives}
         self._cost_model = CostModel(self._graphql_schema, self.limits.cost)
         self._cache: OrderedDict[str, ValidatedDocument] = OrderedDict()
         self._cached_characters = 0
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
-        """Execute an operation. Never raises, whatever the client sends."""
+    async def run(
+        self,
+        operation: Operation,
+        database: Database,
+        caller: Caller,
+        request: Any = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> ExecutionResponse:
+        """Execute an operation. Never raises, whatever the client sends.
+
+        `request`: the HTTP request, for resolvers. `attributes`: further attributes of the context, instead of those of
+        the context getter.
+        """
         errors = ErrorFormatter(caller.correlation_id, self.details, self.suggestions)
         try:
-            document = self._document(self._text(operation))
-            definition = document.select_operation(operation.name)
-            if caller.read_only and definition.operation is not graphql.OperationType.QUERY:
-                raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
-            self._check_cost(document, definition, operation.variables)
-            is_mutation = definition.operation is graphql.OperationType.MUTATION
-            memory = current_memory()
-            if is_mutation and memory is not None:
-                memory.may_wait = False
-            scoped = _scoped(database, caller)
-            if caller.max_units is not None:
-                scoped = scoped.limited(caller.max_units)
             prices = self.read_unit_price, self.write_unit_price
-            context = Context(scoped, caller, errors, *prices, is_mutation=is_mutation)
-            execution = self._prepare(document, operation, context)
-            with meter_capacity() if context.collects_explain else nullcontext():
-                return await self._execute(execution, document, context)
-        except _RequestRejected as rejected:
-            return ExecutionResponse({"errors": rejected.errors}, 400)
+            context = Context(scoped(database, caller), caller, errors, request, *prices)
+            if attributes is not None:
+                context.add(attributes)
+            elif self._context_getter is not None:
+                await add_attributes(context, self._context_getter, self.limits.deadline - caller.waited_seconds)
+            extensions = OperationExtensions()
+            if self.schema.extensions or self.schema.directives:
+                operation = replace(operation, query=self._text(operation))
+                extensions = StrawberryExtensions(self.schema, operation, context)
+            return await self._run_extended(operation, context, extensions)
+        except RequestRejected as rejected:
+            return rejected.response
         except ShardQLError as problem:
-            return ExecutionResponse({"errors": [error_body(errors.mask(problem))]}, problem.status)
+            return refused(problem, errors)
+        except Exception as problem:  # noqa: BLE001 - of an extension or a context getter of the application
+            return failed(problem, errors)
+
+    async def _run_extended(
+        self, operation: Operation, context: Context, extensions: OperationExtensions
+    ) -> ExecutionResponse:
+        """Run the extensions around an operation. They see the result, or why the operation was refused."""
+        run: _Run | None = None
+        refusal: ExecutionResponse | None = None
+        async with extensions.operation():
+            try:
+                run = await self._start(operation, context, extensions)
+                with meter_capacity() if context.collects_explain else nullcontext():
+                    await self._execute(run, context, extensions)
+            except RequestRejected as rejected:
+                refusal = rejected.response
+            except ShardQLError as problem:
+                refusal = refused(problem, context.errors)
+            if refusal is not None:
+                extensions.reject([*map(FormattedError, refusal.errors)])
+        if run is not None and extensions.result is not None and refusal is None:
+            response = self._response(run, extensions.result, context)
+        else:
+            response = cast(ExecutionResponse, refusal)
+        added = await extensions.results()
+        if added:
+            response.body["extensions"] = {**added, **response.body.get("extensions", {})}
+        return response
+
+    async def _start(self, operation: Operation, context: Context, extensions: OperationExtensions) -> _Run:
+        """Parse and validate an operation, check its limits, and convert its variables."""
+        operation = extensions.changed_operation(operation)
+        text = self._text(operation)
+        async with extensions.parsing():
+            parsed = self._parsed(text)
+            try:
+                extensions.parsed(parsed)
+            except graphql.GraphQLError as problem:
+                raise self._rejected([problem], ParseFailed) from None
+        async with extensions.validation():
+            document = self._validated(text, parsed)
+        if problems := extensions.refusals(self._graphql_schema, document):
+            raise self._rejected(problems, ValidationFailed)
+        definition = document.select_operation(operation.name)
+        caller = context.caller
+        if caller.read_only and definition.operation is not graphql.OperationType.QUERY:
+            raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
+        self._check_cost(document, definition, operation.variables)
+        if definition.operation is graphql.OperationType.MUTATION:
+            context.begin_mutation()
+            memory = current_memory()
+            if memory is not None:
+                memory.may_wait = False
+        return _Run(document, self._prepare(document, operation, context, extensions))
 
     def validation_errors(self, text: str) -> tuple[str, ...]:
         """Return the errors of a document that do not depend on variables. Executes nothing."""
         try:
-            self._document(text)
-        except _RequestRejected as rejected:
-            return tuple(map(_message_with_location, rejected.errors))
+            self._validated(text, self._parsed(text))
+        except RequestRejected as rejected:
+            return tuple(map(_message_with_location, rejected.response.errors))
         except ShardQLError as problem:
             return (problem.message,)
         return ()
@@ -189,11 +212,14 @@ class DocumentExecutor:
             raise InvalidRequest("The request has no query. Send the query as a string.", argument="query")
         return operation.query
 
-    def _document(self, text: str) -> ValidatedDocument:
+    def _parsed(self, text: str) -> graphql.DocumentNode:
+        return self._cache[text].node if text in self._cache else self._parse(text)
+
+    def _validated(self, text: str, parsed: graphql.DocumentNode) -> ValidatedDocument:
         if text in self._cache:
             self._cache.move_to_end(text)
             return self._cache[text]
-        document = self._validate(self._parse(text))
+        document = self._validate(parsed)
         self._cache[text] = document
         self._add_cached(document.size)
         return document
@@ -234,7 +260,7 @@ class DocumentExecutor:
         )
         if problems:
             raise self._rejected(problems, ValidationFailed)
-        return validated_document(parsed)
+        return validated_document(parsed, self._custom_directives)
 
     def _check_cost(
         self, document: ValidatedDocument, definition: graphql.OperationDefinitionNode, variables: Mapping[str, Any]
@@ -255,10 +281,13 @@ class DocumentExecutor:
         text = "The response could hold {:,} fields and objects; the limit is {:,}. "
         check_limit(QueryTooCostly, cost.objects, limits.cost, f"{text}Request fewer records or fewer fields.")
 
-    def _prepare(self, document: ValidatedDocument, operation: Operation, context: Context) -> graphql.Executor[Any]:
+    def _prepare(
+        self, document: ValidatedDocument, operation: Operation, context: Context, extensions: OperationExtensions
+    ) -> graphql.Executor[Any]:
         """Convert the variables, which graphql-core does as it creates an execution."""
         execution_class: Any = self.schema.execution_context_class
-        if self.compiled and not context.is_mutation:
+        middleware = extensions.middleware(document)
+        if self.compiled and not context.is_mutation and middleware is None:  # Compiled code calls no `resolve` hooks.
             execution_class = CompiledExecution
         execution: graphql.Executor[Any] | list[graphql.GraphQLError] = execution_class.build(
             self._graphql_schema,
@@ -267,6 +296,7 @@ class DocumentExecutor:
             raw_variable_values=dict(operation.variables),
             operation_name=operation.name or None,
             max_coercion_errors=MAX_VARIABLE_ERRORS,
+            middleware=middleware,
             is_awaitable=cast(Any, optimized_is_awaitable),
             hide_suggestions=not self.suggestions,
         )
@@ -278,30 +308,30 @@ class DocumentExecutor:
             self._add_cached(document.size - size)
         return execution
 
-    def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> _RequestRejected:
+    def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> RequestRejected:
         """Return the rejection for errors that graphql-core reported, under the code of `kind`."""
         schema, suggestions = self._graphql_schema, self.suggestions
-        return _RequestRejected([format_rejection(one, kind, schema, suggestions=suggestions) for one in problems])
+        return RequestRejected([format_rejection(one, kind, schema, suggestions=suggestions) for one in problems])
 
     # --- execution ---------------------------------------------------------------------------------------------
 
-    async def _execute(
-        self, execution: graphql.Executor[Any], document: ValidatedDocument, context: Context
-    ) -> ExecutionResponse:
-        custom = _custom_mutations(execution.operation, document.fragments, self._graphql_schema.mutation_type)
+    async def _execute(self, run: _Run, context: Context, extensions: OperationExtensions) -> None:
+        """Execute an operation within its deadline, unless an extension has the result."""
+        execution = run.execution
         try:
-            async with asyncio.timeout(self.limits.deadline - context.caller.waited_seconds):
-                if isinstance(execution, CompiledExecution):
-                    result: Any = await execution.execute()
-                else:
-                    result = execution.execute_operation()
-                    if optimized_is_awaitable(result):
-                        result = await cast(Awaitable[graphql.ExecutionResult], result)
+            async with asyncio.timeout(self.limits.deadline - context.caller.waited_seconds), extensions.executing():
+                if extensions.result is None:
+                    extensions.result = await _result(execution)
         except TimeoutError:
-            in_doubt = dict.fromkeys([*context.non_idempotent_started, *(field.name.value for field in custom)])
-            raise _deadline_error([*in_doubt], self.limits.deadline) from None
-        result = cast(graphql.ExecutionResult, result)
+            custom = [field.name.value for field in self._custom_mutations(run)]
+            in_doubt = dict.fromkeys([*context.non_idempotent_started, *custom])
+            raise deadline_error([*in_doubt], self.limits.deadline) from None
         _release(execution, context)
+
+    def _custom_mutations(self, run: _Run) -> list[graphql.FieldNode]:
+        return custom_mutations(run.execution.operation, run.document.fragments, self._graphql_schema.mutation_type)
+
+    def _response(self, run: _Run, result: graphql.ExecutionResult, context: Context) -> ExecutionResponse:
         # Fields fail in the order of their reads, which depends on what is read at once.
         problems = sorted(result.errors or (), key=lambda problem: problem.path or [])
         for problem in problems:
@@ -310,7 +340,7 @@ class DocumentExecutor:
         failed_roots = {problem.path[0] for problem in problems if problem.path and len(problem.path) == 1}
         # A custom mutation that failed reports itself whether it is safe to retry.
         retry_safe = not context.non_idempotent_completed and all(
-            (field.alias or field.name).value in failed_roots for field in custom
+            (field.alias or field.name).value in failed_roots for field in self._custom_mutations(run)
         )
         errors = context.errors.format_field_errors(problems, retry_safe=retry_safe)
         body: dict[str, Any] = {"errors": errors} if errors else {}
@@ -321,8 +351,17 @@ class DocumentExecutor:
             {**body, "data": result.data},
             explain_entries=entries,
             row_errors=[error_body(error) for error in context.row_errors],
-            path=None if context.is_mutation else "fast" if getattr(execution, "is_fast", False) else "stock",
+            path=None if context.is_mutation else "fast" if getattr(run.execution, "is_fast", False) else "stock",
         )
+
+
+async def _result(execution: graphql.Executor[Any]) -> graphql.ExecutionResult:
+    if isinstance(execution, CompiledExecution):
+        return await execution.execute()
+    result: Any = execution.execute_operation()
+    if optimized_is_awaitable(result):
+        result = await cast(Awaitable[graphql.ExecutionResult], result)
+    return cast(graphql.ExecutionResult, result)
 
 
 def _release(execution: graphql.Executor[Any], context: Context) -> None:
@@ -331,54 +370,6 @@ def _release(execution: graphql.Executor[Any], context: Context) -> None:
     execution.async_helpers = cast(Any, None)
 
 
-def _scoped(database: Database, caller: Caller) -> Database:
-    """Return the database limited to the tenant of the caller."""
-    identity = (caller.tenant, caller.principal, caller.subject)
-    if identity == (database.tenant, database.principal, database.subject):
-        return database
-    return database.scoped(tenant=caller.tenant, principal=caller.principal, subject=caller.subject)
-
-
 def _message_with_location(error: Mapping[str, Any]) -> str:
     position = "".join(f"line {one['line']}, column {one['column']}: " for one in error.get("locations", ())[:1])
     return f"{position}{error['message']}"
-
-
-def _custom_mutations(
-    operation: graphql.OperationDefinitionNode,
-    fragments: Mapping[str, graphql.FragmentDefinitionNode],
-    mutation_type: graphql.GraphQLObjectType | None,
-) -> list[graphql.FieldNode]:
-    """Return the fields of an operation that are mutations of the application. They count as not idempotent."""
-    if operation.operation is not graphql.OperationType.MUTATION or mutation_type is None:
-        return []
-    return [
-        field
-        for field in _fields(operation.selection_set, fragments)
-        if field.name.value in mutation_type.fields  # It is not `__typename`.
-        and Mark.WRITES not in field_marks(mutation_type.fields[field.name.value])
-    ]
-
-
-def _fields(
-    selection_set: graphql.SelectionSetNode, fragments: Mapping[str, graphql.FragmentDefinitionNode]
-) -> Iterator[graphql.FieldNode]:
-    for selection in selection_set.selections:
-        if isinstance(selection, graphql.FieldNode):
-            yield selection
-        elif isinstance(selection, graphql.InlineFragmentNode):
-            yield from _fields(selection.selection_set, fragments)
-        elif isinstance(selection, graphql.FragmentSpreadNode):
-            yield from _fields(fragments[selection.name.value].selection_set, fragments)
-
-
-def _deadline_error(in_doubt: Sequence[str], seconds: float) -> ShardQLError:
-    """Return the error of an operation that was stopped at its deadline; `in_doubt`: not idempotent mutations."""
-    timed_out = f"The operation did not end within {seconds:g} seconds"
-    if not in_doubt:
-        return DeadlineExceeded(f"{timed_out}. Request less, or try again.")
-    were = "was" if len(in_doubt) == 1 else "were"
-    return OutcomeUnknown(
-        f"{timed_out}, and it is unknown whether {' and '.join(in_doubt)} {were} executed. "
-        "Read the current state before you send it again. A mutation with an idempotency key is safe to retry."
-    )

@@ -1,7 +1,8 @@
 """A document that is valid for the schema, and what is remembered of its operations."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import graphql
 
@@ -20,6 +21,8 @@ class ValidatedDocument:
     fragments: Mapping[str, graphql.FragmentDefinitionNode]
     conditions: tuple[str, ...]
     """the variables that decide which fields are selected"""
+    has_custom_directives: bool = False
+    """The document uses directives of the application."""
     plans: dict[str | None, dict[Hashable, OperationPlan | None]] = field(default_factory=dict)
     """by the name of the operation, and the values of its conditions"""
     costs: dict[str | None, CostCache] = field(default_factory=dict)
@@ -54,8 +57,8 @@ class ValidatedDocument:
         return operations[name or next(iter(operations))]
 
 
-def validated_document(parsed: graphql.DocumentNode) -> ValidatedDocument:
-    """Return the document with its parts by name."""
+def validated_document(parsed: graphql.DocumentNode, custom_directives: Collection[str] = ()) -> ValidatedDocument:
+    """Return the document with its parts by name. `custom_directives`: those of the application."""
     operations = [part for part in parsed.definitions if isinstance(part, graphql.OperationDefinitionNode)]
     fragments = [part for part in parsed.definitions if isinstance(part, graphql.FragmentDefinitionNode)]
     return ValidatedDocument(
@@ -63,4 +66,21 @@ def validated_document(parsed: graphql.DocumentNode) -> ValidatedDocument:
         {part.name.value if part.name else "": part for part in operations},
         {part.name.value: part for part in fragments},
         condition_variables(parsed),
+        bool(custom_directives) and uses_directive(parsed, custom_directives),
     )
+
+
+def uses_directive(document: graphql.DocumentNode, names: Collection[str]) -> bool:
+    """Return whether a document uses one of these directives."""
+    finder = _DirectiveFinder(names)
+    graphql.visit(document, finder)
+    return finder.found
+
+
+class _DirectiveFinder(graphql.Visitor):
+    def __init__(self, names: Collection[str]) -> None:
+        super().__init__()
+        self.names, self.found = names, False
+
+    def enter_directive(self, node: graphql.DirectiveNode, *_: Any) -> None:
+        self.found = self.found or node.name.value in self.names

@@ -69,7 +69,9 @@ def logs_explain() -> bool:
 class OperationExecutor(Protocol):
     """Executes GraphQL operations."""
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse: ...
+    async def run(
+        self, operation: Operation, database: Database, caller: Caller, request: Request | None = None
+    ) -> ExecutionResponse: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,9 @@ class ObservedExecutor:
     metrics: Metrics
     tracing: Tracing | None
 
-    async def run(self, operation: Operation, database: Database, caller: Caller) -> ExecutionResponse:
+    async def run(
+        self, operation: Operation, database: Database, caller: Caller, request: Request | None = None
+    ) -> ExecutionResponse:
         outcome = "failed"
         started = time.perf_counter()
         self.metrics.record(Metric.IN_FLIGHT)
@@ -88,7 +92,7 @@ class ObservedExecutor:
         try:
             name = operation_name(operation)
             with self.tracing.operation(name) if self.tracing is not None else nullcontext() as finish_span:
-                response = await self.executor.run(operation, database, caller)
+                response = await self.executor.run(operation, database, caller, request)
                 if response.path is not None:
                     self.metrics.record(Metric.QUERY_PATHS, response.path)
                 outcome = "refused" if not response.executed else "errors" if response.codes else "ok"
