@@ -18,6 +18,7 @@ from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.name_converter import NameConverter
 from strawberry.types.field import StrawberryField
 
+from graphql_api.codecs import short_repr
 from graphql_api.database import Database
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.model import Catalog, Entity, RulesArgument
@@ -251,10 +252,11 @@ def _factory(extension: Any) -> Callable[[], SchemaExtension]:
     if callable(extension):
         make: Callable[[], SchemaExtension] = extension
         return make
-    text = (
-        "An extension is a class of Strawberry's SchemaExtension, or a function that makes one: {value!r} is neither."
+    raise InvalidValue(
+        f"extensions has {short_repr(extension)}, and takes classes of Strawberry's SchemaExtension, or functions that "
+        "make one.",
+        argument="extensions",
     )
-    raise InvalidValue(text, argument="extensions", value=extension)
 
 
 def _distinct(directives: Sequence[StrawberryDirective[Any]]) -> Sequence[StrawberryDirective[Any]]:

@@ -306,6 +306,6 @@ def test_names_of_types() -> None:
 
 def test_extensions_that_are_none() -> None:
     """What is no extension and makes none is refused when the graph is built, not with each request."""
-    with pytest.raises(InvalidValue, match="5 is neither") as problem:
+    with pytest.raises(InvalidValue, match="extensions has 5, and takes classes") as problem:
         staff_with(5)  # type: ignore[arg-type]
     assert problem.value.extensions["argument"] == "extensions"
