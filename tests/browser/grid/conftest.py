@@ -40,7 +40,7 @@ class IssueSite:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def issue_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[IssueSite]:
     """Serve the example catalog of issues, as `shardql serve` does in development."""
-    folder, issues = tmp_path_factory.mktemp("issues"), depth(quick=2_000, deep=100_000)
+    folder, issues = tmp_path_factory.mktemp("issues"), depth(quick=800, deep=100_000)
     open_database = await create_database(issues_catalog, folder / "issues.db", [*sample(issues)])
     with serve_app(create_app(issues_catalog, open_database)) as url:
         yield IssueSite(url, issues)

@@ -73,7 +73,15 @@ async def test_axe_finds_nothing_serious(shared_browser: Browser, tasks: TaskSer
         tasks.failing.clear()
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 640), (800, 600), (1920, 1080), (3840, 2160)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        (360, 640),
+        (3840, 2160),
+        pytest.param(800, 600, marks=pytest.mark.deep),
+        pytest.param(1920, 1080, marks=pytest.mark.deep),
+    ],
+)
 async def test_every_width(shared_browser: Browser, issue_site: IssueSite, width: int, height: int) -> None:
     """At every width the page itself does not scroll sideways, rows are in view, and panels fit."""
     view = {"entity": "Issue", "search": "issueByStateNum", "where.projectId": str(GRID_VIEW.project_id)}
