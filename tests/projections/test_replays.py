@@ -31,7 +31,9 @@ from tests.projections.test_killed_projectors import projector, until_done, writ
 from tests.support.dynamodb_servers import ENGINE
 from tests.support.run_depth import depth
 
-on_both_stores = pytest.mark.parametrize("store_url", ["sqlite", ENGINE], indirect=True)
+on_both_stores = pytest.mark.parametrize(
+    "store_url", ["sqlite", pytest.param(ENGINE, marks=pytest.mark.deep)], indirect=True
+)
 
 OLD_BANK, NEW_BANK = before.GRAPH.sources["bank"], after.GRAPH.sources["bank"]
 

@@ -46,7 +46,7 @@ async def take_screenshot(grid: GridPage, name: str) -> None:
     await grid.page.screenshot(path=SCREENSHOTS / f"grid-{name}.png")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.deep)])
 async def test_axe_finds_nothing_serious(shared_browser: Browser, tasks: TaskServer, axe: Path, scheme: str) -> None:
     """Axe finds no serious problem: in each view in light, and in those with all colours in dark."""
     async with open_grid(shared_browser, tasks.grid, color_scheme=scheme) as grid:

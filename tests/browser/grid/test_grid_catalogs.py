@@ -51,7 +51,7 @@ async def test_every_search_and_record(shared_browser: Browser, tmp_path: Path, 
         for entity in described["entities"]:
             if entity["read"]["may"] == "none":
                 continue
-            for number, search in enumerate(entity["searches"][: depth(quick=2, deep=50)]):
+            for number, search in enumerate(entity["searches"][: depth(quick=4, deep=50)]):
                 if search["read"]["may"] == "none":
                     continue
                 where = {

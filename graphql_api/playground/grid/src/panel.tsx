@@ -1,7 +1,7 @@
 // The panel beside the grid. It takes the focus when it opens; Escape closes it.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { useSession } from "./session";
 
@@ -20,7 +20,7 @@ interface Props {
 export const Panel = ({ title, of = "", children }: Props): JSX.Element => {
   const { show } = useSession();
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => heading.current?.focus(), [title, of]);
+  useLayoutEffect(() => heading.current?.focus(), [title, of]);
   const close = (): void => {
     show({ panel: null, record: null });
     focusGrid();

@@ -1,7 +1,7 @@
 // The form that creates or changes a record. Violations are shown at their fields.
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { asProblem, Problem } from "./api";
 import type { Entity, InputField } from "./catalog";
@@ -47,8 +47,8 @@ export const RecordForm = ({ entity, record, onDone, onCancel, onReread }: Props
   const [isSaving, setSaving] = useState(false);
   const key = useRef(uniqueKey());
   const form = useRef<HTMLFormElement>(null);
-  useEffect(() => form.current?.querySelector<HTMLElement>("input, select, textarea")?.focus(), []);
-  useEffect(() => {
+  useLayoutEffect(() => form.current?.querySelector<HTMLElement>("input, select, textarea")?.focus(), []);
+  useLayoutEffect(() => {
     if (Object.keys(violations).length > 0) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
   }, [violations]);
 
