@@ -11,7 +11,8 @@ insert that is in flight, whose record does not exist yet. So no process removes
 A writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` writes its mapping items again.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from asyncio import gather
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
 from typing import Any
@@ -27,10 +28,12 @@ from graphql_api.storage import (
     ComparingStore,
     Delete,
     ForwardingStore,
+    GroupedPages,
     Item,
     Key,
     Put,
     RangeRead,
+    ReadGroups,
     ReadResult,
     ScanPage,
     ShardReads,
@@ -40,6 +43,7 @@ from graphql_api.storage import (
     WriteFence,
     current_fence,
     is_number,
+    pages_of_groups,
     schema_changed_error,
     unfenced,
 )
@@ -89,10 +93,23 @@ class LookupStore(ForwardingStore):
     # --- reading -----------------------------------------------------------------------------------------------
 
     async def read_ranges(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
-        """Read ranges of records and indexes, or of mapping items: no call reads both."""
-        some_key = reads.keys.last if isinstance(reads, ShardReads) else next((read.hash_key for read in reads), "")
-        store = self.mappings if is_mapping_key(some_key) else self.inner
-        return await store.read_ranges(reads, want)
+        """Read ranges of records and indexes, and ranges of mapping items. A search reads one of both kinds only."""
+        if not isinstance(reads, ReadGroups):
+            return await self._store_of(reads).read_ranges(reads, want)
+        stores = [self._store_of(group.reads) for group in reads.groups]
+
+        async def read_part(store: Store) -> Iterator[Sequence[ReadResult]]:
+            part = ReadGroups([group for group, own in zip(reads.groups, stores, strict=True) if own is store])
+            return iter(pages_of_groups(part, await store.read_ranges(part, part.want)))
+
+        used = [*dict.fromkeys(stores)]
+        pages = dict(zip(used, await gather(*map(read_part, used)), strict=True))
+        return GroupedPages([next(pages[store]) for store in stores])
+
+    def _store_of(self, reads: Sequence[RangeRead]) -> Store:
+        """Return the store of the ranges that one search reads."""
+        hash_text = reads.keys.last if isinstance(reads, ShardReads) else reads[0].hash_key if reads else ""
+        return self.mappings if is_mapping_key(hash_text) else self.inner
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """Read items of both stores by key."""

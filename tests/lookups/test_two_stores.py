@@ -20,6 +20,7 @@ from graphql_api import (
     Id,
     Lookup,
     Shards,
+    SubId,
     Timestamp,
     Ttl,
     Update,
@@ -38,6 +39,8 @@ from graphql_api.errors import (
 )
 from graphql_api.evolution import MigrationSettings, run_migration
 from graphql_api.evolution.table_record import read_record, save_record
+from graphql_api.query import SearchRequest
+from graphql_api.query.execution import Page
 from graphql_api.runtime.request_statistics import collect_statistics
 from graphql_api.storage import Check, Expect, ForwardingStore, Key, Put, TransactionWrite, Write
 from graphql_api.storage import Delete as DeleteItem
@@ -99,6 +102,32 @@ async def test_a_search_asks_each_store_once(db: Database) -> None:
     assert len((await counting.search(User.by_phone, phone="1")).items) == 3
     assert (mappings.counts.reads, mappings.counts.records_read, mappings.counts.gets) == (1, 3, 0)
     assert (records.counts.reads, records.counts.gets) == (0, 3)
+
+
+class Visit(Entity):
+    """A visit by a user."""
+
+    user_id: Id[str]
+    day: SubId[int]
+
+
+@pytest.mark.parametrize("first", ["lookup", "records"])
+async def test_searches_in_one_call_read_their_own_stores(tmp_path: Path, clock: FakeClock, first: str) -> None:
+    """Searches of a lookup and of records in one call return what each returns alone, in any order."""
+    async with two_stores(tmp_path, clock, Catalog(User, Visit)) as db:
+        for number in range(4):
+            await db.put(User(user_id=f"u{number}", phone=f"{number % 2}"))
+            await db.put(Visit(user_id=f"u{number % 2}", day=number))
+        requests = [
+            *(SearchRequest("user", "by_phone", {"phone": phone}) for phone in "01"),
+            *(SearchRequest("visit", "by_id", {"user_id": user}) for user in ("u0", "u1")),
+        ]
+        if first == "records":
+            requests.reverse()
+        alone = [(await db.page(request)).items for request in requests]
+        together = await db.pages(requests)
+        assert [page.items for page in together if isinstance(page, Page)] == alone
+        assert all(len(items) == 2 for items in alone)
 
 
 @pytest.mark.parametrize("engines", ["dynamodb sqlite", "sqlite dynamodb", "dynamodb dynamodb"])
