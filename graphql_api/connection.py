@@ -181,13 +181,9 @@ async def opened_with_lookups(
 
 async def retry_opening(operation: Callable[[], Awaitable[T]]) -> T:
     """Repeat an operation that is safe to repeat, until the store is available or the time for it is over."""
-    retries = OPENING_RETRIES.start()
-    while True:
-        try:
-            return await operation()
-        except StoreError as problem:
-            if not problem.retryable or not await retries.pause():
-                raise
-            if retries.failed_attempts == 1:
-                seconds = OPENING_RETRIES.max_seconds
-                log.warning("The store is not available yet, trying for %g seconds: %s", seconds, problem.message)
+
+    def warn(problem: StoreError) -> None:
+        seconds = OPENING_RETRIES.max_seconds
+        log.warning("The store is not available yet, trying for %g seconds: %s", seconds, problem.message)
+
+    return await OPENING_RETRIES.run(operation, warn)

@@ -127,15 +127,13 @@ class TablePass:
 
     async def _retried(self, process: Callable[[SchemaCopy], Awaitable[Any]]) -> Any:
         """Process a batch under the fence, and again if the store does not answer or the record's epoch changes."""
-        retries = BATCH_RETRIES.start()
-        while True:
+
+        async def attempt() -> Any:
             copy = await self.work.copy(self.schema)
-            try:
-                with self.schema.fence(copy):
-                    return await process(copy)
-            except StoreError as problem:
-                if not problem.retryable or not await retries.pause():
-                    raise
+            with self.schema.fence(copy):
+                return await process(copy)
+
+        return await BATCH_RETRIES.run(attempt)
 
     async def _fenced(self, write: Callable[[], Awaitable[Any]]) -> Any:
         with self.schema.fence(await self.work.copy(self.schema)):

@@ -22,11 +22,13 @@ from graphql_api.model.catalog import load_catalog as load_catalog
 from graphql_api.model.catalog import load_catalog_or_graph as load_catalog_or_graph
 from graphql_api.model.entity import Entity as Entity
 from graphql_api.model.mapping_keys import MAX_MAPPING_BYTES as MAX_MAPPING_BYTES
+from graphql_api.model.mapping_keys import encode_values as encode_values
 from graphql_api.model.mapping_keys import is_mapping_key as is_mapping_key
 from graphql_api.model.mapping_keys import lookup_name as lookup_name
 from graphql_api.model.mapping_keys import lookup_spec as lookup_spec
 from graphql_api.model.mapping_keys import mapped_record as mapped_record
 from graphql_api.model.mapping_keys import mapping_key as mapping_key
+from graphql_api.model.mapping_keys import named_owner as named_owner
 from graphql_api.model.markers import Created as Created
 from graphql_api.model.markers import Descending as Descending
 from graphql_api.model.markers import Hidden as Hidden

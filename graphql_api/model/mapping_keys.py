@@ -5,6 +5,7 @@ record: so the mapping items of a value are one range, in the order of the recor
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from graphql_api.codecs import hash_key, hash_key_parts
 from graphql_api.errors import InvalidValue
@@ -68,22 +69,28 @@ def mapping_key(lookup: IndexSpec, item: Item, tenant: str | None) -> Key | None
         return None
     if None in values or "" in values:
         return None
-    encoded = _encoded(lookup.hash, values)
-    return Key(hash_key(lookup.hash_entity, "", encoded, tenant), item[RANGE_ATTRIBUTE])
+    return Key(hash_key(lookup.hash_entity, "", encode_values(lookup.hash, values), tenant), item[RANGE_ATTRIBUTE])
 
 
-def _encoded(parts: Sequence[PropertySpec], values: Sequence[object]) -> list[tuple[str, str]]:
+def encode_values(parts: Sequence[PropertySpec], values: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return the parts of a hash key: the stored name and the encoded value of each property."""
     return [(part.stored, part.column.encode(value)) for part, value in zip(parts, values, strict=True)]
 
 
 def mapped_record(mapping: Item) -> Key | None:
     """Return the key of the record that a mapping item names; None if it names none of its entity and tenant."""
-    owner, limits = mapping.get(OWNER), (MAX_HASH_BYTES, MAX_RANGE_BYTES)
+    own = hash_key_parts(mapping[HASH_ATTRIBUTE])
+    record = None if own is None else named_owner(mapping, own.entity, own.tenant)
+    return record if record is not None and record.range == mapping[RANGE_ATTRIBUTE] else None
+
+
+def named_owner(item: Item, entity: str, tenant: str | None) -> Key | None:
+    """Return the record key in a constraint or mapping item; None if it is no key of this entity and tenant."""
+    owner, limits = item.get(OWNER), (MAX_HASH_BYTES, MAX_RANGE_BYTES)
     if not isinstance(owner, list | tuple) or len(owner) != len(limits):
         return None
     sized = zip(owner, limits, strict=True)
     if not all(isinstance(part, str) and 0 < len(part.encode()) <= limit for part, limit in sized):
         return None
-    place, own = hash_key_parts(owner[0]), hash_key_parts(mapping[HASH_ATTRIBUTE])
-    is_record = place is not None and own is not None and (place.head, place.tenant) == (own.entity, own.tenant)
-    return Key(*owner) if is_record and owner[1] == mapping[RANGE_ATTRIBUTE] else None
+    place = hash_key_parts(owner[0])
+    return Key(*owner) if place is not None and (place.head, place.tenant) == (entity, tenant) else None

@@ -1,20 +1,20 @@
 """Export of the records of a search, page by page, to a file that an interrupted export continues."""
 
-import asyncio
 import csv
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from io import StringIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from graphql_api.database import Database
-from graphql_api.errors import InvalidValue, ShardQLError
+from graphql_api.errors import InvalidValue
 from graphql_api.model import EntitySpec, encode_record
-from graphql_api.ops.loader import RETRY_SECONDS, digest_before, lock_for_writing, save_progress
+from graphql_api.ops.loader import LINE_RETRIES, digest_before, lock_for_writing, save_progress
 from graphql_api.ops.record_lines import json_text, record_line, record_values
 from graphql_api.query import MAX_LIMIT, SearchRequest
 from graphql_api.query.execution import Page
@@ -110,19 +110,8 @@ class Exporter:
             text, is_first = b"", False
 
     async def _read(self, token: str | None) -> Page[Any]:
-        """Read a page. Retry retryable errors, with increasing pauses."""
-        for seconds in RETRY_SECONDS:
-            try:
-                return await self._page(token)
-            except ShardQLError as problem:
-                if not problem.retryable:
-                    raise
-                await asyncio.sleep(seconds)
-        return await self._page(token)
-
-    async def _page(self, token: str | None) -> Page[Any]:
         limit = None if self.request.order_by is not None else MAX_LIMIT
-        return await self.db.page(replace(self.request, limit=limit, next_token=token))
+        return await LINE_RETRIES.run(partial(self.db.page, replace(self.request, limit=limit, next_token=token)))
 
     def _text(self, entity: EntitySpec, items: Iterable[Item]) -> bytes:
         if self.format == "csv":

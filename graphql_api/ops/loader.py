@@ -20,6 +20,7 @@ from graphql_api.codecs import short_repr
 from graphql_api.errors import InvalidRecord, InvalidValue, ShardQLError, UnknownArgument, about, nearest
 from graphql_api.model import Entity, EntitySpec
 from graphql_api.ops.record_lines import restored
+from graphql_api.runtime import RetryStrategy
 from graphql_api.writes import FIRST_VERSION, current_time_value
 
 if sys.platform != "win32":
@@ -30,7 +31,8 @@ BATCH_BYTES = 8 * 2**20
 """bytes of lines per batch, so that a batch of long lines is written early"""
 MAX_LINE_LENGTH = 4 * 2**20
 """bytes; enough for a record of 400 KB with every character escaped"""
-RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
+LINE_RETRIES = RetryStrategy(max_attempts=6, first_backoff_seconds=0.5, max_backoff_seconds=15.0)
+"""of a batch of lines that the store does not write or read"""
 MAX_EXPONENT = 400
 """exponent of a number; larger ones cannot be stored, and their conversion to int would take forever"""
 _HEAD_BYTES = 4096
@@ -281,13 +283,11 @@ def _reject_constant(text: str) -> None:
 
 
 async def put_with_retries(put_many: PutMany, records: Sequence[Entity]) -> list[ShardQLError | None]:
-    """Write a batch. Retry records with retryable errors, with increasing pauses."""
+    """Write a batch. Retry records with retryable errors."""
     results: list[ShardQLError | None] = [None] * len(records)
     pending = [*range(len(records))]
-    for seconds in (0.0, *RETRY_SECONDS):
-        if not pending:
-            break
-        await asyncio.sleep(seconds)
+    retries = LINE_RETRIES.start()
+    while pending:
         try:
             problems = await put_many([records[index] for index in pending])
         except ShardQLError as error:  # A retryable error of the whole batch counts as the error of each record.
@@ -297,6 +297,8 @@ async def put_with_retries(put_many: PutMany, records: Sequence[Entity]) -> list
         for index, problem in zip(pending, problems, strict=True):
             results[index] = problem
         pending = [index for index in pending if (problem := results[index]) is not None and problem.retryable]
+        if pending and not await retries.pause():
+            break
     return results
 
 

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from graphql_api.database import Database
-from graphql_api.errors import EventGap, InvalidEvent, StoreError
+from graphql_api.errors import EventGap, InvalidEvent
 from graphql_api.projections.event_envelopes import Envelope, read_envelope
 from graphql_api.projections.event_sources import EventSource
 from graphql_api.projections.projection_functions import Projection
@@ -164,10 +165,4 @@ async def bury_unreadable(database: Database, source: EventSource, text: bytes, 
     """Store a text that is no event as a dead letter. Return False if it is one already, or was one."""
     key = unreadable_key(source.name, text, database.tenant)
     item = letter_item(key, text[:MAX_UNREADABLE_BYTES], reason, database.clock(), 1)
-    retries = APPLY_RETRIES.start()
-    while True:
-        try:
-            return await add_letter(database, item)
-        except StoreError as problem:
-            if not problem.retryable or not await retries.pause():
-                raise
+    return await APPLY_RETRIES.run(partial(add_letter, database, item))

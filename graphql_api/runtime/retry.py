@@ -6,6 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 from secrets import SystemRandom
+from typing import TypeVar
+
+from graphql_api.errors import StoreError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,20 @@ class RetryStrategy:
     def start(self, deadline: float = inf) -> "Retries":
         """Start an operation. No further attempt starts after the deadline."""
         return Retries(self, min(deadline, self.clock() + self.max_seconds))
+
+    async def run(
+        self, attempt: Callable[[], Awaitable[T]], on_first_retry: Callable[[StoreError], None] = lambda _: None
+    ) -> T:
+        """Repeat an operation that is safe to repeat, while its error is a retryable one of the store."""
+        retries = self.start()
+        while True:
+            try:
+                return await attempt()
+            except StoreError as problem:
+                if not problem.retryable or not await retries.pause():
+                    raise
+                if retries.failed_attempts == 1:
+                    on_first_retry(problem)
 
 
 class Retries:

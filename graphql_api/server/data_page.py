@@ -7,9 +7,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from graphql_api.errors import Forbidden
+from graphql_api.model import group
 from graphql_api.playground import CatalogDescription, Viewer, grid_page, grid_routes, start_page, start_routes
-from graphql_api.server.auth import Authenticator, Identity
+from graphql_api.schema import check_caller
+from graphql_api.server.auth import Authenticator
 from graphql_api.server.database_lifespan import DatabaseHolder
 from graphql_api.server.responses import json_response
 from graphql_api.server.settings import GRID_PATH, Settings
@@ -36,21 +37,15 @@ class DataPage:
     async def send_catalog(self, request: Request) -> Response:
         """Send the description of the catalog, with the rules as they apply to the caller."""
         identity = await self.authenticator.authenticate(request.headers)
-        self._check_group(identity)
+        groups = self.settings.grid_groups
+        if groups:
+            check_caller("The data page", (group(*groups),), identity.subject, identity.groups)
         database = await self.database.get()
         body = await self.description.describe(database, Viewer(identity.subject, identity.groups))
         settings, groups = self.settings, self.settings.explain_groups
         explain = settings.explain and (not groups or not identity.groups.isdisjoint(groups))
         limits = {"explain": explain, "readUnitPrice": settings.read_unit_price, "readOnly": settings.read_only}
         return json_response({**body, **limits})
-
-    def _check_group(self, identity: Identity) -> None:
-        groups = self.settings.grid_groups
-        if groups and identity.groups.isdisjoint(groups):
-            raise Forbidden(
-                f"The data page is allowed only for members of {' or '.join(groups)}. "
-                f"{'Request membership' if identity.subject else 'Sign in'}."
-            )
 
 
 def root_routes(title: str, settings: Settings, *, graphiql: bool, grid: bool) -> list[BaseRoute]:

@@ -170,20 +170,21 @@ async def read_each_group(
 
 def total_records_read(results: Sequence[ReadResult]) -> int:
     """Return the number of records that an engine has examined for some pages."""
-    if isinstance(results, MergedPages):
-        return results.records_read
-    if isinstance(results, GroupedPages):
-        return sum(map(total_records_read, results.groups))
-    return sum(result.records_read for result in results if isinstance(result, RowPage))
+    return sum(page.records_read for page in _pages(results))
 
 
 def total_size(results: Sequence[ReadResult]) -> int:
     """Return the bytes of the rows of some pages."""
+    return sum(page.size for page in _pages(results))
+
+
+def _pages(results: Sequence[ReadResult]) -> Iterator[RowPage | MergedPages]:
     if isinstance(results, MergedPages):
-        return results.size
-    if isinstance(results, GroupedPages):
-        return sum(map(total_size, results.groups))
-    return sum(result.size for result in results if isinstance(result, RowPage))
+        yield results
+    elif isinstance(results, GroupedPages):
+        yield from chain.from_iterable(map(_pages, results.groups))
+    else:
+        yield from (result for result in results if isinstance(result, RowPage))
 
 
 def first_failure(results: Sequence[ReadResult]) -> StoreError | None:

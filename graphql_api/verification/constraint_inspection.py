@@ -7,10 +7,8 @@ from graphql_api.clock import Clock
 from graphql_api.codecs import SEP, hash_key_parts
 from graphql_api.errors import KeyTooLong
 from graphql_api.evolution import RecordRepairer
-from graphql_api.model import HASH_ATTRIBUTE, OWNER, EntitySpec, ForeignKeySpec, UniqueSpec
+from graphql_api.model import HASH_ATTRIBUTE, EntitySpec, ForeignKeySpec, UniqueSpec, named_owner
 from graphql_api.storage import (
-    MAX_HASH_BYTES,
-    MAX_RANGE_BYTES,
     Check,
     Delete,
     Item,
@@ -62,7 +60,7 @@ async def inspect_constraints(
     unowned = {
         key: item
         for key, item in stored.items()
-        if item is not None and _owner_of(item, verified.entity, records.tenant) is None
+        if item is not None and named_owner(item, verified.entity.name, records.tenant) is None
     }
     if unowned:
         for key, item in unowned.items():
@@ -109,19 +107,6 @@ def reference_name(key: Key) -> str:
     return key.range.partition(SEP)[0]
 
 
-def _owner_of(item: Item, entity: EntitySpec, tenant: str | None) -> Key | None:
-    """Return the owner of a constraint item; None if it names no key of a record of this entity and tenant."""
-    owner, limits = item.get(OWNER), (MAX_HASH_BYTES, MAX_RANGE_BYTES)
-    if not isinstance(owner, list | tuple) or len(owner) != len(limits):
-        return None
-    parts = zip(owner, limits, strict=True)
-    if not all(isinstance(part, str) and 0 < len(part.encode()) <= limit for part, limit in parts):
-        return None
-    key = owner_key(item)
-    place = hash_key_parts(key.hash)
-    return key if place is not None and (place.head, place.tenant) == (entity.name, tenant) else None
-
-
 # --- items without a record ------------------------------------------------------------------------------------
 
 
@@ -132,7 +117,7 @@ async def inspect_constraint_item(
     key, place, entity = item_key(item), hash_key_parts(item[HASH_ATTRIBUTE]), verified.entity
     assert place is not None, "only items with a hash key of this table are inspected"
     delete = Delete(key, expect_unchanged(item))
-    owner = _owner_of(item, entity, place.tenant)
+    owner = named_owner(item, entity.name, place.tenant)
     if owner is None:
         inspection.add(Finding(Damage.VOID_ITEM, key, "it names no record of its entity", (element,)), delete)
         return

@@ -19,6 +19,7 @@ from graphql_api.clock import Clock, system_clock
 from graphql_api.codecs import hash_key_parts
 from graphql_api.errors import WrongTable
 from graphql_api.evolution import (
+    BATCH_RETRIES,
     RateLimit,
     TableRecord,
     is_compared,
@@ -30,7 +31,7 @@ from graphql_api.storage import Item, Key, Store, values_equal
 from graphql_api.verification.comparison_log import ComparisonLog, DigestedPage
 from graphql_api.verification.findings import readable_item
 from graphql_api.verification.item_digests import OTHER_ITEMS, DigestedItems, DigestSums, ShardDigest, item_digest
-from graphql_api.verification.table_verification import SEGMENTS, retried
+from graphql_api.verification.table_verification import SEGMENTS
 from graphql_api.writes import WRITE_ID, is_same_item, item_key
 
 SETTLE_SECONDS = 2.0
@@ -202,7 +203,7 @@ class _Comparison:
         segments = _segments(store, self._settings)
         while (side, segment) not in self._positions or self._positions[side, segment] is not None:
             after = self._positions.get((side, segment))
-            page = await retried(partial(store.scan, segment, segments, after))
+            page = await BATCH_RETRIES.run(partial(store.scan, segment, segments, after))
             await self._rate.wait(len(page.items))
             digested = DigestedPage(side, segment, page.after, len(page.items), self._digest(side, page.items))
             self._log.add(digested)
@@ -259,7 +260,7 @@ class _Comparison:
         found: dict[Key, tuple[StoreDifference, object]] = {}
         for start in range(0, len(keys), _LOOKED_AT):
             part = keys[start : start + _LOOKED_AT]
-            items = [await retried(partial(store.get_many, part, consistent=True)) for store in self._stores]
+            items = [await BATCH_RETRIES.run(partial(store.get_many, part, consistent=True)) for store in self._stores]
             for key, first, second in zip(part, *items, strict=True):
                 difference = self._difference(key, self._shown(0, first), self._shown(1, second))
                 if difference is not None:

@@ -19,7 +19,6 @@ from graphql_api.errors import (
     Conflict,
     ItemTooLarge,
     SchemaChanged,
-    StoreError,
     StoreRefused,
     StoreUnavailable,
 )
@@ -140,17 +139,6 @@ async def _own_record_problem(store: Store) -> Finding | None:
             return Finding(Damage.TABLE_RECORD, EPOCH_KEY, reason, is_derivable=False)
 
 
-async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat what the store does not answer."""
-    retries = BATCH_RETRIES.start()
-    while True:
-        try:
-            return await attempt()
-        except StoreError as problem:
-            if not problem.retryable or not await retries.pause():
-                raise
-
-
 class TableVerification:
     """One verification of a table."""
 
@@ -205,7 +193,7 @@ class TableVerification:
     async def _scan(self, segment: int, segments: int) -> AsyncIterator[Sequence[Item]]:
         after: Key | None = None
         while True:
-            page = await retried(partial(self._store.scan, segment, segments, after))
+            page = await BATCH_RETRIES.run(partial(self._store.scan, segment, segments, after))
             yield page.items
             if page.after is None:
                 return
@@ -215,7 +203,7 @@ class TableVerification:
         async for items in pages:
             await self._rate.wait(len(items))
             self._add_digests(items)
-            suspects = await retried(partial(self._suspects, items))
+            suspects = await BATCH_RETRIES.run(partial(self._suspects, items))
             await self._examine_all(suspects)
             self._result.items += len(items)
             self._on_progress(self._result)
@@ -256,7 +244,7 @@ class TableVerification:
 
         async def examine(key: Key) -> None:
             async with semaphore:
-                await retried(partial(self._examine, key, is_last))
+                await BATCH_RETRIES.run(partial(self._examine, key, is_last))
 
         await run_all(map(examine, keys))
 

@@ -31,6 +31,7 @@ from graphql_api.model import (
     ForeignKeySpec,
     PropertySpec,
     UniqueSpec,
+    encode_values,
     stored_value,
 )
 from graphql_api.storage import (
@@ -92,7 +93,7 @@ def constraint_keys(entity: EntitySpec, item: Item, tenant: str | None) -> dict[
 def unique_key(entity: EntitySpec, unique: UniqueSpec, values: Sequence[Any], tenant: str | None) -> Key:
     """Return the key of the unique item that reserves these values."""
     with about(PropertyName(unique.parts[0].input_names[0])):
-        encoded = _encode_values(unique.parts, values)
+        encoded = encode_values(unique.parts, values)
         return Key(hash_key(f"{entity.name}~unique", "", encoded, tenant), unique.name)
 
 
@@ -106,7 +107,7 @@ def parent_keys(foreign_key: ForeignKeySpec, values: Sequence[Any], tenant: str 
 
 def references_hash_key(parent: EntitySpec, values: Sequence[Any], tenant: str | None) -> str:
     """Return the hash key of all reference items that reference one record."""
-    return hash_key(f"{parent.name}~refs", "", _encode_values(parent.ids, values), tenant)
+    return hash_key(f"{parent.name}~refs", "", encode_values(parent.ids, values), tenant)
 
 
 def owner_key(item: Item) -> Key:
@@ -173,10 +174,6 @@ def _constraint_key(
             argument=PropertyName(entity.primary_key[0].name if entity.primary_key else constraint.by[0].name),
         )
     return Key(hash_text, range_key)
-
-
-def _encode_values(parts: Sequence[PropertySpec], values: Sequence[Any]) -> list[tuple[str, str]]:
-    return [(part.stored, part.column.encode(value)) for part, value in zip(parts, values, strict=True)]
 
 
 # --- the transaction of a record -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ A writer that paused between the two steps for longer than `MAX_INSERT_SECONDS` 
 """
 
 from asyncio import gather
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
 from typing import Any
@@ -163,8 +163,8 @@ class LookupStore(ForwardingStore):
             await self._apply([*steps.repaired, *steps.removed], is_guarded=True)
             return
         try:
-            await self._retried(lambda: self._apply([*steps.repaired, *late]))
-            await self._retried(lambda: self._remove_old(steps.removed, began))
+            await REPAIR_RETRIES.run(lambda: self._apply([*steps.repaired, *late]))
+            await REPAIR_RETRIES.run(lambda: self._remove_old(steps.removed, began))
         except StoreError as problem:
             # The record is written. `shardql reconcile` repairs its mapping items.
             current_statistics().lookup_repairs_failed += 1
@@ -272,15 +272,6 @@ class LookupStore(ForwardingStore):
         for problem in await self._write_mappings(old) if old else ():
             if problem is not None and not isinstance(problem, ConditionFailed):
                 raise problem
-
-    async def _retried(self, step: Callable[[], Awaitable[None]]) -> None:
-        retries = REPAIR_RETRIES.start()
-        while True:
-            try:
-                return await step()
-            except StoreError as problem:
-                if not problem.retryable or not await retries.pause():
-                    raise
 
 
 class ComparedLookupStore(LookupStore):

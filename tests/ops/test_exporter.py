@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from graphql_api.database import Database
 from graphql_api.errors import InvalidValue, StoreUnavailable
 from graphql_api.ops import exporter
 from graphql_api.ops.exporter import Exporter, ExportProgress, every_record
+from graphql_api.ops.loader import LINE_RETRIES
 from graphql_api.query.search_request import SearchRequest
 from tests.schema.graphql_client import open_database
 from tests.support.engine_params import on_both_engines
@@ -93,7 +95,7 @@ async def test_an_interrupted_export_continues_where_it_stopped(
     open_table: OpenTable, tmp_path: Path, random: Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever read fails, and whatever the file holds after the last saved page, the result is that of one run."""
-    monkeypatch.setattr(exporter, "RETRY_SECONDS", ())
+    monkeypatch.setattr(exporter, "LINE_RETRIES", replace(LINE_RETRIES, max_attempts=1))
     async with open_database(CATALOG, await open_table(), *HOMES) as db:
         whole, target = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
         request = every_record(CATALOG.entity(Home))
@@ -116,7 +118,7 @@ async def test_an_interrupted_export_continues_where_it_stopped(
 
 async def test_retryable_errors_are_retried(open_table: OpenTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard that fails for a moment does not end the export."""
-    monkeypatch.setattr(exporter, "RETRY_SECONDS", (0.0,) * 5)
+    monkeypatch.setattr(exporter, "LINE_RETRIES", replace(LINE_RETRIES, max_backoff_seconds=0))
     failures = iter([True, True, True])
     async with open_database(CATALOG, await open_table(), *HOMES) as db:
         failing = Database(CATALOG, FailingStore(db.store, lambda _: next(failures, False)), db.seal, db.clock)

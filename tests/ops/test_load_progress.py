@@ -4,6 +4,7 @@ import asyncio
 import json
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disables the pauses between retries."""
-    monkeypatch.setattr(module, "RETRY_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(module, "LINE_RETRIES", replace(module.LINE_RETRIES, max_attempts=4, max_backoff_seconds=0))
 
 
 # --- batches and progress ----------------------------------------------------------------------------------------
