@@ -97,14 +97,14 @@ class DoctorReport:
                 self.add("wrong", topic, line, code=exit_code(error))
 
 
-async def run_checks(address: str, store: str | None) -> DoctorReport:
+async def run_checks(address: str, store: str | None, lookup_store: str | None) -> DoctorReport:
     """Check everything that a server of this catalog needs. Nothing is created or changed."""
     report = DoctorReport()
     names = {"ShardQL": "shardql", "Strawberry": "strawberry-graphql", "Starlette": "starlette", "pydantic": "pydantic"}
     packages = [f"{name} {version_of(package)}" for name, package in names.items()]
     report.add("fine", "versions", ", ".join([*packages, f"Python {platform.python_version()}"]))
     catalog = _check_catalog(report, address)
-    settings = _check_settings(report, store)
+    settings = _check_settings(report, store, lookup_store)
     if catalog is not None:
         _check_access(report, [*catalog.entities.values()], is_written=settings is None or not settings.read_only)
     records: Mapping[str, Sequence[Entity]] = {}
@@ -162,10 +162,10 @@ def _check_access(report: DoctorReport, specs: Sequence[EntitySpec], *, is_writt
         report.add("fine", "access", f"{writers} may write {join_type_names(entities)}.")
 
 
-def _check_settings(report: DoctorReport, store: str | None) -> Settings | None:
+def _check_settings(report: DoctorReport, store: str | None, lookup_store: str | None) -> Settings | None:
     settings = None
     with report.errors_as_failures("settings"):
-        settings = read_settings(store=store)
+        settings = read_settings(store=store, lookup_store=lookup_store)
         report.settings = settings.list_values()
         for problem in settings_problems(settings):
             report.add("wrong", "settings", problem, code=USAGE)

@@ -243,7 +243,7 @@ class _Merge:
         if recorded is None:
             return ElementStatus(f"{element}", "absent")
         if not recorded.element.fits(element):
-            return ElementStatus(f"{element}", "replaced")
+            return ElementStatus(f"{element}", UNREACHABLE if element.is_apart_from(recorded.element) else "replaced")
         return None if recorded.state == "ready" else ElementStatus(f"{element}", recorded.state)
 
     def _unkept_properties(self, entity: EntitySpec) -> dict[str, ElementStatus]:

@@ -6,7 +6,7 @@ from graphql_api.errors import WrongTable
 from graphql_api.evolution.elements import Element, declared_elements
 from graphql_api.evolution.proposals import proposed
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
-from graphql_api.model import UNCHECKED, Catalog, ElementStatus
+from graphql_api.model import UNCHECKED, UNREACHABLE, Catalog, ElementStatus
 
 STATUSES = ("announced", "building", "ready", UNCHECKED, "closing", "dropping")
 """all states of recorded elements, as they are reported"""
@@ -31,9 +31,14 @@ def unfinished_elements(record: TableRecord, catalog: Catalog | None = None) -> 
         if element.entity not in record.entities:
             found[element.entity] = ElementStatus(f"entity {element.entity}", "absent")
         elif recorded is None or not recorded.element.fits(element):
-            is_proposal = recorded is None or recorded.state == "announced"
-            found[key] = ElementStatus(f"{element}", "absent" if is_proposal else "replaced")
+            found[key] = ElementStatus(f"{element}", _difference(recorded, element))
     return [found[key] for key in sorted(found) if found[key].state != "ready"]
+
+
+def _difference(recorded: RecordedElement | None, declared: Element) -> str:
+    if recorded is None or recorded.state == "announced":
+        return "absent"
+    return UNREACHABLE if declared.is_apart_from(recorded.element) else "replaced"
 
 
 def _proposed_elements(record: TableRecord, catalog: Catalog) -> Mapping[str, Element]:

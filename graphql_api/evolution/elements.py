@@ -86,6 +86,10 @@ class Element:
         """Return whether servers maintain two definitions equally: an enum may have further members in one of them."""
         return self.digest == other.digest and have_same_members(self.definition, other.definition)
 
+    def is_apart_from(self, other: "Element") -> bool:
+        """Return whether two lookups keep their mapping items in different stores."""
+        return self.kind == "lookup" and self.definition.get("store") != other.definition.get("store")
+
     def __str__(self) -> str:
         return f"{self.kind} {self.entity}.{self.name}"
 

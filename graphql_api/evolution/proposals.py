@@ -67,7 +67,7 @@ def proposed(
 
 def _check_lookup_store(stored: Element, declared: Element) -> None:
     """Refuse to open a table without the store that keeps the mapping items of its lookups, or with another one."""
-    if stored.kind == "lookup" and stored.definition.get("store") != declared.definition.get("store"):
+    if stored.is_apart_from(declared):
         own, other = (one.definition.get("store") for one in (declared, stored))
         place = "the table itself" if other is None else f"the lookup store {other}"
         here = "no lookup store" if own is None else f"the lookup store {own}"

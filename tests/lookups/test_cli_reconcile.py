@@ -102,12 +102,14 @@ def test_a_missing_file_is_not_created(urls: tuple[str, str], tmp_path: Path) ->
 
 
 def test_other_commands_take_the_lookup_store(urls: tuple[str, str], tmp_path: Path) -> None:
-    """`migrate`, `verify`, `load` and `table` work with both stores, and are refused without the second one."""
+    """Commands that open the table work with both stores, and are refused without the second one."""
     assert command("migrate", urls).exit_code == 0
     assert command("verify", urls).exit_code == 0
     lines = tmp_path / "customers.jsonl"
     lines.write_text(json.dumps({"customerId": "c9", "name": "n", "email": "e9@x"}) + "\n")
     assert run("load", ORDERS, "Customer", str(lines), "--store", urls[0], "--lookup-store", urls[1]).exit_code == 0
+    assert json.loads(command("export", urls, "Customer").stdout.splitlines()[-1])["email"] == "e9@x"
+    assert command("doctor", urls).exit_code <= 1
     (lookup,) = json.loads(command("table describe", urls, "--json").stdout)["lookups"]
     assert lookup == {
         "name": "email",
@@ -125,6 +127,11 @@ def test_other_commands_take_the_lookup_store(urls: tuple[str, str], tmp_path: P
         result = run("migrate", ORDERS, "--store", urls[0], *words)
         assert result.exit_code == 3
         assert "--lookup-store" in result.output
+    assert run("export", ORDERS, "Customer", "--store", urls[0]).exit_code == 0
+    for words in (["export", ORDERS, "Customer", 'Plugin_CustomerByEmail(email: "e9@x")'], ["doctor", ORDERS]):
+        result = run(*words, "--store", urls[0])
+        assert result.exit_code != 0
+        assert "--lookup-store URL" in result.output
     result = run("verify", ORDERS, "--store", urls[0])
     assert "The entity customer is not verified" in result.stdout
     described = run("table", "describe", ORDERS, "--store", urls[0])

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from graphql_api.cli.common_options import CatalogAddress, option
+from graphql_api.cli.common_options import CatalogAddress, LookupStoreUrl, option
 from graphql_api.cli.terminal_output import print_json, replace_unencodable_output
 
 MARKS = {
@@ -20,6 +20,7 @@ def doctor(
     address: CatalogAddress,
     *,
     store: Annotated[str | None, option("URL", "Store to check, by default the one that serve would use.")] = None,
+    lookup_store: LookupStoreUrl = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
     """Check catalog, schema, settings, trusted documents, keys, credentials, store and table. Change nothing.
@@ -37,7 +38,7 @@ def doctor(
     """
     from graphql_api.cli.doctor_checks import run_checks  # noqa: PLC0415 - slow import that few commands need
 
-    report = asyncio.run(run_checks(address, store))
+    report = asyncio.run(run_checks(address, store, lookup_store))
     if as_json:
         checks = [
             {"topic": check.topic, "status": check.status, "message": check.message, "remedy": check.remedy}

@@ -9,7 +9,15 @@ from typing import Annotated
 
 import typer
 
-from graphql_api.cli.common_options import ENTITY_ARGUMENT, STORE_URLS, CatalogAddress, Tenant, option, served_store
+from graphql_api.cli.common_options import (
+    ENTITY_ARGUMENT,
+    STORE_URLS,
+    CatalogAddress,
+    LookupStoreUrl,
+    Tenant,
+    option,
+    served_store,
+)
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit, require_file
 from graphql_api.cli.terminal_output import counted, elapsed, opened_with_status, record_bar
 from graphql_api.errors import ConflictingArguments, InvalidValue
@@ -32,6 +40,7 @@ def export(
     store: Annotated[
         str | None, option("URL", f"Store of the records: {STORE_URLS}. By default that of shardql serve.")
     ] = None,
+    lookup_store: LookupStoreUrl = None,
     tenant: Tenant = None,
     output: Annotated[
         Path | None, option("FILE", "File to write. By default the standard output.", dir_okay=False)
@@ -68,7 +77,7 @@ def export(
     request = every_record(spec) if search is None else _search_request(graph, spec, search)
     store = served_store() if store is None else store
     require_file(store)
-    settings = read_settings(store=store, read_only=True)
+    settings = read_settings(store=store, lookup_store=lookup_store, read_only=True)
     open_store = partial(opened_with_status, partial(open_server_database, graph.catalog, settings, None))
     started = time.monotonic()
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Column
 from rich.text import Text
 
-from graphql_api.cli.common_options import STORE_URLS, JsonOutput, option
+from graphql_api.cli.common_options import STORE_URLS, JsonOutput, LookupStoreUrl, option
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.process.stop_signals import stop_signal, until_stopped
 from graphql_api.cli.terminal_output import counted, event_bar, new_table, opened_with_status, print_json
@@ -61,6 +61,7 @@ def project(
     store: Annotated[
         str | None, option("URL", f"Target store: {STORE_URLS}. By default that of shardql serve.")
     ] = None,
+    lookup_store: LookupStoreUrl = None,
     tenant: Annotated[str | None, option("NAME", "Tenant that the events belong to.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on with what is added to the file, until Ctrl-C or SIGTERM.")
@@ -105,7 +106,7 @@ def project(
         raise typer.BadParameter(problem.message, param_hint="--source") from problem
     if dry_run and file is not None:
         raise typer.Exit(FINDINGS if asyncio.run(_print_operations(chosen, file, as_json=as_json)) else 0)
-    settings = read_settings(store=store, read_only=False)
+    settings = read_settings(store=store, lookup_store=lookup_store, read_only=False)
     command = _Command(
         partial(opened_with_status, partial(open_server_database, graph.catalog, settings, None)),
         chosen,
