@@ -65,7 +65,7 @@ from graphql_api.query.execution import (
     read_page,
 )
 from graphql_api.runtime import CapacityCeiling, current_meter, meter_part
-from graphql_api.storage import CeilingStore, Store, UnitEstimate, sum_of_estimates
+from graphql_api.storage import CeilingStore, Store, TransactionWrite, UnitEstimate, sum_of_estimates
 from graphql_api.writes import (
     AnyCommand,
     Command,
@@ -77,6 +77,7 @@ from graphql_api.writes import (
     StagedStore,
     WriteCompanion,
     check_operation_count,
+    commit_transaction,
     cross_store_error,
     encode_id,
     estimate_writes,
@@ -138,7 +139,7 @@ class Database:
         return self.catalog if self.schema is None else self.schema.latest.catalog
 
     def _effective(self, spec: EntitySpec) -> EntitySpec:
-        return spec if self.schema is None else self.schema.latest.catalog.entities[spec.name]
+        return spec if self.schema is None else self.schema.latest.catalog.entity(spec.model)
 
     async def _reading(self, read: Callable[[Catalog], Awaitable[T]]) -> T:
         return await (read(self.catalog) if self.schema is None else self.schema.read(read))
@@ -307,7 +308,7 @@ class Database:
         """Fetch the record with these values of a unique constraint."""
 
         def lookup(catalog: Catalog) -> UniqueLookup:
-            return unique_lookup(catalog.entities[spec.name], unique, values, self.tenant, why)
+            return unique_lookup(catalog.entity(spec.model), unique, values, self.tenant, why)
 
         return await self._fetch(
             lambda: lookup(self.effective_catalog).estimate(),
@@ -367,7 +368,7 @@ class Database:
     def seal_key(self, of: Entity | RecordKey) -> str:
         """Return the permanent text of a record key for clients: its `id` in GraphQL."""
         key = of if isinstance(of, RecordKey) else record_key(of)
-        spec = entity_of_key(self.effective_catalog.entities, key, "of")
+        spec = entity_of_key(self.effective_catalog.by_declared_name, key, "of")
         if isinstance(of, Entity):
             key = record_key(of, spec)
         elif key.generation is not None and key.generation < len(spec.space.generations):
@@ -378,7 +379,7 @@ class Database:
         """Return the record key in a sealed text, which must belong to `entity` if that is provided."""
         origin = None if entity is None else self.catalog.entity(entity).name
         key = self.key_seal.open(text, origin=origin, tenant=self.tenant, argument=argument)
-        return from_sealed_form(entity_of_key(self.catalog.entities, key, argument), key, argument)
+        return from_sealed_form(entity_of_key(self.catalog.by_declared_name, key, argument), key, argument)
 
     def id_or_key(self, spec: EntitySpec, id: Any) -> Any:
         """Return the record key if the id is a sealed one, otherwise the id itself."""
@@ -389,7 +390,7 @@ class Database:
         shards: dict[str, None] = {}
         for record in of:
             key = record if isinstance(record, RecordKey) else record_key(record)
-            spec = entity_of_key(self.effective_catalog.entities, key, "of")
+            spec = entity_of_key(self.effective_catalog.by_declared_name, key, "of")
             check_generation(spec, key)
             generation = placed_generation(spec, key.generation)
             shards |= dict.fromkeys(possible_hash_keys(spec, encode_id(spec, key.ids), None, generation))
@@ -449,6 +450,15 @@ class Database:
                 raise result
             records.append(result)
         return records
+
+    async def commit_own(self, plan: Callable[[Catalog], Awaitable[Sequence[TransactionWrite]]]) -> None:
+        """Apply a transaction of items that are no records, as planned with the catalog that is in force."""
+        if self.schema is None:
+            await commit_transaction(self.store, await plan(self.catalog))
+            return
+        copy = await self.schema.copy_for_writing()
+        with self.schema.fence(copy):
+            await commit_transaction(self.store, await plan(copy.catalog))
 
     def _check_stores(self, commands: Sequence[Command]) -> None:
         """Refuse a write of all or none that changes records and their lookups in another store."""

@@ -8,6 +8,9 @@ from graphql_api.evolution.elements import State as State
 from graphql_api.evolution.elements import declared_elements as declared_elements
 from graphql_api.evolution.elements import element_of_id as element_of_id
 from graphql_api.evolution.elements import lookup_from_data as lookup_from_data
+from graphql_api.evolution.entity_versions import served_version as served_version
+from graphql_api.evolution.entity_versions import version_element as version_element
+from graphql_api.evolution.entity_versions import versions_of as versions_of
 from graphql_api.evolution.lookup_store_identity import prepare_lookup_store as prepare_lookup_store
 from graphql_api.evolution.migration import migrate_at_opening as migrate_at_opening
 from graphql_api.evolution.migration import run_migration as run_migration
@@ -22,6 +25,7 @@ from graphql_api.evolution.migration_settings import MigrationProgress as Migrat
 from graphql_api.evolution.migration_settings import MigrationResult as MigrationResult
 from graphql_api.evolution.migration_settings import MigrationSettings as MigrationSettings
 from graphql_api.evolution.migration_settings import ProgressCallback as ProgressCallback
+from graphql_api.evolution.proposals import check_same_keys as check_same_keys
 from graphql_api.evolution.proposals import proposed as proposed
 from graphql_api.evolution.record_lookups import fetch_answerable as fetch_answerable
 from graphql_api.evolution.record_lookups import placed_generation as placed_generation

@@ -24,6 +24,7 @@ from graphql_api.evolution.elements import (
     parts_from_data,
     unique_from_data,
 )
+from graphql_api.evolution.entity_versions import served_catalog, switching_version, versions_of
 from graphql_api.evolution.shard_generations import SPACE_STATES, recorded_space
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
 from graphql_api.model import (
@@ -41,6 +42,7 @@ from graphql_api.model import (
     RecordedElements,
     SortProperty,
     UniqueSpec,
+    entity_and_version,
 )
 from graphql_api.sharding import ShardSpace
 from graphql_api.storage import RangeType
@@ -48,7 +50,7 @@ from graphql_api.storage import RangeType
 
 def effective_catalog(catalog: Catalog, record: TableRecord) -> Catalog:
     """Return the catalog that a server with this copy of the table's record acts on."""
-    return _Merge(catalog, record).catalog()
+    return _Merge(served_catalog(catalog, record), record).catalog()
 
 
 class _Merge:
@@ -171,7 +173,10 @@ class _Merge:
                 version=version,
                 inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
                 has_unknown_properties=any(one.element.name not in own for one in self._of(entity.name, "property")),
-                behind=versions.behind or misplaced or self._unreachable_lookup(entity.name),
+                behind=versions.behind
+                or misplaced
+                or self._unreachable_lookup(entity.name)
+                or self._unwritable_version(entity),
                 generated_attributes=self._generated_attributes(entity),
                 raw_keys=self._raw_keys,
                 new_generations=tuple(self._new_generations(entity, written)),
@@ -279,6 +284,18 @@ class _Merge:
             if recorded.element.definition.get("store") != self._declared.lookup_store:
                 return ElementStatus(f"{recorded.element}", UNREACHABLE)
         return None
+
+    def _unwritable_version(self, entity: EntitySpec) -> ElementStatus | None:
+        """Return the version that is about to replace the one that is served, or a replayed one that is dropped."""
+        name = entity.declared_name
+        if name not in self._declared.pinned:
+            switching = switching_version(self._record, name)
+            return None if switching is None else ElementStatus(f"{switching.element}", switching.state)
+        _, version = entity_and_version(entity.name)
+        replayed = versions_of(self._record).get(name, {}).get(version)
+        if replayed is None or replayed.state not in {"closing", "dropping"}:
+            return None
+        return ElementStatus(f"{replayed.element}", replayed.state)
 
     def _written_lookups(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
         own = {index.lookup: index for index in declared.values()}

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from graphql_api.codecs import SEP, hash_key_parts, key_segment
-from graphql_api.evolution.elements import lookup_from_data
+from graphql_api.evolution.elements import Element, lookup_from_data
+from graphql_api.evolution.entity_versions import stored_entity
 from graphql_api.evolution.proposals import key_attributes
 from graphql_api.evolution.repair_plan import TABLE_KEYS
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
@@ -28,6 +29,14 @@ class _Remains:
     range_prefixes: set[str] = field(default_factory=set)
     current: set[tuple[str, str]] = field(default_factory=set)
     """stored names and values of the sub ids of current records"""
+    values: set[tuple[tuple[tuple[str, str], ...], str]] = field(default_factory=set)
+    """values in hash keys, and the beginnings of range keys, of items that are deleted"""
+
+    def removes(self, values: tuple[tuple[str, str], ...], range_key: str) -> bool:
+        """Return whether an item with these parts of its key is deleted."""
+        if self.is_removed or range_key in self.ranges or range_key.startswith(tuple(self.range_prefixes)):
+            return True
+        return any(values == one and range_key.startswith(prefix) for one, prefix in self.values)
 
 
 class ElementRemoval:
@@ -58,6 +67,8 @@ class ElementRemoval:
             case "current record":
                 (sub_id,) = record.entities[entity]["subIds"]
                 self._head(entity).current.add((sub_id["stored"], data["subId"]))
+            case "entity version":
+                self._add_version(element)
             case "server-set":
                 stored, _, role = element.name.rpartition(".")
                 if role == "counter":
@@ -67,6 +78,15 @@ class ElementRemoval:
                     for head in (f"{entity}~unique", *_reference_heads(record, entity), *_lookup_heads(record, entity)):
                         self._head(head).attributes |= {stored, OWNER_EXPIRES}
 
+    def _add_version(self, version: Element) -> None:
+        """Remove all records of a version, what they own, and the positions and dead letters of its projections."""
+        name = stored_entity(version)
+        for kind in ("", "~unique", "~counter", "~home"):
+            self._head(f"{name}{kind}").is_removed = True
+        for projected in version.definition.get("projections", ()):
+            values = tuple((name, value) for name, value in projected["values"])
+            self._head(projected["head"]).values.add((values, projected["prefix"]))
+
     def _head(self, head: str) -> _Remains:
         return self._by_head.setdefault(head, _Remains())
 
@@ -74,12 +94,11 @@ class ElementRemoval:
         """Return the write that removes the effects on an item, if it is unchanged; None if there are none."""
         parts = hash_key_parts(item[HASH_ATTRIBUTE])
         remains = None if parts is None else self._by_head.get(parts.head)
-        if remains is None:
+        if parts is None or remains is None:
             return None
         range_key = item[RANGE_ATTRIBUTE]
         is_current = CURRENT_OF in item and any(item.get(name) == value for name, value in remains.current)
-        is_removed = remains.is_removed or range_key in remains.ranges
-        if is_current or is_removed or range_key.startswith(tuple(remains.range_prefixes)):
+        if is_current or remains.removes(parts.values, range_key):
             return Delete(item_key(item), expect_unchanged(item))
         if remains.attributes.isdisjoint(item):
             return None

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from graphql_api.errors import WrongTable
 from graphql_api.evolution.elements import Element, declared_elements
+from graphql_api.evolution.entity_versions import served_catalog
 from graphql_api.evolution.proposals import proposed
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
 from graphql_api.model import UNCHECKED, UNREACHABLE, Catalog, ElementStatus
 
-STATUSES = ("announced", "building", "ready", UNCHECKED, "closing", "dropping")
+STATUSES = ("announced", "building", "switching", "ready", UNCHECKED, "closing", "dropping")
 """all states of recorded elements, as they are reported"""
 
 
@@ -46,4 +47,4 @@ def _proposed_elements(record: TableRecord, catalog: Catalog) -> Mapping[str, El
     try:
         return {key: recorded.element for key, recorded in proposed(record, catalog).elements.items()}
     except WrongTable:
-        return declared_elements(catalog)
+        return declared_elements(served_catalog(catalog, record))

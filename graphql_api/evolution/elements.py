@@ -38,8 +38,9 @@ ElementKind = Literal[
     "generation",
     "derived property",
     "server-set",
+    "entity version",
 ]
-State = Literal["announced", "building", "ready", "closing", "dropping"]
+State = Literal["announced", "building", "switching", "ready", "closing", "dropping"]
 
 MAINTAINED: frozenset[State] = frozenset({"building", "ready", "closing"})
 """states in which all servers maintain and enforce an element"""

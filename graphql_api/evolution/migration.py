@@ -12,6 +12,8 @@ from logging import getLogger
 from graphql_api.errors import SchemaChanged, StoreError
 from graphql_api.evolution.derived_versions import superseded_versions
 from graphql_api.evolution.elements import State, element_of_id
+from graphql_api.evolution.entity_versions import KIND as VERSION_KIND
+from graphql_api.evolution.entity_versions import elements_with_records, stored_entity
 from graphql_api.evolution.generation_times import GenerationsTooSoon, generations_too_early, generations_too_soon
 from graphql_api.evolution.migration_checkpoints import PassWork
 from graphql_api.evolution.migration_plan import (
@@ -287,7 +289,8 @@ class _Migration:
     async def _close(self, record: TableRecord, elements: Sequence[RecordedElement]) -> None:
         """Refuse reads by elements that are dropped, and forget those that have left nothing in records."""
         forgotten = frozenset(one.element.id for one in elements if leaves_nothing(one, record))
-        closing = [replace(one, state="closing") for one in elements if one.element.id not in forgotten]
+        dropped = elements_with_records([one for one in elements if one.element.id not in forgotten], record)
+        closing = [replace(one, state="closing") for one in dropped]
         await self._save(record, record.changed(*closing, forgotten=forgotten))
         self._result.dropped += sorted(forgotten)
 
@@ -312,7 +315,9 @@ class _Migration:
         await self._passes.run(work, "removing what is dropped")
         await self._passes.drop_indexes(work)
         record = (await work.copy(self._schema)).record
-        await self._save(record, record.changed(forgotten=frozenset(work.epochs)))
+        versions = {stored_entity(one.element) for one in elements if one.element.kind == VERSION_KIND}
+        kept = {name: data for name, data in record.entities.items() if name not in versions}
+        await self._save(record, replace(record, entities=kept).changed(forgotten=frozenset(work.epochs)))
         self._result.dropped += sorted(work.epochs)
         self._result.notes += [
             f"The engine still removes records by the attribute {one.element.definition['parts'][0]['stored']}: "

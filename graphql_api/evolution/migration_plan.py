@@ -10,6 +10,8 @@ from graphql_api.evolution.catalog_merge import effective_catalog
 from graphql_api.evolution.derived_versions import later_versions, stored_name, version_of
 from graphql_api.evolution.element_removal import ElementRemoval
 from graphql_api.evolution.elements import declared_elements
+from graphql_api.evolution.entity_versions import KIND as VERSION_KIND
+from graphql_api.evolution.entity_versions import is_old, served_catalog
 from graphql_api.evolution.proposals import proposed
 from graphql_api.evolution.repair_plan import EntityRepair, plan_repairs, rewritten
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
@@ -60,6 +62,7 @@ def pending_elements(
 
     `drop`: also those of its entities that it no longer declares. `without`: ids that are left out.
     """
+    catalog = served_catalog(catalog, record)
     own = declared_elements(catalog)
     known = [one for key, one in record.elements.items() if key not in without]
     declared = [one for one in known if one.element.id in own and one.element.fits(own[one.element.id])]
@@ -67,7 +70,7 @@ def pending_elements(
     return PendingElements(
         tuple(one for one in declared if one.state == "announced"),
         tuple(one for one in declared if one.state == "building" or (one.state == "ready" and not one.is_checked)),
-        tuple(one for one in rest if drop and _may_drop(one, catalog)),
+        tuple(one for one in rest if drop and _may_drop(one, record, catalog)),
         tuple(one for one in record.elements.values() if one.state == "closing" and not is_superseded(one, record)),
         tuple(one for one in record.elements.values() if one.state == "dropping"),
         tuple(one for one in declared if one.state == "closing" and _may_reopen(one, record)),
@@ -80,11 +83,13 @@ def _may_reopen(recorded: RecordedElement, record: TableRecord) -> bool:
     return bool(later) and all(other.state == "announced" for other in later)
 
 
-def _may_drop(recorded: RecordedElement, catalog: Catalog) -> bool:
+def _may_drop(recorded: RecordedElement, record: TableRecord, catalog: Catalog) -> bool:
     """Return whether an undeclared element can be dropped.
 
     Shard generations that hold records are never removed, nor later versions of what this catalog computes.
     """
+    if recorded.element.kind == VERSION_KIND:
+        return _may_drop_version(recorded, record, catalog)
     element, entity = recorded.element, catalog.entities.get(recorded.element.entity)
     if entity is None or recorded.state in {"closing", "dropping"}:
         return False
@@ -92,6 +97,16 @@ def _may_drop(recorded: RecordedElement, catalog: Catalog) -> bool:
         own = (part for part in entity.properties.values() if part.function is not None)
         return all(part.stored != stored_name(recorded) or part.version > version_of(recorded) for part in own)
     return recorded.state == "announced" or element.kind != "generation"
+
+
+def _may_drop_version(recorded: RecordedElement, record: TableRecord, catalog: Catalog) -> bool:
+    """Return whether a version of an entity is one that a later one has replaced, or a replay that was given up."""
+    entity = catalog.by_declared_name.get(recorded.element.entity)
+    if entity is None or recorded.state in {"closing", "dropping"} or recorded.element.entity in catalog.pinned:
+        return False
+    version = int(recorded.element.name)
+    is_given_up = recorded.state in {"building", "switching"} and version != entity.declared_version
+    return is_given_up or (is_old(recorded, record) and version != entity.declared_version)
 
 
 def awaited_properties(announced: Sequence[RecordedElement]) -> list[RecordedElement]:

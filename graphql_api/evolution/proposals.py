@@ -17,6 +17,7 @@ from graphql_api.evolution.elements import (
     parts_data,
     with_more_members,
 )
+from graphql_api.evolution.entity_versions import differs, first_versions, served_catalog
 from graphql_api.evolution.table_differences import changed_index_entries
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
 from graphql_api.model import Catalog, EntitySpec, redefinition_remedy
@@ -34,11 +35,14 @@ def proposed(
     builds them. An element that is being removed is not announced again.
     """
     known = adopted(record, catalog)
+    catalog, first = served_catalog(catalog, known), [*first_versions(catalog, known)]
     entities = dict(known.entities)
     for entity in catalog.entities.values():
+        if differs(entity):
+            continue  # The class is that of another version: only a replay builds what it declares.
         data = entity_data(entity)
         entities[entity.name] = _merged_entity(entity, entities.get(entity.name, data), data)
-    elements: dict[str, RecordedElement] = {}
+    elements = {element.id: RecordedElement(element, "ready", 0) for element in first}
     forgotten = set[str]()
     for element in _proposed_elements(known, catalog):
         stored = known.elements.get(element.id)
@@ -103,6 +107,8 @@ def _described(value: Any) -> str:
 def _proposed_elements(record: TableRecord, catalog: Catalog) -> Iterator[Element]:
     """Yield the declared elements, but versions of derived properties that the table has replaced."""
     for element in declared_elements(catalog).values():
+        if differs(catalog.entities[element.entity]):
+            continue
         if element.kind == "derived property" and element.entity in record.entities:
             recorded = (one for one in record.of_entity(element.entity) if one.element.kind == element.kind)
             in_force = versions_in_force(recorded).get(element.definition["stored"])
@@ -173,6 +179,21 @@ def _merged_entity(entity: EntitySpec, stored: Data, declared: Data) -> Data:
             "Append new members at the end."
         )
     return with_more_members(stored, declared)
+
+
+def check_same_keys(record: TableRecord, served: str, new: str, type_name: str) -> None:
+    """Refuse two versions of an entity whose records have different keys: clients keep the ids of records."""
+    old, other = record.entities[served], record.entities[new]
+    generations = [
+        sorted(one.element.digest for one in record.of_entity(name) if one.element.kind == "generation")
+        for name in (served, new)
+    ]
+    is_same = all(_shape(old[name]) == _shape(other[name]) for name in ("ids", "subIds", "width", "function", "size"))
+    if not is_same or generations[0] != generations[1]:
+        raise WrongTable(
+            f"{type_name} has other ids or shards than the version that servers use: a replay cannot change them. "
+            "Declare those of that version, or another entity."
+        )
 
 
 def _shape(value: Any) -> Any:

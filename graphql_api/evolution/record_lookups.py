@@ -46,7 +46,7 @@ def renewed_lookups(catalog: Catalog, lookups: Sequence[PointLookup], tenant: st
     """Return lookups as a catalog requires them, which may be another one than they were made for."""
     renewed: list[PointLookup] = []
     for lookup in lookups:
-        spec = catalog.entities[lookup.entity.name]
+        spec = catalog.entity(lookup.entity.model)
         if lookup.entity is spec:
             renewed.append(lookup)
         else:

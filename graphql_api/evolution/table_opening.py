@@ -10,10 +10,11 @@ from logging import getLogger
 from graphql_api.clock import Instant, read_clocks
 from graphql_api.errors import StoreUnavailable, WrongTable
 from graphql_api.evolution.elements import Element, declared_elements
+from graphql_api.evolution.entity_versions import served_catalog
 from graphql_api.evolution.proposals import adopted, entity_data, proposed, taken_over
 from graphql_api.evolution.table_differences import RENAME_INDEX_REMEDY, conflicting_definitions, refuse_differences
 from graphql_api.evolution.table_record import DEFAULT_LEASE_SECONDS, TableRecord, read_any_record, save_record
-from graphql_api.model import Catalog
+from graphql_api.model import Catalog, entity_and_version
 from graphql_api.storage import Item, Store, TableDefinition
 
 log = getLogger("shardql")
@@ -120,7 +121,7 @@ async def _create_indexes(store: Store, catalog: Catalog, missing: Collection[st
     """Create the missing physical indexes of entities without records, and of ready elements."""
     created = {
         element.name
-        for element in declared_elements(catalog).values()
+        for element in declared_elements(served_catalog(catalog, record)).values()
         if element.kind == "index" and (element.entity not in record.entities or _is_ready(element, record))
     }
     needed = catalog.table_definition()
@@ -157,6 +158,7 @@ def _known(record: TableRecord | None, earlier: Item | None, catalog: Catalog) -
 def _served(record: TableRecord | None, earlier: Item | None, catalog: Catalog, asked_at: Instant) -> ServedRecord:
     """Return what a process acts on. A table without a record is served as it would be after an announcement."""
     known = _known(record, earlier, catalog)
+    catalog = served_catalog(catalog, known)
     unknown = frozenset(catalog.entities.keys() - known.entities.keys())
     if not known.epoch:
         known = replace(proposed(known, catalog), epoch=0)
@@ -192,7 +194,7 @@ def _refuse_foreign_table(catalog: Catalog, record: TableRecord | None, earlier:
 def foreign_table_problem(recorded: Iterable[str], catalog: Catalog) -> str | None:
     """Return a message if a table knows entities, and none of the catalog."""
     names = sorted(recorded)
-    if not names or any(name in catalog.entities for name in names):
+    if not names or any(entity_and_version(name)[0] in catalog.by_declared_name for name in names):
         return None
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     listed = f"{', '.join(names[:_MAX_NAMES])}{more}"

@@ -24,6 +24,7 @@ from graphql_api.errors import (
     for_one_of_several,
 )
 from graphql_api.evolution.catalog_merge import effective_catalog
+from graphql_api.evolution.entity_versions import switching_version
 from graphql_api.evolution.table_opening import ServedRecord, read_served_record
 from graphql_api.evolution.table_record import TableRecord, epoch_check, read_epoch, save_record, with_progress
 from graphql_api.model import Catalog
@@ -61,6 +62,8 @@ class SchemaCopy:
     """the condition that the record has not changed"""
     unknown: frozenset[str] = frozenset()
     """entities of this catalog that the table does not know: nothing has announced them"""
+    is_switching: bool = False
+    """a version of an entity is about to replace another one: reads compare the copy with the table"""
 
 
 class TableSchema(ABC):
@@ -169,7 +172,7 @@ class TableSchema(ABC):
 
 
 def _planned_with(copy: SchemaCopy, command: C) -> C:
-    entity = copy.catalog.entities[command.entity.name]
+    entity = copy.catalog.entity(command.entity.model)
     if entity.name in copy.unknown:
         raise NotReady(
             "Nothing has announced {entity} to the table, so it cannot be written: open the table once without the "
@@ -188,7 +191,9 @@ async def read_copy(store: Store, catalog: Catalog, clocks: Callable[[], Instant
 
 def _copy_of(served: ServedRecord, catalog: Catalog) -> SchemaCopy:
     record, unknown = served.record, served.unknown
-    return SchemaCopy(record, effective_catalog(catalog, record), served.asked_at, epoch_check(record.epoch), unknown)
+    merged, check = effective_catalog(catalog, record), epoch_check(record.epoch)
+    is_switching = any(switching_version(record, name) is not None for name in merged.by_declared_name)
+    return SchemaCopy(record, merged, served.asked_at, check, unknown, is_switching)
 
 
 class ComparedSchema(TableSchema):
@@ -262,7 +267,13 @@ class LeasedSchema(TableSchema):
         return self.latest.record.lease_seconds
 
     async def copy_for_reading(self) -> SchemaCopy:
-        return await self._copy_younger_than(self.lease_seconds * READ_LEASES)
+        copy = await self._copy_younger_than(self.lease_seconds * READ_LEASES)
+        if copy.is_switching:
+            # Other servers may write the next version already: only a copy of this moment shows which one to read.
+            if self._renewal is not None and not self._renewal.done():
+                await asyncio.wait([self._renewal])
+            await self.refresh()
+        return self.latest
 
     async def copy_for_writing(self) -> SchemaCopy:
         return await self._copy_younger_than(self.lease_seconds)

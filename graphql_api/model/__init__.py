@@ -59,8 +59,10 @@ from graphql_api.model.naming import OWNER as OWNER
 from graphql_api.model.naming import RANGE_ATTRIBUTE as RANGE_ATTRIBUTE
 from graphql_api.model.naming import camel_case as camel_case
 from graphql_api.model.naming import capitalized as capitalized
+from graphql_api.model.naming import entity_and_version as entity_and_version
 from graphql_api.model.naming import entity_name as entity_name
 from graphql_api.model.naming import strip_id_suffix as strip_id_suffix
+from graphql_api.model.naming import versioned_name as versioned_name
 from graphql_api.model.plain_models import is_plain_model as is_plain_model
 from graphql_api.model.property_specs import item_codec as item_codec
 from graphql_api.model.property_specs import parse_annotation as parse_annotation

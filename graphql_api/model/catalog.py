@@ -21,7 +21,9 @@ from graphql_api.errors import (
     nearest,
 )
 from graphql_api.model.entity import Entity
+from graphql_api.model.entity_versions import with_versions
 from graphql_api.model.markers import IndexRef
+from graphql_api.model.naming import entity_and_version, versioned_name
 from graphql_api.model.schema_options import VERBS, PageStyle, SchemaOptions, Verb
 from graphql_api.model.spec_builder import build_specs
 from graphql_api.model.specs import EntitySpec, IndexSpec
@@ -61,8 +63,11 @@ class Catalog:
             raise InvalidCatalog(violations)
         self.namespace = namespace
         self.max_indexes = max_indexes
-        self.entities: Mapping[str, EntitySpec] = MappingProxyType({spec.name: spec for spec in specs})
-        """by their name in hash keys"""
+        self._set_entities(specs)
+        self.declared = self
+        """the catalog as it was declared; `entities` may be other versions of its entities"""
+        self.pinned: frozenset[str] = frozenset()
+        """declared names of the entities whose version does not follow the table's record"""
         indexes = [index for spec in specs for index in spec.indexes.values() if index.physical is not None]
         definitions = {index.physical: index.definition for index in indexes}
         expiries = {spec.ttl.stored for spec in specs if spec.ttl is not None}
@@ -71,10 +76,10 @@ class Catalog:
         self._table = TableDefinition(tuple(definitions.values()), ttl_attribute=next(iter(expiries), None))
 
     def entity(self, wanted: type[Entity] | str) -> EntitySpec:
-        """Return an entity by its class, its class name or its name in hash keys."""
-        for spec in self.entities.values():
-            if wanted in (spec.model, spec.type_name, spec.name):
-                return spec
+        """Return an entity by its class, its class name, its declared name or its name in hash keys."""
+        found = self._found.get(wanted)
+        if found is not None:
+            return found
         name = wanted if isinstance(wanted, str) else wanted.__name__
         known = [spec.type_name for spec in self.entities.values()]
         hint = nearest(name, known) or f" It declares {', '.join(known)}."
@@ -94,16 +99,43 @@ class Catalog:
     def with_entities(self, entities: Mapping[str, EntitySpec]) -> "Catalog":
         """Return a catalog with other specifications of the same entities."""
         catalog = copy(self)
-        catalog.entities = MappingProxyType(dict(entities))
+        catalog._set_entities([*entities.values()])  # noqa: SLF001 - of this class
+        return catalog
+
+    def _set_entities(self, specs: Sequence[EntitySpec]) -> None:
+        self.entities: Mapping[str, EntitySpec] = MappingProxyType({spec.name: spec for spec in specs})
+        """by their name in hash keys"""
+        self.by_declared_name: Mapping[str, EntitySpec] = MappingProxyType({spec.declared_name: spec for spec in specs})
+        self._found: dict[type[Entity] | str, EntitySpec] = {}
+        for spec in specs:
+            for known in (spec.model, spec.type_name, spec.name, spec.declared_name):
+                self._found.setdefault(known, spec)
+
+    def with_versions(self, versions: Mapping[str, int], *, pinned: bool = False) -> "Catalog":
+        """Return a catalog with these versions of entities by their declared names, and the first one of others.
+
+        `pinned`: they are to be used whatever the table's record says.
+        """
+        names = {name: versioned_name(name, versions.get(name, 1)) for name in self.declared.entities}
+        if [*names.values()] == [*self.entities]:
+            catalog = self
+        else:
+            catalog = self.with_entities(with_versions(self.declared.entities, names))
+        if pinned and catalog.pinned != versions.keys():
+            catalog = copy(catalog)
+            catalog.pinned = frozenset(versions)
         return catalog
 
     def with_lookup_store(self, identity: str) -> "Catalog":
         """Return a catalog whose lookups keep their mapping items in another store."""
-        catalog = self.with_entities(
-            {name: _with_lookup_store(entity, identity) for name, entity in self.entities.items()}
+        declared = self.declared.with_entities(
+            {name: _with_lookup_store(entity, identity) for name, entity in self.declared.entities.items()}
         )
-        catalog.lookup_store = identity
-        return catalog
+        declared.lookup_store = identity
+        declared.declared = declared
+        versions = dict(map(entity_and_version, self.entities))
+        pinned = {name: version for name, version in versions.items() if name in self.pinned}
+        return declared.with_versions(pinned, pinned=True) if pinned else declared
 
     def table_definition(self) -> TableDefinition:
         """Return the definition of the table that these entities need."""

@@ -23,9 +23,10 @@ F = TypeVar("F", Derived, Counted, Generated)
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What an entity's class declares besides its properties, as in `EntitySpec`. All but the name is inherited."""
+    """What an entity's class declares besides its properties, as in `EntitySpec`. Subclasses inherit most of it."""
 
     name: str = ""
+    version: int = 1
     shards: Shards = field(default_factory=lambda: Shards(1))
     separator: str = "/"
     allow: Rules | None = None
@@ -69,6 +70,7 @@ class Entity(BaseModel):
         *,
         shards: Shards | None = None,
         name: str | None = None,
+        version: int = 1,
         separator: str | None = None,
         allow: RulesArgument = None,
         current: str | None = None,
@@ -77,8 +79,10 @@ class Entity(BaseModel):
         max_record_bytes: int | None = None,
         **config: Any,
     ) -> None:
-        """Read the class keywords. All but `name` are inherited; `name` defaults to the class name in camelCase.
+        """Read the class keywords. All but `name` and `version` are inherited.
 
+        `name`: in the table, by default the class name in camelCase.
+        `version`: of the records, which projections build. A new version is built by `shardql project --replay`.
         `record_bytes`: the usual size of a stored record, and `max_record_bytes`: the greatest that writes accept.
         Both are for the estimates of capacity units.
         """
@@ -95,6 +99,7 @@ class Entity(BaseModel):
         cls.__declaration__ = replace(
             cls.__declaration__,
             name=entity_name(cls.__name__) if name is None else name,
+            version=version,
             indexes=_declared(cls, Index),
             lookups=_declared(cls, Lookup),
             unions=_declared(cls, Union),

@@ -14,6 +14,8 @@ RANGE_ATTRIBUTE = "rangeKey"
 TABLE_KEYS = (HASH_ATTRIBUTE, RANGE_ATTRIBUTE)
 """the table's own key attributes"""
 
+_VERSION = "@"
+"""between the name of an entity and the version of its records"""
 OWNER = "_owner"
 """attribute of constraint items and mapping items: hash key and range key of the record that they belong to"""
 
@@ -45,3 +47,14 @@ def entity_name(class_name: str) -> str:
 def strip_id_suffix(name: str) -> str:
     """Convert `beneficiaryId` to `beneficiary`, as in names of index attributes."""
     return name.removesuffix("Id") or name
+
+
+def versioned_name(entity: str, version: int) -> str:
+    """Return the name of a version of an entity in the table: `account@2`, and `account` for the first one."""
+    return entity if version == 1 else f"{entity}{_VERSION}{version}"
+
+
+def entity_and_version(name: str) -> tuple[str, int]:
+    """Return the declared name and the version in the name of an entity in the table."""
+    declared, _, version = name.partition(_VERSION)
+    return declared, int(version) if version.isdecimal() else 1

@@ -54,6 +54,15 @@ _STATES: Mapping[str, tuple[str, str]] = {
     "dropping": ("is being removed, and its values are deleted", f"Finish removing it with: {_MIGRATE} --drop"),
 }
 """what is said of an element in each state, and the remedy"""
+_REPLAY = "shardql project MODULE:GRAPH FILE --source NAME --store URL --replay"
+_VERSION_STATES: Mapping[str, tuple[str, str]] = {
+    "absent": ("is not built yet", f"Build it with: {_REPLAY}"),
+    "building": ("is being built by a replay of events", f"Finish it with: {_REPLAY}"),
+    "switching": (
+        "is about to replace the version that is served, and no record is written until then",
+        f"Retry. If no replay runs, finish it with: {_REPLAY}",
+    ),
+}
 _PROPERTY_STATES: Mapping[str, tuple[str, str]] = {
     "absent": (
         "is not recorded in the table, so that other servers would erase its values",
@@ -109,6 +118,8 @@ def unready_error(status: ElementStatus, use: str, **values: Any) -> NotReady | 
 
 def _texts(status: ElementStatus) -> tuple[str, str]:
     """Return what is said of an element, and the remedy."""
+    if status.element.startswith("entity version ") and status.state in _VERSION_STATES:
+        return _VERSION_STATES[status.state]
     clause, remedy = _STATES[status.state]
     if status.element.startswith("property "):
         clause, remedy = _PROPERTY_STATES.get(status.state, (clause, remedy))

@@ -88,7 +88,7 @@ def merge(old: Iterable[E], new: Iterable[E], append: bool = False) -> list[E]:
 
 
 def entity_of_key(entities: Mapping[str, EntitySpec], key: RecordKey, argument: str) -> EntitySpec:
-    """Return the entity of the record that a key identifies."""
+    """Return the entity of the record that a key identifies. `entities`: by declared name."""
     if key.origin not in entities:
         kind = f"the key of a record of {key.origin!r}, which the catalog does not declare" if key else "an empty key"
         raise InvalidRecordKey(f"{argument} is {kind}: pass the key of a record of this catalog.", argument=argument)
@@ -97,7 +97,7 @@ def entity_of_key(entities: Mapping[str, EntitySpec], key: RecordKey, argument: 
 
 def check_key_entity(entity: EntitySpec, key: RecordKey) -> None:
     """Raise `InvalidRecordKey` if a key cannot identify a record of the entity."""
-    check_origin(key, entity.name, "id")
+    check_origin(key, entity.declared_name, "id")
     if (len(key.ids), len(key.children)) != (len(entity.ids), len(entity.sub_ids)):
         needed = f"{_count_text(len(entity.ids), 'id')} and {_count_text(len(entity.sub_ids), 'child id')}"
         raise InvalidRecordKey(f"{key} is no key of a {entity.type_name}: it needs {needed}.", argument="id")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphql_api.codecs import Codec, Column, ScalarKind
 from graphql_api.model.access_declarations import Rules
 from graphql_api.model.markers import RoleName
+from graphql_api.model.naming import entity_and_version
 from graphql_api.model.recorded_elements import ElementStatus, RecordedElements
 from graphql_api.model.relation_declarations import JoinKind
 from graphql_api.sharding import ShardSpace
@@ -293,6 +294,17 @@ class EntitySpec:
     """the greatest size of a record that writes accept"""
     recorded: RecordedElements | None = None
     """what the table's own record adds to the declaration; None: nothing"""
+
+    @cached_property
+    def declared_name(self) -> str:
+        """The name that the catalog declares: that of the first version of the records."""
+        name, _ = entity_and_version(self.name)
+        return name
+
+    @property
+    def declared_version(self) -> int:
+        """The version of the records that the catalog declares."""
+        return self.model.__declaration__.version
 
     @property
     def usual_record_bytes(self) -> int:

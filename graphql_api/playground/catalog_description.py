@@ -58,7 +58,7 @@ class CatalogDescription:
 
     async def describe(self, database: Database, viewer: Viewer) -> dict[str, Any]:
         """Return the description, with the present states of elements and the rules as they apply to the caller."""
-        specs = database.effective_catalog.entities
+        specs = database.effective_catalog.by_declared_name
         entities = [
             await _EntityDescription(self.graph, self.schema, database, viewer, specs[name]).describe()
             for name in self.graph.catalog.entities

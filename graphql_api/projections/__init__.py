@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from graphql_api.projections.projection_run import RunProgress as RunProgress
     from graphql_api.projections.projection_testing import ProjectedEvents as ProjectedEvents
     from graphql_api.projections.projection_testing import project_events as project_events
+    from graphql_api.projections.replays import ReplayResult as ReplayResult
+    from graphql_api.projections.replays import replay as replay
     from graphql_api.projections.stream_items import LETTER_KIND as LETTER_KIND
     from graphql_api.projections.stream_items import STREAM_KIND as STREAM_KIND
     from graphql_api.projections.stream_items import DeadLetter as DeadLetter

@@ -1,14 +1,17 @@
 """Lists the dead letters of a source, applies them after all, and drops them."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 from graphql_api.codecs import KeyRange
 from graphql_api.database import Database
-from graphql_api.errors import ConditionFailed, NotFound, ShardQLError, StoreError
+from graphql_api.errors import CatalogBehind, ConditionFailed, NotFound, NotReady, ShardQLError, StoreError
+from graphql_api.model import Catalog
 from graphql_api.projections.event_envelopes import Envelope, read_envelope
 from graphql_api.projections.event_sources import EventSource
+from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_items import (
     DROPPED,
     DeadLetter,
@@ -18,7 +21,7 @@ from graphql_api.projections.stream_items import (
     read_letter,
 )
 from graphql_api.projections.stream_projector import StreamProjector
-from graphql_api.projections.stream_transactions import PositionMove, ProjectedStream, is_certain
+from graphql_api.projections.stream_transactions import PositionMove, ProjectedStream, is_certain, projection_in_force
 from graphql_api.storage import Delete, Put, RangeRead, TransactionWrite, resume_after
 from graphql_api.writes import commit_transaction, expect_unchanged, with_new_write_id
 
@@ -57,7 +60,8 @@ class DeadLetters:
     def __init__(self, database: Database, source: EventSource) -> None:
         self._database = database
         self._source = source
-        self._projections = {one.name: one for one in source.projections}
+        in_force = _in_force(source.projections, database.effective_catalog)
+        self._projections = {projection.stored_name: projection for projection in in_force}
 
     async def all(self) -> list[DeadLetter]:
         """Return all dead letters, by projection, stream and number."""
@@ -161,6 +165,13 @@ class DeadLetters:
             reason = "Another process has changed it: list the dead letters again."
             return LetterResult(letter, LetterOutcome.FAILED, reason)
         return LetterResult(letter, LetterOutcome.DROPPED)
+
+
+def _in_force(projections: Iterable[Projection], catalog: Catalog) -> Iterator[Projection]:
+    """Yield the projections that this release of the application can apply."""
+    for projection in projections:
+        with suppress(NotReady, CatalogBehind):
+            yield projection_in_force(projection, catalog)
 
 
 def in_order(letters: Iterable[DeadLetter]) -> Sequence[DeadLetter]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ValidationError
 
 from graphql_api.errors import InvalidCatalog, InvalidEvent, Violation
-from graphql_api.model import Entity
+from graphql_api.model import Entity, versioned_name
 from graphql_api.operations import Delete, Operation, Put, Update
 from graphql_api.projections.event_envelopes import Envelope, first_problem
 
@@ -36,6 +36,8 @@ class Projection:
         name: str | None = None,
         first_seq: int = 1,
         on_dead_letter: Literal["continue", "stop"] = "continue",
+        previous: ProjectionFunction | None = None,
+        version: int | None = None,
     ) -> None:
         self.function = function
         self.models = tuple(models)
@@ -43,6 +45,14 @@ class Projection:
         self.name = function.__name__ if name is None else name
         self.first_seq = first_seq
         self.stops = on_dead_letter == "stop"
+        declared = max((model.__declaration__.version for model in models), default=1)
+        self.version = declared if version is None else version
+        """of the records that it writes"""
+        self.previous: Projection | None = None
+        """the projection of the version before, which applies events until the records of this one are built"""
+        if previous is not None:
+            options: dict[str, Any] = {"first_seq": first_seq, "on_dead_letter": on_dead_letter}
+            self.previous = Projection(previous, models, source, name=self.name, version=self.version - 1, **options)
         self.__doc__ = function.__doc__
         signature = [*inspect.signature(function).parameters]
         self._passed = tuple(part for part in _PASSED if part in signature[1:])
@@ -50,6 +60,15 @@ class Projection:
         """the models of the events that it handles, by type"""
         if problems := [*self._declaration_problems(signature, on_dead_letter)]:
             raise InvalidCatalog([Violation(f"projection {self.name}", None, *problem) for problem in problems])
+
+    @property
+    def stored_name(self) -> str:
+        """The name in the keys of positions and dead letters, which has the version: `accounts@2`."""
+        return versioned_name(self.name, self.version)
+
+    def at_version(self, version: int) -> "Projection | None":
+        """Return this projection, or the one of the version before; None if it is for neither of the two."""
+        return next((one for one in (self, self.previous) if one is not None and one.version == version), None)
 
     def __call__(self, event: BaseModel, *, stream: str = "", seq: int | None = None) -> Sequence[Operation]:
         values = {"stream": stream, "seq": self.first_seq if seq is None else seq}
@@ -100,6 +119,11 @@ class Projection:
                 yield f"has the {what} {text!r}.", "Use up to 100 ASCII letters, digits, - and _, a letter first."
         if not self.models:
             yield "writes no entity.", f'Name the entities that it writes: @projection(Order, source="{self.source}").'
+        if len({model.__declaration__.version for model in self.models}) > 1:
+            names = ", ".join(model.__name__ for model in self.models)
+            yield f"writes {names}, which declare different versions.", "Give them the same version=."
+        if self.version < 1:
+            yield "has previous=, and its entities declare no version.", "Declare version=2 of them, or omit previous=."
         if on_dead_letter not in {"continue", "stop"}:
             yield f"has on_dead_letter={on_dead_letter!r}.", 'Use "continue" or "stop".'
         if self.first_seq < 0:
@@ -149,17 +173,20 @@ def projection(
     name: str | None = None,
     first_seq: int = 1,
     on_dead_letter: Literal["continue", "stop"] = "continue",
+    previous: ProjectionFunction | None = None,
 ) -> Callable[[ProjectionFunction], Projection]:
     """Declare a projection: `@projection(OrderTracking, source="orders")` on a pure function of an event.
 
     The function has the event as its first parameter, and may have `stream` and `seq`. It returns a list of `Set`,
     `Update` and `Delete` on the `models`. `name` identifies it in the table, by default the name of the function.
     `first_seq`: the number of the first event of each stream. `on_dead_letter`: whether a stream goes on after an
-    event that cannot be applied.
+    event that cannot be applied. `previous`: the function for the version of the records before the one that their
+    classes declare, until a replay has built that one.
     """
 
     def declare(function: ProjectionFunction) -> Projection:
-        return Projection(function, models, source, name=name, first_seq=first_seq, on_dead_letter=on_dead_letter)
+        options: dict[str, Any] = {"name": name, "first_seq": first_seq, "on_dead_letter": on_dead_letter}
+        return Projection(function, models, source, previous=previous, **options)
 
     return declare
 

@@ -4,7 +4,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 
-from graphql_api.codecs import Column, Int64, Text, decode_tuple, encode_tuple, hash_key, hash_key_parts, key_segment
+from graphql_api.codecs import (
+    SEP,
+    Column,
+    Int64,
+    Text,
+    decode_tuple,
+    encode_tuple,
+    hash_key,
+    hash_key_parts,
+    key_segment,
+)
 from graphql_api.errors import InvalidValue, ShardQLError
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.storage import AttributeValue, Item, Key, is_number
@@ -33,8 +43,39 @@ _UNREADABLE = "unreadable"
 def stream_key(projection: Projection, stream: str, tenant: str | None) -> Key:
     """Return the key of the position of a stream. The first hex digit of a digest selects one of 16 shards."""
     digit = blake2b(stream.encode(), digest_size=1).hexdigest()[0]
-    values = [("source", projection.source), ("projection", projection.name)]
+    values = [("source", projection.source), ("projection", projection.stored_name)]
     return Key(hash_key(f"shardql~{STREAM_KIND}", digit, values, tenant), encode_tuple(_STREAM, [stream]))
+
+
+def projection_items(source: str, stored_name: str) -> list[dict[str, object]]:
+    """Return where the positions and dead letters of one version of a projection are, as the table's record has it."""
+    letters = f"{encode_tuple(_LETTER[:1], [stored_name])}{SEP}"
+    own = [["source", source], ["projection", stored_name]]
+    return [
+        {"head": f"shardql~{STREAM_KIND}", "values": own, "prefix": ""},
+        {"head": f"shardql~{LETTER_KIND}", "values": own[:1], "prefix": letters},
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPosition:
+    """A position, as a scan of the table finds it."""
+
+    source: str
+    projection: str
+    tenant: str | None
+    stream: str
+    last_seq: int
+
+    @staticmethod
+    def of(item: Item) -> "StoredPosition | None":
+        """Return the position in an item; None if it is another item."""
+        parts = hash_key_parts(item["hashKey"])
+        if parts is None or parts.head != f"shardql~{STREAM_KIND}" or not is_number(item.get(LAST_SEQ)):
+            return None
+        values = dict(parts.values)
+        (stream,) = decode_tuple(_STREAM, item["rangeKey"])
+        return StoredPosition(values["source"], values["projection"], parts.tenant, stream, int(item[LAST_SEQ]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +158,7 @@ def letters_hash_key(source: str, tenant: str | None) -> str:
 
 def letter_key(projection: Projection, stream: str, seq: int, tenant: str | None) -> Key:
     """Return the key of the dead letter of an event."""
-    range_key = encode_tuple(_LETTER, [projection.name, stream, seq])
+    range_key = encode_tuple(_LETTER, [projection.stored_name, stream, seq])
     return Key(letters_hash_key(projection.source, tenant), range_key)
 
 

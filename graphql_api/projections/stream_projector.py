@@ -7,6 +7,7 @@ is unchanged. So two projectors may work on one stream, and a lost reply or a cr
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -15,7 +16,13 @@ from graphql_api.errors import ConditionFailed, InvalidEvent, SchemaChanged, Sha
 from graphql_api.projections.event_envelopes import Envelope
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_items import StreamPosition
-from graphql_api.projections.stream_transactions import PositionMove, ProjectedStream, is_certain
+from graphql_api.projections.stream_transactions import (
+    PositionMove,
+    ProjectedStream,
+    VersionSwitched,
+    is_certain,
+    projection_in_force,
+)
 from graphql_api.runtime import Retries, RetryStrategy
 from graphql_api.storage import Key
 from graphql_api.writes import Command
@@ -77,7 +84,13 @@ class StreamProjector:
 
     async def apply(self, stream: str, envelopes: Sequence[Envelope]) -> StreamResult:
         """Apply events of a stream, as far as none before them is missing. They may be in any order."""
-        projected = ProjectedStream(self._database, self.projection, stream)
+        while True:
+            with suppress(VersionSwitched):
+                return await self._apply(stream, envelopes)
+
+    async def _apply(self, stream: str, envelopes: Sequence[Envelope]) -> StreamResult:
+        projection = projection_in_force(self.projection, self._database.effective_catalog)
+        projected = ProjectedStream(self._database, projection, stream)
         key, pending = projected.key, deque(sorted(envelopes, key=lambda envelope: envelope.seq))
         async with self._locks.of(key):
             run = _StreamRun(projected, pending, self._retries, self._cached.pop(key, None))

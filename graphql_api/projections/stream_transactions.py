@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from graphql_api.database import Database
 from graphql_api.errors import ConditionFailed, ItemTooLarge, ShardQLError, StoreError
-from graphql_api.model import Entity
+from graphql_api.model import BEHIND, Catalog, ElementStatus, Entity, entity_and_version, unready_error
 from graphql_api.projections.event_envelopes import Envelope
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_items import ATTEMPTS, StreamPosition, letter_item, letter_key, stream_key
@@ -20,13 +20,50 @@ def is_certain(problem: ShardQLError) -> bool:
     return not problem.retryable and (isinstance(problem, ItemTooLarge) or not isinstance(problem, StoreError))
 
 
+class VersionSwitched(StoreError):
+    """Servers read and write another version of the records than the one that a stream was projected for."""
+
+
+def projection_in_force(projection: Projection, catalog: Catalog) -> Projection:
+    """Return the projection for the version of the records that servers read and write.
+
+    Raise `NotReady` or `CatalogBehind` if only another release of the application has its function.
+    """
+    served = _served_versions(projection, catalog)
+    versions = {*served.values()}
+    found = projection.at_version(versions.pop()) if len(versions) == 1 else None
+    if found is not None:
+        return found
+    name, version = max(served.items(), key=lambda pair: pair[1])
+    status = ElementStatus(f"entity version {name}.{version}", BEHIND)
+    if version <= projection.version:
+        name = min(served, key=served.__getitem__)
+        status = ElementStatus(f"entity version {name}.{projection.version}", "absent")
+    raise unready_error(status, f"The projection {projection.name} needs")
+
+
+def _served_versions(projection: Projection, catalog: Catalog) -> dict[str, int]:
+    """Return the version of each entity of a projection that servers read and write, by declared name."""
+    return dict(entity_and_version(catalog.entity(model).name) for model in projection.models)
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectedStream:
     """A stream, as one projection reads it for the tenant of a database."""
 
     database: Database
     projection: Projection
+    """for one version of the records"""
     stream: str
+
+    def check_version(self, catalog: Catalog) -> None:
+        """Raise an error if servers read and write another version of the records, or if no server may write."""
+        if {*_served_versions(self.projection, catalog).values()} != {self.projection.version}:
+            raise VersionSwitched("Another version of the records is served: apply the events again.")
+        for model in self.projection.models:
+            blocking = catalog.entity(model).behind
+            if blocking is not None and blocking.state == "switching":
+                raise unready_error(blocking, f"The projection {self.projection.name} needs")
 
     @property
     def key(self) -> Key:
@@ -56,10 +93,17 @@ class ProjectedStream:
             return
 
         async def execute() -> Results:
-            await commit_transaction(self.database.store, companion.own_writes(()))
+            await self._commit_own(companion.own_writes(()))
             return ()
 
         await retry_on_conflict(lambda: companion.attempt(execute), f"the position of the stream {self.stream!r}")
+
+    async def _commit_own(self, writes: Sequence[TransactionWrite]) -> None:
+        async def plan(catalog: Catalog) -> Sequence[TransactionWrite]:
+            self.check_version(catalog)
+            return writes
+
+        await self.database.commit_own(plan)
 
     async def bury(self, envelope: Envelope, problem: ShardQLError, position: StreamPosition) -> StreamPosition:
         """Store the dead letter of an event, and move the position past it or stop there. Return the new position."""
@@ -69,7 +113,7 @@ class ProjectedStream:
         letter = letter_item(key, envelope.text, problem, self.database.clock(), attempts)
         stops = self.projection.stops
         moved = position.moved(envelope.seq - 1 if stops else envelope.seq, envelope.seq if stops else None)
-        await commit_transaction(self.database.store, [Put(letter), Put(moved, expect_unchanged(position.item))])
+        await self._commit_own([Put(letter), Put(moved, expect_unchanged(position.item))])
         return StreamPosition.of(self.projection, self.key, moved)
 
     async def bury_early(self, envelope: Envelope, problem: ShardQLError) -> bool:
@@ -113,6 +157,7 @@ class PositionMove:
 
     async def attempt(self, execute: Callable[[], Awaitable[Results]]) -> Results:
         """Execute, unless another projector was first. What it may have changed is read for every attempt but one."""
+        self.stream.check_version(self.stream.database.effective_catalog)
         self._attempts += 1
         if self._attempts > 1 and not await self._is_first():
             self.is_outrun = True

@@ -26,7 +26,7 @@ from graphql_api.storage import MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, P
 from graphql_api.writes.command_transaction import CommandExecution
 from graphql_api.writes.commands import Command, is_idempotent
 from graphql_api.writes.entity_records import EntityRecords
-from graphql_api.writes.preconditions import catalog_behind_error, check_command
+from graphql_api.writes.preconditions import check_command, unwritable_error
 from graphql_api.writes.staged_store import StagedStore
 from graphql_api.writes.transactions import commit_transaction, retry_on_conflict
 
@@ -72,7 +72,7 @@ class CombinedWrite:
         for position, command in enumerate(self.commands):
             with _of_operation(position):
                 if command.entity.behind is not None:
-                    raise catalog_behind_error(command.entity)
+                    raise unwritable_error(command.entity)
                 check_command(command)
             records = EntityRecords(self.staged, command.entity, self.tenant, self.clock)
             place_intent = self.staged.place_delete_intent

@@ -19,7 +19,7 @@ from graphql_api.writes.entity_records import EntityRecords
 from graphql_api.writes.history_batches import put_history_entries
 from graphql_api.writes.idempotency import IdempotencyGuard, IdempotentRequest
 from graphql_api.writes.item_keys import write_key
-from graphql_api.writes.preconditions import catalog_behind_error
+from graphql_api.writes.preconditions import unwritable_error
 from graphql_api.writes.record_builder import record_to_put, record_values
 from graphql_api.writes.snapshot import find_creation_changes
 from graphql_api.writes.staged_store import StagedStore
@@ -74,7 +74,7 @@ class CommandExecutor:
         return self._run_transactions, ""
 
     async def _refuse(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
-        return [catalog_behind_error(command.entity) for command in commands]
+        return [unwritable_error(command.entity) for command in commands]
 
     async def execute_together(
         self,

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -18,9 +18,18 @@ from rich.text import Text
 from graphql_api.cli.common_options import STORE_URLS, JsonOutput, LookupStoreUrl, option
 from graphql_api.cli.exit_codes import FINDINGS, INTERRUPTED, error_exit
 from graphql_api.cli.process.stop_signals import stop_signal, until_stopped
-from graphql_api.cli.terminal_output import counted, event_bar, new_table, opened_with_status, print_json
+from graphql_api.cli.terminal_output import (
+    counted,
+    describe_progress,
+    event_bar,
+    new_table,
+    opened_with_status,
+    print_json,
+)
 from graphql_api.database import Database
 from graphql_api.errors import EventGap, InvalidEvent, NotFound
+from graphql_api.evolution import MigrationProgress, MigrationSettings
+from graphql_api.model import Catalog
 from graphql_api.projections import (
     DeadLetter,
     DeadLetters,
@@ -29,11 +38,19 @@ from graphql_api.projections import (
     LetterOutcome,
     LetterResult,
     ProjectionRun,
+    ReplayResult,
     RunProgress,
     find_source,
     in_order,
     read_envelope,
+    replay,
 )
+
+if TYPE_CHECKING:
+    from graphql_api.server import Settings
+
+MAX_NAMED = 10
+"""streams that lack events, in the output of a replay"""
 
 
 class LetterAction(StrEnum):
@@ -44,7 +61,7 @@ class LetterAction(StrEnum):
     DROP = "drop"
 
 
-OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
+OpenDatabase = Callable[[Catalog], AbstractAsyncContextManager[Database]]
 
 
 def project(
@@ -65,6 +82,10 @@ def project(
     tenant: Annotated[str | None, option("NAME", "Tenant that the events belong to.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on with what is added to the file, until Ctrl-C or SIGTERM.")
+    ] = False,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Build the declared version= of the records from all events, and switch to it."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the operations of each event. Open no store, and change nothing.")
@@ -87,6 +108,9 @@ def project(
     applied. An event waits while one before it is missing in its stream. An event that cannot be applied becomes a
     dead letter in the table.
 
+    A replay builds a new version of the records beside the one that servers use, and then lets servers switch to it.
+    `shardql migrate --drop` removes the version before.
+
     Exit codes: 0 everything applied, 1 dead letters or missing events, 2 usage, 3 store, 4 catalog.
 
     Try it:
@@ -98,7 +122,7 @@ def project(
     """
     from graphql_api.server import load_graph, open_server_database, read_settings  # noqa: PLC0415 - slow import
 
-    _check_options(file, dead_letters, watch=watch, dry_run=dry_run, letter=letter, late=late, yes=yes)
+    _check_options(file, dead_letters, watch=watch, dry_run=dry_run, replay=replay, letter=letter, late=late, yes=yes)
     graph = load_graph(address)
     try:
         chosen = find_source(graph.sources, source)
@@ -107,9 +131,17 @@ def project(
     if dry_run and file is not None:
         raise typer.Exit(FINDINGS if asyncio.run(_print_operations(chosen, file, as_json=as_json)) else 0)
     settings = read_settings(store=store, lookup_store=lookup_store, read_only=False)
+
+    def open_store(catalog: Catalog) -> AbstractAsyncContextManager[Database]:
+        # A replay may need a physical index that no server uses yet.
+        own = replace(settings, create_table=True) if catalog.pinned else settings
+        return opened_with_status(partial(open_server_database, catalog, own, None))
+
     command = _Command(
-        partial(opened_with_status, partial(open_server_database, graph.catalog, settings, None)),
+        open_store,
+        graph.catalog,
         chosen,
+        [*graph.sources.values()],
         tenant,
         as_json,
     )
@@ -118,7 +150,8 @@ def project(
             findings = asyncio.run(command.handle_letters(dead_letters, letter or [], late=late, asks=not yes))
         else:
             assert file is not None, "the options were checked"
-            findings = asyncio.run(command.apply(file, watch=watch))
+            run = command.replay(file, _waits(settings)) if replay else command.apply(file, watch=watch)
+            findings = asyncio.run(run)
     except EventGap as problem:
         raise error_exit(problem.message, FINDINGS) from problem
     except KeyboardInterrupt:
@@ -135,11 +168,12 @@ def _check_options(file: Path | None, action: LetterAction | None, **given: Any)
     for name, actions in needed.items():
         if given[name] and (action is None or action.value not in actions):
             raise typer.BadParameter(f"--{name} needs --dead-letters {actions}.")
-    for name in ("watch", "dry_run"):
+    for name in ("watch", "replay", "dry_run"):
         if given[name] and file is None:
             raise typer.BadParameter(f"--{name.replace('_', '-')} needs FILE.")
-    if given["watch"] and given["dry_run"]:
-        raise typer.BadParameter("Choose --watch or --dry-run.")
+    modes = [f"--{name.replace('_', '-')}" for name in ("watch", "replay", "dry_run") if given[name]]
+    if len(modes) > 1:
+        raise typer.BadParameter(f"Choose {' or '.join(modes)}.")
 
 
 # --- operations ------------------------------------------------------------------------------------------------
@@ -188,13 +222,15 @@ class _Command:
     """One run of the command on a store."""
 
     open_store: OpenDatabase
+    catalog: Catalog
     source: EventSource
+    sources: Sequence[EventSource]
     tenant: str | None
     as_json: bool
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Database]:
-        async with self.open_store() as database:
+        async with self.open_store(self.catalog) as database:
             yield database.scoped(tenant=self.tenant)
 
     async def apply(self, file: Path, *, watch: bool) -> bool:
@@ -231,6 +267,41 @@ class _Command:
             printed.update(current)
 
         await run.run(events.chunks(), watch)
+
+    # --- replays -----------------------------------------------------------------------------------------------
+
+    async def replay(self, file: Path, waits: MigrationSettings) -> bool:
+        """Build the declared versions from the events of a file. Return whether servers could not switch to them."""
+        events = EventFile(file)
+        steps: dict[str, None] = {}
+
+        def show_step(progress: MigrationProgress) -> None:
+            if progress.step not in steps:
+                typer.echo(f"{describe_progress(progress)}.", err=True)
+            steps[progress.step] = None
+
+        def chunks() -> AsyncIterator[Sequence[bytes]]:
+            nonlocal events
+            events = EventFile(file)
+            return events.chunks()
+
+        with event_bar(file, lambda: events.offset) as show:
+            result = await replay(
+                self.open_store,
+                self.catalog,
+                self.source,
+                chunks,
+                others=self.sources,
+                tenant=self.tenant,
+                settings=waits,
+                on_step=show_step,
+                on_progress=show,
+            )
+        if self.as_json:
+            print_json(None if result is None else result.as_json())
+        else:
+            _print_replay(result)
+        return result is not None and (result.run.has_findings or not result.is_switched)
 
     # --- dead letters ------------------------------------------------------------------------------------------
 
@@ -275,6 +346,31 @@ class _Command:
             typer.echo("--late applies events although later ones of their streams were applied.")
         if not results:
             typer.echo("There are no dead letters.")
+
+
+def _waits(settings: "Settings") -> MigrationSettings:
+    return MigrationSettings(margin_seconds=settings.lease_margin_seconds, life_seconds=settings.request_life_seconds)
+
+
+def _print_replay(result: ReplayResult | None) -> None:
+    """Print what a replay has done."""
+    if result is None:
+        typer.echo("There is nothing to replay: servers use the declared version= of all entities of the source.")
+        return
+    _print_progress(result.run)
+    versions = ", ".join(f"version {version} of {entity}" for entity, version in result.versions.items())
+    if result.not_compared:
+        names = ", ".join(result.not_compared)
+        typer.echo(f"! The table has positions of {names}, which the graph does not declare: they were not compared.")
+    if result.is_switched:
+        typer.echo(f"Servers use {versions} now. Remove the version before with: shardql migrate … --drop")
+        return
+    typer.echo(f"Servers do not use {versions} yet: their version has events that FILE lacks.")
+    for missing in result.missing[:MAX_NAMED]:
+        typer.echo(f"! {missing}")
+    if len(result.missing) > MAX_NAMED:
+        typer.echo(f"! {len(result.missing) - MAX_NAMED:,} further streams lack events.")
+    typer.echo("Add the events to FILE, and run the command again.")
 
 
 def _print_progress(progress: RunProgress) -> None:

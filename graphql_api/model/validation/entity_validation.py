@@ -49,10 +49,17 @@ def catalog_violations(specs: Sequence[EntitySpec], namespace: str | None, max_i
             *_history_violations(spec),
             *_hidden_violations(spec),
             *_size_violations(spec),
+            *_version_violations(spec),
             *access_violations(spec, specs),
         ):
             yield Violation(spec.type_name, attribute, problem, remedy)
     yield from table_violations(specs, namespace, max_indexes)
+
+
+def _version_violations(spec: EntitySpec) -> Violations:
+    version: Any = spec.model.__declaration__.version
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        yield None, f"has version={version!r}.", "Use a whole number of 1 or more, which grows with each replay."
 
 
 def _size_violations(spec: EntitySpec) -> Violations:
