@@ -25,7 +25,7 @@ from graphql_api.evolution.migration_settings import MigrationProgress as Migrat
 from graphql_api.evolution.migration_settings import MigrationResult as MigrationResult
 from graphql_api.evolution.migration_settings import MigrationSettings as MigrationSettings
 from graphql_api.evolution.migration_settings import ProgressCallback as ProgressCallback
-from graphql_api.evolution.proposals import check_same_keys as check_same_keys
+from graphql_api.evolution.proposals import check_replayable as check_replayable
 from graphql_api.evolution.proposals import proposed as proposed
 from graphql_api.evolution.record_lookups import fetch_answerable as fetch_answerable
 from graphql_api.evolution.record_lookups import placed_generation as placed_generation

@@ -54,15 +54,15 @@ def served_catalog(catalog: Catalog, record: TableRecord) -> Catalog:
     return catalog.with_versions(versions)
 
 
-def first_versions(catalog: Catalog, record: TableRecord) -> Iterator[Element]:
-    """Yield the versions with which entities begin that the table does not know, but first ones."""
+def first_versions(catalog: Catalog, record: TableRecord) -> Iterator[RecordedElement]:
+    """Yield the versions of entities that a catalog adds to the record: those of new entities, and a replayed one."""
     recorded = versions_of(record)
     for name, entity in served_catalog(catalog, record).by_declared_name.items():
         version = entity.declared_version
-        if version > 1 and name not in catalog.pinned and name not in recorded and entity.name not in record.entities:
-            is_new = name not in record.entities and name not in record.earlier
-            if is_new:
-                yield version_element(name, version)
+        if name in catalog.pinned and version not in recorded.get(name, {}):
+            yield RecordedElement(version_element(name, version), "building", 0)
+        elif version > 1 and not (name in recorded or name in record.entities or name in record.earlier):
+            yield RecordedElement(version_element(name, version), "ready", 0)
 
 
 def differs(entity: EntitySpec) -> bool:

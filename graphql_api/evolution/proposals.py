@@ -42,7 +42,7 @@ def proposed(
             continue  # The class is that of another version: only a replay builds what it declares.
         data = entity_data(entity)
         entities[entity.name] = _merged_entity(entity, entities.get(entity.name, data), data)
-    elements = {element.id: RecordedElement(element, "ready", 0) for element in first}
+    elements = {recorded.element.id: recorded for recorded in first}
     forgotten = set[str]()
     for element in _proposed_elements(known, catalog):
         stored = known.elements.get(element.id)
@@ -159,15 +159,19 @@ def entity_data(entity: EntitySpec) -> Data:
     }
 
 
+_KEY_PARTS = {
+    "ids": "the id",
+    "subIds": "the sub id",
+    "width": "shards of width",
+    "function": "the shard function",
+    "size": "the size of the first shard generation",
+}
+"""what determines the keys of records"""
+
+
 def _merged_entity(entity: EntitySpec, stored: Data, declared: Data) -> Data:
     """Return the data of an entity. Refuse another form of its record keys: these can never change."""
-    for name, text in (
-        ("ids", "the id"),
-        ("subIds", "the sub id"),
-        ("width", "shards of width"),
-        ("function", "the shard function"),
-        ("size", "the size of the first shard generation"),
-    ):
+    for name, text in _KEY_PARTS.items():
         if _shape(stored[name]) != _shape(declared[name]):
             raise WrongTable(
                 f"{entity.type_name} was stored with {text} {_shape(stored[name])}, and the catalog declares "
@@ -181,19 +185,33 @@ def _merged_entity(entity: EntitySpec, stored: Data, declared: Data) -> Data:
     return with_more_members(stored, declared)
 
 
-def check_same_keys(record: TableRecord, served: str, new: str, type_name: str) -> None:
-    """Refuse two versions of an entity whose records have different keys: clients keep the ids of records."""
-    old, other = record.entities[served], record.entities[new]
-    generations = [
-        sorted(one.element.digest for one in record.of_entity(name) if one.element.kind == "generation")
-        for name in (served, new)
-    ]
-    is_same = all(_shape(old[name]) == _shape(other[name]) for name in ("ids", "subIds", "width", "function", "size"))
-    if not is_same or generations[0] != generations[1]:
+def check_replayable(record: TableRecord, catalog: Catalog, served: str, new: str) -> None:
+    """Refuse to build a version of an entity beside the served one if that cannot be done without a wrong answer."""
+    entity, elements = catalog.entities[new], [*declared_elements(catalog).values(), *_elements(record)]
+    for element in elements:
+        if element.kind == "foreign key" and element.definition["parent"] in {served, new}:
+            raise WrongTable(
+                f"{entity.type_name} cannot be replayed: the {element} refers to it, and would refer to the records of "
+                "the version before. Remove the foreign key first."
+            )
+        if element.kind == "lookup" and element.entity == served and element.definition.get("store"):
+            raise WrongTable(f"{entity.type_name} cannot be replayed: its lookups are in a second store.")
+    if served not in record.entities:
+        return
+    stored, declared = record.entities[served], entity_data(entity)
+    is_same = all(_shape(stored[name]) == _shape(declared[name]) for name in _KEY_PARTS)
+    old, added = (
+        {one.digest for one in elements if (one.kind, one.entity) == ("generation", name)} for name in (served, new)
+    )
+    if not is_same or old != added:
         raise WrongTable(
-            f"{type_name} has other ids or shards than the version that servers use: a replay cannot change them. "
-            "Declare those of that version, or another entity."
+            f"{entity.type_name} has other ids or shards than the version that servers use, and a replay cannot change "
+            "them. Declare those of that version, or another entity."
         )
+
+
+def _elements(record: TableRecord) -> Iterator[Element]:
+    return (recorded.element for recorded in record.elements.values())
 
 
 def _shape(value: Any) -> Any:

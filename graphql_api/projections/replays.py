@@ -24,7 +24,7 @@ from graphql_api.evolution import (
     RecordedElement,
     State,
     TableRecord,
-    check_same_keys,
+    check_replayable,
     run_migration,
     save_record,
     served_version,
@@ -125,18 +125,23 @@ async def replay(
     """
     async with open_database(catalog) as database:
         assert database.schema is not None, "a table has its record"
-        versions = replayed_versions(source, catalog, database.schema.latest.record)
+        record = database.schema.latest.record
+    versions = replayed_versions(source, catalog, record)
     if not versions:
         return None
+    pinned = catalog.with_versions(versions, pinned=True)
+    for name, version in versions.items():
+        served, new = (versioned_name(name, one) for one in (served_version(record, name), version))
+        check_replayable(record, pinned, served, new)
     for other in others:
         for projection in other.projections if other.name != source.name else ():
             shared = [model.__name__ for model in projection.models if catalog.declared.entity(model).name in versions]
             if shared:
+                writer = f"the projection {projection.name} of the source {other.name}"
                 raise WrongTable(
-                    f"{shared[0]} cannot be replayed: the projection {projection.name} of the source {other.name} writes "
-                    "it too, and a replay has the events of one source."
+                    f"{shared[0]} cannot be replayed: {writer} writes it too, and a replay has the events of one source."
                 )
-    async with open_database(catalog.with_versions(versions, pinned=True)) as database:
+    async with open_database(pinned) as database:
         own = database.scoped(tenant=tenant)
         return await Replay(own, source, versions, settings, on_step).run(chunks, on_progress)
 
@@ -199,7 +204,6 @@ class Replay:
     async def _begin(self) -> None:
         """Record the versions as `building`, once everything that their records need is ready."""
         await self._schema.refresh()
-        self._check(self._schema.latest.record)
         if self._unready(self._schema.latest.record):
             await run_migration(self._database.store, self._database.catalog, self._settings, self._on_step)
             await self._schema.refresh()
@@ -211,23 +215,6 @@ class Replay:
                 state=unready[0].state,
             )
         await self._change("building", {"building", "switching"})
-
-    def _check(self, record: TableRecord) -> None:
-        """Refuse what a replay cannot build beside the served version."""
-        for name, version in self._versions.items():
-            served, new = (versioned_name(name, one) for one in (served_version(record, name), version))
-            type_name = self._database.catalog.entities[new].type_name
-            if served in record.entities:
-                check_same_keys(record, served, new, type_name)
-            for recorded in record.elements.values():
-                element = recorded.element
-                if element.kind == "foreign key" and element.definition["parent"] in {served, new}:
-                    raise WrongTable(
-                        f"{type_name} cannot be replayed: the {element} refers to it, and its records would refer to "
-                        "the version before. Remove the foreign key first."
-                    )
-                if element.kind == "lookup" and element.entity == served and element.definition.get("store"):
-                    raise WrongTable(f"{type_name} cannot be replayed: its lookups are in a second store.")
 
     def _unready(self, record: TableRecord) -> list[RecordedElement]:
         names = {versioned_name(name, version) for name, version in self._versions.items()}
@@ -244,7 +231,7 @@ class Replay:
             changes = [
                 RecordedElement(version_element(name, version, self._definition(name)), state, 0)
                 for (name, version), old in zip(self._versions.items(), self._recorded(record), strict=True)
-                if old is None or old.state not in {state, *unless}
+                if old is None or old.state not in {state, *unless} or not old.element.definition
             ]
             if any(old is not None and old.state in {"closing", "dropping", "ready"} for old in self._recorded(record)):
                 raise WrongTable("The version that is replayed was dropped or served meanwhile: run the command again.")
@@ -308,7 +295,7 @@ class Replay:
         for projection in self._source.projections:
             served = served_version(record, declared.entity(projection.models[0]).name)
             old, new = versioned_name(projection.name, served), projection.stored_name
-            for (name, tenant, stream), last in sorted(positions.items(), key=str):
+            for (name, tenant, stream), last in sorted(positions.items(), key=lambda one: (one[0][1] or "", one[0][2])):
                 own = positions.get((new, tenant, stream), projection.first_seq - 1)
                 if name == old and own < last:
                     missing.append(MissingEvents(projection.name, tenant, stream, own + 1, last))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -134,7 +134,7 @@ def project(
 
     def open_store(catalog: Catalog) -> AbstractAsyncContextManager[Database]:
         # A replay may need a physical index that no server uses yet.
-        own = replace(settings, create_table=True) if catalog.pinned else settings
+        own = settings.model_copy(update={"create_table": True}) if catalog.pinned else settings
         return opened_with_status(partial(open_server_database, catalog, own, None))
 
     command = _Command(
