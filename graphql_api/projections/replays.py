@@ -138,9 +138,8 @@ async def replay(
             shared = [model.__name__ for model in projection.models if catalog.declared.entity(model).name in versions]
             if shared:
                 writer = f"the projection {projection.name} of the source {other.name}"
-                raise WrongTable(
-                    f"{shared[0]} cannot be replayed: {writer} writes it too, and a replay has the events of one source."
-                )
+                reason = f"{writer} writes it too, and a replay has the events of one source."
+                raise WrongTable(f"{shared[0]} cannot be replayed: {reason}")
     async with open_database(pinned) as database:
         own = database.scoped(tenant=tenant)
         return await Replay(own, source, versions, settings, on_step).run(chunks, on_progress)

@@ -10,6 +10,7 @@ from graphql_api.evolution import (
     SchemaCopy,
     TableRecord,
     plan_repairs,
+    served_version,
     unfinished_elements,
 )
 from graphql_api.model import (
@@ -21,6 +22,7 @@ from graphql_api.model import (
     IndexSpec,
     PropertySpec,
     describe_element,
+    entity_and_version,
 )
 
 _REPAIRED_KINDS = frozenset({"lookup", "unique", "foreign key", "current record"})
@@ -95,7 +97,7 @@ class VerifiedElements:
     def left_out(self) -> Iterator[str]:
         """Yield one sentence for each entity and element that is not verified."""
         for name in sorted({*self.record.entities, *self.record.earlier} - self.catalog.entities.keys()):
-            yield f"The entity {name} is not verified: only other catalogs declare it."
+            yield f"The entity {name} is not verified: {self._why_unknown(name)}."
         for name, status in self._behind.items():
             is_elsewhere = status.state == UNREACHABLE
             reason = "it needs the lookup store of" if is_elsewhere else "this catalog cannot compute"
@@ -114,6 +116,14 @@ class VerifiedElements:
             if not self._owners_are_ready(entity.entity):
                 reason = "its current record or its expiry is not ready"
                 yield f"The constraints and lookups of {name} are not verified: {reason}."
+
+    def _why_unknown(self, name: str) -> str:
+        declared, version = entity_and_version(name)
+        if declared not in self.catalog.by_declared_name:
+            return "only other catalogs declare it"
+        if version > served_version(self.record, declared):
+            return "a replay builds this version"
+        return "a later version has replaced it, and shardql migrate --drop removes it"
 
     def _parent_expires(self, recorded: RecordedElement) -> bool:
         """Return whether the records that a foreign key references expire: then it may reference nothing."""
