@@ -299,7 +299,9 @@ def test_unavailable_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unavailable store ends the command with 3. Missing keys are findings."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    code, lines = examine(USERS, "--store", "dynamodb://users?endpoint=http://127.0.0.1:1&deadline=0.5")
+    code, lines = examine(
+        USERS, "--store", "dynamodb://users?endpoint=http://127.0.0.1:1&deadline=0.5&table_deadline=0.5"
+    )
     assert code == 3
     assert lines["store"][0].startswith("✗ ")
     assert lines["token key"][0].startswith("! There is none: page tokens become invalid when a server stops")

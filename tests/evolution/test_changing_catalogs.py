@@ -104,7 +104,7 @@ async def _take(world: World, step: tuple[object, ...]) -> None:
 ADA = {"name": "ada", "town": "Bern", "email": "a@x", "team_id": None}
 
 
-@settings(max_examples=depth(50, 3_000), report_multiple_bugs=False)
+@settings(max_examples=depth(35, 3_000), report_multiple_bugs=False)
 @example(
     Release(has_town=True), [("write", 0, "create", ("user", "u1"), ADA), ("open", Release(has_town=True, by_town=1))]
 )

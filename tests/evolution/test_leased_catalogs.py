@@ -205,7 +205,7 @@ class Schedule:
 def test_every_answer_is_right_or_refused_with_leases(random: Random) -> None:
     """Servers with leases write and search while elements are built and dropped: no answer is wrong."""
     answers, migrated, refusals = 0, set[str](), set[str]()
-    for _ in range(depth(quick=16, deep=1_000)):
+    for _ in range(depth(quick=12, deep=1_000)):
         seed = random.getrandbits(32)
         try:
             world = Schedule(seed).run()

@@ -166,7 +166,7 @@ def resume_point(
 def test_every_page_is_a_slice_of_the_sorted_result(engines: Engines, request: pytest.FixtureRequest) -> None:
     """From any cursor, in either direction and with any size, a page is exactly a slice of the reference result."""
 
-    @examples(110, deep=2_500)
+    @examples(60, deep=2_500)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -248,7 +248,7 @@ def _check_tied(search: DrawnSearch, found: list[Record], expected: list[Record]
 def test_changes_between_pages_do_not_affect_other_records(engines: Engines, request: pytest.FixtureRequest) -> None:
     """While records are inserted, deleted or moved and shards added, every other record is returned once, in order."""
 
-    @examples(60, deep=1_250)
+    @examples(40, deep=1_250)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -64,7 +64,7 @@ def failing_database(data: st.DataObject, engines: Engines, catalog: Catalog) ->
 def test_records_of_failed_shards_follow_on_later_pages(engines: Engines, request: pytest.FixtureRequest) -> None:
     """Under PARTIAL all pages together return every record once, each page in order; under FAIL pages are exact."""
 
-    @examples(50, deep=2_000)
+    @examples(30, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

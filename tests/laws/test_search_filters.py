@@ -78,7 +78,7 @@ def test_every_filtered_page_is_a_slice_of_the_reference_result(
 ) -> None:
     """With any filter, union, selection and budget, no record is lost, repeated or miscounted."""
 
-    @examples(34, deep=2_000)
+    @examples(24, deep=2_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -92,7 +92,7 @@ def test_changes_between_filtered_pages_do_not_affect_other_records(
 ) -> None:
     """While records are inserted, deleted or moved, every other record is returned once, on any page at most once."""
 
-    @examples(24, deep=1_000)
+    @examples(16, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)
@@ -109,7 +109,7 @@ def test_records_of_failed_shards_follow_on_later_filtered_pages(
 ) -> None:
     """Under PARTIAL all pages of a filtered search together return every record once, each page in order."""
 
-    @examples(24, deep=1_000)
+    @examples(16, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_case(data)

@@ -92,7 +92,7 @@ def draw_graphql_case(data: st.DataObject) -> Case:
 def test_every_page_is_a_slice_of_the_sorted_result(engine: Engine, request: pytest.FixtureRequest) -> None:
     """From any cursor, in either direction and with any size, a page is exactly a slice of the reference result."""
 
-    @examples(15, deep=1_000)
+    @examples(10, deep=1_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         case = draw_graphql_case(data)
@@ -117,7 +117,7 @@ def test_changes_between_pages_do_not_affect_other_records(engine: Engine, reque
 def test_graphql_and_python_return_the_same_page(engine: Engine, request: pytest.FixtureRequest) -> None:
     """Any combination of the arguments of a field returns the same page or error in GraphQL and Python."""
 
-    @examples(30, deep=4_000)
+    @examples(20, deep=4_000)
     @given(data=st.data())
     def law(data: st.DataObject) -> None:
         drawn = build(data.draw(shapes(), label="shape"))

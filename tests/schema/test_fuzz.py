@@ -207,7 +207,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
         runner.run(store.close())
 
 
-@examples(60)
+@examples(40, deep=2_400)
 @given(query=DOCUMENTS)
 def test_any_valid_document(target: FuzzTarget, query: str) -> None:
     """Each valid document is executed, or refused with a code."""
@@ -224,7 +224,7 @@ def test_any_invalid_document(target: FuzzTarget, query: str) -> None:
     target.post(json.dumps({"query": query}).encode())
 
 
-@examples(350)
+@examples(200, deep=14_000)
 @given(call=calls(any_type=False))
 def test_any_arguments(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
     """Valid arguments give the same response as literals and as variables."""
@@ -238,7 +238,7 @@ def test_any_arguments(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]
     target.post(json.dumps({"query": by_variables, "variables": arguments}).encode())
 
 
-@examples(300)
+@examples(180, deep=12_000)
 @given(call=calls(any_type=True))
 def test_arguments_of_any_type(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
     """Arguments of wrong types are refused with a code, as literals and as variables."""
@@ -270,7 +270,7 @@ def _mutated(data: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-@examples(500)
+@examples(300, deep=20_000)
 @given(query=st.sampled_from(VALID), cuts=st.lists(CUTS, min_size=1, max_size=3))
 def test_mutated_documents(target: FuzzTarget, query: str, cuts: list[tuple[int, int, bytes]]) -> None:
     """A valid document with some bytes replaced is executed, or refused with a code."""
@@ -280,7 +280,7 @@ def test_mutated_documents(target: FuzzTarget, query: str, cuts: list[tuple[int,
     target.post(json.dumps({"query": data.decode(errors="replace"), "operationName": "A"}).encode())
 
 
-@examples(300)
+@examples(180, deep=12_000)
 @given(query=st.sampled_from(VALID), cuts=st.lists(CUTS, min_size=1, max_size=3), variables=JSON)
 def test_mutated_bodies(target: FuzzTarget, query: str, cuts: list[tuple[int, int, bytes]], variables: Any) -> None:
     """A valid request with some bytes replaced, or with any variables, is executed, or refused with a code."""

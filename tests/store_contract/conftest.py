@@ -31,7 +31,10 @@ def engine_by_name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
         yield start
 
 
-@pytest.fixture(params=KNOWN_MISSING)
+# DynamoDB Local shows what moto would, and moto takes long to start.
+@pytest.fixture(
+    params=[pytest.param("moto", marks=pytest.mark.deep) if name == "moto" else name for name in KNOWN_MISSING]
+)
 def engine(request: pytest.FixtureRequest, engine_by_name: Callable[[str], Engine | ServerUnavailable]) -> Engine:
     """Each engine in turn. Skips a test that needs a capability that the engine lacks."""
     started_engine = engine_or_skip(engine_by_name(request.param), request.param, request)

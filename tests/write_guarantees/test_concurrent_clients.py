@@ -237,6 +237,9 @@ async def conflicting_cluster(server_forker: ServerForker, location: TableLocati
         yield found
 
 
+@pytest.mark.parametrize(
+    "location", ["sqlite_location", pytest.param("dynamodb_location", marks=pytest.mark.deep)], indirect=True
+)
 async def test_guarantees_under_random_conflicts(conflicting_cluster: Cluster, location: TableLocation) -> None:
     """With 30 % transaction conflicts the guarantees hold: one address, distinct numbers, nothing lost."""
     await create_one_email(conflicting_cluster, location, rounds=depth(1, 10))
