@@ -388,6 +388,26 @@ async def test_concurrent_renewals_are_one_read(leasing: LeasingStore, schema: T
     assert {seconds_between(copy.asked_at, leasing.clocks()) for copy in copies} == {0}
 
 
+async def test_a_renewal_from_before_a_freeze(leasing: LeasingStore, schema: TableSchema) -> None:
+    """A request that joins a renewal which was sent before a freeze renews again, and is not refused."""
+    leasing.clocks.move(LEASE)
+    leasing.reply_seconds = 2 * LEASE
+    renewal = asyncio.create_task(schema.refresh())
+    await asyncio.sleep(0)
+
+    async def thaw() -> None:
+        await renewal
+        leasing.reply_seconds = 0
+
+    copy, _ = await asyncio.gather(schema.copy_for_writing(), thaw())
+    assert seconds_between(copy.asked_at, leasing.clocks()) == 0
+    leasing.reads.clear()
+    leasing.clocks.move(LEASE)
+    leasing.is_unreachable = True
+    with pytest.raises(StoreUnavailable):
+        await schema.copy_for_writing()
+
+
 def test_the_clocks_of_a_process() -> None:
     """The time since a moment is the largest difference of three clocks."""
     before = read_clocks()
