@@ -1,4 +1,4 @@
-"""The handler of an AWS Lambda function: passes HTTP events to the application (docs/how-to/deploying-lambda.md)."""
+"""The handler of an AWS Lambda function: passes HTTP events to the application (docs/how-to/deploying.md)."""
 
 import asyncio
 from collections.abc import Mapping
