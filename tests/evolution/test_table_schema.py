@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, SubId
-from graphql_api.clock import Instant, read_clocks, seconds_between
+from graphql_api.clock import Instant, read_clocks, running_clock, seconds_between
 from graphql_api.database import Database
 from graphql_api.errors import NotReady, SchemaChanged, ShardQLError, StoreError, StoreUnavailable
 from graphql_api.evolution import State, TableSchema, announce, opened_schema, prepare_table, read_record, save_record
@@ -414,6 +414,8 @@ def test_the_clocks_of_a_process() -> None:
     assert len(before) == 3
     assert 0 <= seconds_between(before, read_clocks()) < 60
     assert seconds_between((1.0, 2.0, 3.0), (1.5, 4.0, -1.0)) == 2
+    earlier = running_clock()
+    assert 0 <= running_clock() - earlier < 60
 
 
 # --- comparison ------------------------------------------------------------------------------------------------
