@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from importlib.resources import files
@@ -15,7 +14,7 @@ import pytest
 from graphql_api.cli import load_command
 from graphql_api.server import Settings
 from tests.docs.pages import ROOT
-from tests.server.server_processes import KEY, environment
+from tests.server.server_processes import KEY, server_process
 
 TEXT = (ROOT / "docs" / "how-to" / "deploying.md").read_text(encoding="utf-8")
 (UNIT,) = re.findall(r"^```ini\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -133,17 +132,7 @@ def test_the_server_of_the_unit_stops_on_sigterm(tmp_path: Path) -> None:
     placed = [text.replace("%d", str(tmp_path)).replace("/var/lib/shop", str(tmp_path)) for text in texts]
     variables = {name: value for name, _, value in (text.partition("=") for text in placed)}
     (start,) = unit_values("ExecStart")
-    words = [sys.executable, "-m", "graphql_api.cli", *shlex.split(start.replace("8000", "0"))[1:]]
-    process = subprocess.Popen(  # noqa: S603 - the command of the page
-        words,
-        cwd=tmp_path,
-        env=environment(**variables, SHARDQL_DRAIN_SECONDS="0.1"),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        assert any("Press Ctrl-C to stop" in line for line in process.stdout)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+    _, _, *words = shlex.split(start.replace(" --port 8000", ""))
+    with server_process(tmp_path, *words, **variables, SHARDQL_DRAIN_SECONDS="0.1") as server:
+        assert server.stop() == 0
     assert (tmp_path / "shop.db").exists()

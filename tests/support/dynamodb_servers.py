@@ -110,7 +110,7 @@ def dynamodb_local() -> AbstractContextManager[Server]:
 
 @contextmanager
 def run_local() -> Iterator[Server]:
-    """Runs DynamoDB Local in memory on a free port, for one user."""
+    """Runs DynamoDB Local in memory on a free port, for one user, by the command of docs/how-to/dynamodb.md."""
     folder, port = find_local(), free_port()
     command = [
         "java",
