@@ -33,7 +33,7 @@ def unit_values(name: str) -> list[str]:
 
 def findings(text: str) -> list[str]:
     """Return the rules of hadolint that a container file breaks."""
-    line = [Path(sys.executable).with_name("hadolint"), "--format", "json", "--no-fail", "-"]
+    line = [str(Path(sys.executable).with_name("hadolint")), "--format", "json", "--no-fail", "-"]
     done = subprocess.run(line, input=text, capture_output=True, text=True, check=True)  # noqa: S603 - a linter
     return [one["code"] for one in json.loads(done.stdout)]
 
