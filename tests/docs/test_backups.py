@@ -96,7 +96,8 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     tail = f"?region={REGION}&endpoint={request.getfixturevalue('dynamodb').endpoint}&deadline=60&read_seconds=20"
-    yield Tables(*(f"dynamodb://backup-{uuid4().hex}{tail}" for _ in range(2)))
+    source, target = (f"dynamodb://backup-{uuid4().hex}{tail}" for _ in range(2))
+    yield Tables(source, target)
 
 
 def opened(catalog: Catalog, url: str, **options: Any) -> Any:
