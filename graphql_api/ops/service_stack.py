@@ -23,7 +23,7 @@ Part = Mapping[str, Any]
 def service_template(
     definition: TableDefinition, address: str, table: str | None = None, environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the template of the table, with a Fargate service of the catalog at an address, behind a load balancer.
+    """Return the template of the table, with a Fargate service of the catalog at an address, and its load balancer.
 
     `environment` holds more variables of the server.
     """

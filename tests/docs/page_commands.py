@@ -1,7 +1,7 @@
 """The commands of the pages: what is run, by which test, or why not.
 
-A shell block of a page is run with the Python blocks of that page (`tests/docs/test_examples.py`), unless a comment
-comes before it: `<!-- not run: REASON -->` or `<!-- run by: TEST FILE -->`.
+A shell block is run with the Python blocks of its page (`tests/docs/test_examples.py`), unless a comment comes before
+it: `<!-- not run: REASON -->` or `<!-- run by: TEST FILE -->`.
 """
 
 import os
