@@ -21,7 +21,6 @@ from tests.evolution.test_stopped_processes import (
     OLDER,
     SEARCH,
     SECRETS,
-    SHORT_LEASE,
     TOWN,
     TOWNS,
     UPDATE,
@@ -100,12 +99,12 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def through(stage: Stage) -> str:
     """The URL of the table through the proxy."""
-    return stage.url(stage.proxy.endpoint)
+    return f"{stage.url(stage.proxy.endpoint)}&attempts=2"
 
 
 async def test_a_frozen_function_does_not_write(dynamodb: Server) -> None:
     """A function with an older catalog maintains an index that was built while it was frozen, or refuses the write."""
-    async with staged(dynamodb, OLDER, searches_towns, has_reply=True, lease_seconds=SHORT_LEASE) as stage:
+    async with staged(dynamodb, OLDER, searches_towns, has_reply=True, lease_seconds=BRIEF_LEASE) as stage:
         with function("OLDER", through(stage)) as frozen:
             assert (await in_thread(frozen, '{ user(id: "u0") { town } }')) == ({"town": "Bern"}, set())
             await stage.migrate(NEWER)
