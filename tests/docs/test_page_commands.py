@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.page_commands import SHELLS, USER_PAGES, commands_of, mark_before, marked_blocks
+from tests.docs.page_commands import SHELLS, USER_PAGES, CommandRunner, commands_of, mark_before, marked_blocks
 from tests.docs.pages import ROOT, page_name
 from tests.docs.test_examples import PAGES_WITH_COMMANDS
 from tests.docs.tutorial_script import PAGE as TUTORIAL
@@ -56,6 +56,20 @@ def test_every_shell_is_found() -> None:
         "toml",
     }
     assert languages - known <= {*SHELLS}
+
+
+def test_commands_are_really_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong command fails. Variables, comments, continued lines and redirections have their effect."""
+    monkeypatch.chdir(tmp_path)
+    runner = CommandRunner(tmp_path, pytest.fail)
+    query = "'{ users(limit: 1) { items { userId } } }'"
+    for wrong in ("shardql explain $CATALOG '{ nothing }'", "shardql explain --wrong", "ls missing"):
+        with pytest.raises(AssertionError):
+            runner.run(f"CATALOG=graphql_api.examples.users:catalog\n{wrong}\n")
+    assert runner.run(f"shardql explain $CATALOG \\\n  {query}  # the plan\n")
+    assert runner.run(f"shardql explain $CATALOG {query} --json > plan.json\n") == []
+    assert "estimate" in (tmp_path / "plan.json").read_text("utf-8")
+    assert runner.run("export KIND=plan\nprintenv KIND\n") == ["plan"]
 
 
 def test_marks() -> None:
