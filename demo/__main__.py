@@ -1,4 +1,4 @@
-"""`python -m demo FOLDER_OF_PLACES`: loads the places, and serves the page."""
+"""`python -m demo FOLDER_OF_PLACES [PORT]`: loads the places, and serves the page."""
 
 import sys
 import tempfile
@@ -9,10 +9,17 @@ import uvicorn
 from demo.application import demo_app
 from demo.places import read_cities
 
-PORT = 8000
+
+def main(folder: str, port: str = "8000") -> None:
+    """Serve the demo until it is stopped."""
+    cities = read_cities(Path(folder))
+    with tempfile.TemporaryDirectory() as database:
+        sys.stdout.write(f"Loading {len(cities):,} places. Then open http://localhost:{port}/\n")
+        sys.stdout.flush()
+        uvicorn.run(
+            demo_app(cities, Path(database) / "places.db"), host="127.0.0.1", port=int(port), log_level="warning"
+        )
+
 
 if __name__ == "__main__":
-    cities = read_cities(Path(sys.argv[1]))
-    with tempfile.TemporaryDirectory() as folder:
-        sys.stdout.write(f"Loading {len(cities):,} places, then open http://localhost:{PORT}/ …\n")
-        uvicorn.run(demo_app(cities, Path(folder) / "places.db"), host="127.0.0.1", port=PORT, log_level="warning")
+    main(*sys.argv[1:])
