@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from graphql_api.operations import Create, Delete, Put, Set, Update
     from graphql_api.projections import Event, Projection, projection
     from graphql_api.schema import Connection, Graph
-    from graphql_api.server import asgi
+    from graphql_api.server import asgi, aws_lambda
 else:
     __getattr__ = lazy_exports(__name__, __file__)
 
@@ -91,6 +91,7 @@ __all__ = [
     "allow",
     "anyone",
     "asgi",
+    "aws_lambda",
     "canonical",
     "counter",
     "derived",

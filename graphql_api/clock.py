@@ -22,3 +22,11 @@ def read_clocks() -> Instant:
 def seconds_between(earlier: Instant, later: Instant) -> float:
     """Return how much time may have passed at most: the largest difference of one clock."""
     return max(after - before for before, after in zip(earlier, later, strict=True))
+
+
+def running_clock() -> float:
+    """Return a number of seconds that also grows while the machine sleeps or the process is frozen."""
+    return seconds_between(_STARTED, read_clocks())
+
+
+_STARTED = read_clocks()

@@ -293,13 +293,20 @@ class LeasedSchema(TableSchema):
 
     async def _copy_younger_than(self, limit: float) -> SchemaCopy:
         if self._age() >= limit * _RENEWED_SHARE:
-            try:
-                await self.refresh()
-            except StoreError as problem:
-                log.debug("The record of the table cannot be read: %s", problem)
+            joined = self._renewal is not None and not self._renewal.done()
+            await self._try_refresh()
+            if joined and self._age() >= limit:
+                # That renewal began before the process was frozen, and proves nothing about the time since then.
+                await self._try_refresh()
             if self._age() >= limit:
                 raise self._expired_error()
         return self.latest
+
+    async def _try_refresh(self) -> None:
+        try:
+            await self.refresh()
+        except StoreError as problem:
+            log.debug("The record of the table cannot be read: %s", problem)
 
     def _expired_error(self) -> StoreUnavailable:
         error = StoreUnavailable(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphql_api.server.database_lifespan import OpenDatabase as OpenDatabase
     from graphql_api.server.database_lifespan import open_server_database as open_server_database
     from graphql_api.server.database_lifespan import warm_connections as warm_connections
+    from graphql_api.server.lambda_handler import aws_lambda as aws_lambda
     from graphql_api.server.request_state import CORRELATION_HEADER as CORRELATION_HEADER
     from graphql_api.server.request_state import RequestState as RequestState
     from graphql_api.server.request_state import correlation_id as correlation_id

@@ -54,24 +54,29 @@ def asgi(catalog: Catalog | Graph, store: str | None = None, **settings: Any) ->
     application, or without a lifespan with the first request. Until then nothing is written, and missing keys are no
     error: tools may import the module.
     """
+    return application_of(catalog, read_settings(store=store, **settings))
+
+
+def application_of(catalog: Catalog | Graph, settings: Settings, *, warms: bool = True) -> Starlette:
+    """Return the application of a catalog with these settings. It `warms` the connections of its widest search."""
     graph = _as_graph(catalog)
-    resolved = read_settings(store=store, **settings)
 
     @cache
     def secrets() -> Secrets:
-        return resolve_secrets(resolved)[0]
+        return resolve_secrets(settings)[0]
 
     @asynccontextmanager
     async def open_database() -> AsyncIterator[Database]:
-        if problems := [*settings_problems(resolved)]:
+        if problems := [*settings_problems(settings)]:
             raise InvalidSettings(problems)
-        warn_about_production(graph.catalog, resolved)
-        async with open_server_database(graph.catalog, resolved, secrets()) as database:
+        warn_about_production(graph.catalog, settings)
+        async with open_server_database(graph.catalog, settings, secrets()) as database:
             log_unfinished_elements(database)
-            await warm_connections(database)
+            if warms:
+                await warm_connections(database)
             yield database
 
-    return create_application(graph, open_database, resolved, Instrumentation(resolved), secrets=secrets)
+    return create_application(graph, open_database, settings, Instrumentation(settings), secrets=secrets)
 
 
 def settings_problems(settings: Settings) -> Iterator[str]:

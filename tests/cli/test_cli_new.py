@@ -125,7 +125,7 @@ def test_the_container_file_serves_the_catalog_without_privileges() -> None:
     """It has two stages, a user without privileges, a health check, and the command line of a server."""
     lines = (files("graphql_api.cli.starter") / "Dockerfile").read_text("utf-8").splitlines()
     assert len([line for line in lines if line.startswith("FROM ")]) == 2
-    assert [line for line in lines if line.startswith("USER ")] == ["USER shardql"]
+    assert [line for line in lines if line.startswith("USER ")] == ["USER 10001"]
     assert any(line.startswith("HEALTHCHECK ") for line in lines)
     (command,) = [json.loads(line.removeprefix("CMD ")) for line in lines if line.startswith('CMD ["shardql')]
     options = {option for parameter in load_command("serve").params for option in parameter.opts}

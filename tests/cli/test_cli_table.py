@@ -20,6 +20,7 @@ from graphql_api.errors import StoreUnavailable, WrongTable
 from graphql_api.evolution import TABLE_RECORD_KEY
 from graphql_api.ops.cloudformation import cloudformation_template
 from graphql_api.ops.record_capacity import entity_capacity
+from graphql_api.ops.service_stack import service_template
 from graphql_api.runtime import RetryStrategy
 from graphql_api.storage.engines import open_store
 from graphql_api.storage.item_rules import record_size
@@ -513,3 +514,20 @@ def test_template_command() -> None:
     assert "      TableName: visits\n" in text
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
+
+
+def test_template_of_a_service() -> None:
+    """With a service, the template serves the same catalog with the variables of the command. Keys are refused."""
+    address = f"{__name__}:first"
+    words = ("table", "template", address, "--with-service", "--json")
+    written = json.loads(run(*words, "--env", "SHARDQL_LOG_LEVEL=debug", "--env", "A=b=c").stdout)
+    variables = {"SHARDQL_LOG_LEVEL": "debug", "A": "b=c"}
+    assert written == service_template(first.table_definition(), address, environment=variables)
+    for refused, problem in (
+        ((*words, "--env", "SHARDQL_TOKEN_KEYS=x"), "Secrets Manager"),
+        ((*words, "--env", "novalue"), "NAME=VALUE"),
+        (("table", "template", address, "--env", "A=b"), "--with-service"),
+    ):
+        result = run(*refused)
+        assert result.exit_code == 2
+        assert problem in result.stderr

@@ -124,6 +124,11 @@ def by_last_name(users: ExampleServer) -> list[str]:
 @pytest.fixture(scope="session")
 def packages() -> Path:
     """The folder of the installed client packages."""
+    return client_packages()
+
+
+def client_packages() -> Path:
+    """Install the client packages that are locked, if necessary, and return their folder."""
     for name in ("node", "npm"):
         tool(name)
     fetched = subprocess.run(  # noqa: S603 - a script of this repository

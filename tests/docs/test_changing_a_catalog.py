@@ -17,8 +17,9 @@ from graphql_api.errors import NotReady
 from graphql_api.evolution import DEFAULT_LEASE_SECONDS, EPOCH_KEY, TABLE_RECORD_KEY, read_record, save_record
 from graphql_api.storage import Delete, Put
 from graphql_api.storage.engines import opened_store
+from tests.docs.page_commands import COLUMNS
 from tests.docs.pages import ROOT
-from tests.docs.test_examples import COLUMNS, SYBIL, PageModule
+from tests.docs.test_examples import SYBIL, PageModule
 from tests.support.cli_runner import run
 from tests.support.dynamodb_servers import CREDENTIALS, REGION, Server, session
 

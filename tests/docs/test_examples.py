@@ -1,6 +1,5 @@
 """The Python examples of the documents run unchanged, and the commands of some pages too."""
 
-import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,12 +9,10 @@ import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
+from graphql_api.examples import users
+from tests.docs.page_commands import USER_PAGES, CommandRunner, mark_before
 from tests.docs.pages import PAGES, page_name
-from tests.support.cli_runner import run
-
-COLUMNS = 100
-USAGE = 2
-"""the first exit code of an error; 1 means findings"""
+from tests.docs.tutorial_script import PAGE as TUTORIAL
 
 
 class PageModule(ModuleType):
@@ -36,21 +33,14 @@ class PageModule(ModuleType):
 
 
 def run_commands(example: Example) -> None:
-    """Run the `shardql` commands of a block on SQLite, with the catalogs that the page has declared before."""
-    output: list[str] = []
-    needs_dynamodb = "dynamodb:" in example.parsed
-    for line in () if needs_dynamodb else example.parsed.splitlines():
-        program, *words = shlex.split(line)
-        assert program == "shardql"
-        result = run(*words, width=COLUMNS)
-        assert result.exit_code < USAGE, result.output
-        output += result.stdout.splitlines()
-    example.namespace["output"] = None if needs_dynamodb else output
+    """Run the commands of a block, with the catalogs that the page has declared before."""
+    is_marked = mark_before(example.document.text, example.region.start) is not None
+    example.namespace["output"] = None if is_marked else example.namespace["runner"].run(example.parsed)
 
 
 def compare_output(example: Example) -> None:
-    """Compare a block of text with the output of the commands before it."""
-    printed = example.namespace.pop("output")
+    """Compare a block of text with the output of the commands before it, unless they are not run here."""
+    printed = example.namespace.pop("output", None)
     assert printed is None or [line.rstrip() for line in printed] == example.parsed.splitlines()
 
 
@@ -58,18 +48,22 @@ SYBIL = Sybil(parsers=[PythonCodeBlockParser()])
 COMMANDS_TOO = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser("sh", run_commands), CodeBlockParser("text", compare_output)]
 )
-PAGES_WITH_COMMANDS = {"docs/how-to/changing-a-catalog.md", "docs/how-to/verifying.md"}
-"""Their Python blocks are the module `app` of the commands. Commands for DynamoDB are not run here."""
+PAGES_WITH_COMMANDS = {*USER_PAGES} - {TUTORIAL}
+"""Their Python blocks are the module `app` of the commands. The tutorial is run as a whole."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python blocks of a page run in order in one namespace, and print the documented output."""
+def test_examples_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The blocks of a page run in order in one namespace and folder, and print the documented output."""
     monkeypatch.chdir(tmp_path)
-    document = (COMMANDS_TOO if page_name(page) in PAGES_WITH_COMMANDS else SYBIL).parse(page)
-    document.namespace["__name__"] = "__page__"
+    document = (COMMANDS_TOO if page in PAGES_WITH_COMMANDS else SYBIL).parse(page)
+    runner = CommandRunner(tmp_path, lambda: request.getfixturevalue("dynamodb"))
+    document.namespace |= {"__name__": "__page__", "runner": runner, "catalog": users.catalog}
     for name in ("__page__", "app"):
         monkeypatch.setitem(sys.modules, name, PageModule(document.namespace))
+    monkeypatch.setitem(sys.modules, "shop", users)
     for example in document:
         example.evaluate()
 

@@ -37,16 +37,19 @@ def needed_distributions(requirements: list[str]) -> dict[str, Distribution]:
     return found
 
 
+def link_distributions(requirements: list[str], folder: Path) -> None:
+    """Make the installed packages that these requirements need importable from a folder."""
+    for installed in needed_distributions(requirements).values():
+        for name in {file.parts[0] for file in installed.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            if not (folder / name).exists():
+                (folder / name).symlink_to(str(installed.locate_file(name)))
+
+
 @pytest.fixture(scope="module")
 def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment whose Python has this package, and what `pip install .` installs: nothing else."""
     folder = tmp_path_factory.mktemp("site-packages")
-    for installed in needed_distributions(PROJECT["dependencies"]).values():
-        names = {file.parts[0] for file in installed.files or () if file.parts[0] not in ("..", "__pycache__")}
-        for name in names:
-            target = folder / name
-            if not target.exists():
-                target.symlink_to(str(installed.locate_file(name)))
+    link_distributions(PROJECT["dependencies"], folder)
     (folder / "graphql_api").symlink_to(ROOT / "graphql_api")
     (folder / "sitecustomize.py").write_text(HIDE_OTHER_PACKAGES)
     return {"PYTHONPATH": str(folder)}

@@ -22,7 +22,7 @@ def test_lock_serves_every_declared_package() -> None:
     assert [str(each) for each in requirements if not each.specifier.contains(LOCKED.get(each.name, "0"))] == []
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "tests/benchmarks/contestants.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "tests/benchmarks/contestants.lock", "demo/requirements.txt"])
 def test_lock_pins_by_hash_and_names_no_source(lock: str) -> None:
     """Each line of a lock is a pinned package with hashes, without an index, host or path."""
     text = (ROOT / lock).read_text(encoding="utf-8")

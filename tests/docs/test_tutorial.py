@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,19 +14,16 @@ import httpx
 import pytest
 
 from graphql_api import asgi
-from tests.docs.pages import ROOT
+from tests.docs.tutorial_script import blocks, commands, files
 from tests.support.cli_runner import run
 
-PAGE = (ROOT / "docs" / "tutorial" / "first-endpoint.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"Save this as `([\w.]+)`[^\n]*:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STORE = "sqlite:///library.db"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with the files that the tutorial saves, as the working directory."""
-    for name, text in FILE.findall(PAGE):
+    for name, text in files().items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -35,18 +31,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def commands(name: str) -> list[list[str]]:
+def words_of(name: str) -> list[list[str]]:
     """Return the words of each `shardql` command with this name in the tutorial."""
-    lines = [line for language, text in BLOCK.findall(PAGE) if language == "sh" for line in text.splitlines()]
-    words = [shlex.split(line)[1:] for line in lines]
-    return [each for each in words if each[0] == name]
+    lines = [line for line in commands() if line.startswith(f"shardql {name} ")]
+    return [shlex.split(line)[1:] for line in lines if "--sample" not in line]
 
 
 def steps() -> list[tuple[str, Any]]:
     """Return each query of the tutorial with the response that it shows."""
     return [
         (query, json.loads(response))
-        for (language, query), (next_language, response) in pairwise(BLOCK.findall(PAGE))
+        for (language, query), (next_language, response) in pairwise(blocks())
         if (language, next_language) == ("graphql", "json")
     ]
 
@@ -71,7 +66,7 @@ async def responses(catalog: Any, queries: Sequence[str]) -> list[Any]:
 
 def test_queries_give_the_responses_shown(folder: Path) -> None:
     """Every query returns what the tutorial shows, after the files are loaded by its commands."""
-    for words in commands("load"):
+    for words in words_of("load"):
         assert run(*words).exit_code == 0
     catalog = import_module("library").catalog
     queries, shown = zip(*steps(), strict=True)
@@ -82,13 +77,13 @@ def test_queries_give_the_responses_shown(folder: Path) -> None:
 def test_commands_run(folder: Path) -> None:
     """Doctor finds no problem in the catalog, and `explain` prints the plan shown."""
     assert run("doctor", "library:catalog").exit_code == 0
-    (explain,) = commands("explain")
-    (shown,) = [text for language, text in BLOCK.findall(PAGE) if language == "text"]
+    (explain,) = words_of("explain")
+    (shown,) = [text for language, text in blocks() if language == "text"]
     printed = run(*explain).output.splitlines()
     assert [line.rstrip() for line in printed if line.strip()][1:] == shown.splitlines()
 
 
 def test_serve_command_names_the_loaded_store() -> None:
     """The server of the tutorial serves the store that its commands load."""
-    assert commands("serve") == [["serve", "library:catalog", "--store", STORE]]
-    assert all(words[-1] == STORE for words in commands("load"))
+    assert words_of("serve") == [["serve", "library:catalog", "--store", STORE]]
+    assert all(words[-1] == STORE for words in words_of("load"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Entity, Id, Index, SubId
-from graphql_api.clock import Instant, read_clocks, seconds_between
+from graphql_api.clock import Instant, read_clocks, running_clock, seconds_between
 from graphql_api.database import Database
 from graphql_api.errors import NotReady, SchemaChanged, ShardQLError, StoreError, StoreUnavailable
 from graphql_api.evolution import State, TableSchema, announce, opened_schema, prepare_table, read_record, save_record
@@ -388,12 +388,34 @@ async def test_concurrent_renewals_are_one_read(leasing: LeasingStore, schema: T
     assert {seconds_between(copy.asked_at, leasing.clocks()) for copy in copies} == {0}
 
 
+async def test_a_renewal_from_before_a_freeze(leasing: LeasingStore, schema: TableSchema) -> None:
+    """A request that joins a renewal which was sent before a freeze renews again, and is not refused."""
+    leasing.clocks.move(LEASE)
+    leasing.reply_seconds = 2 * LEASE
+    renewal = asyncio.create_task(schema.refresh())
+    await asyncio.sleep(0)
+
+    async def thaw() -> None:
+        await renewal
+        leasing.reply_seconds = 0
+
+    copy, _ = await asyncio.gather(schema.copy_for_writing(), thaw())
+    assert seconds_between(copy.asked_at, leasing.clocks()) == 0
+    leasing.reads.clear()
+    leasing.clocks.move(LEASE)
+    leasing.is_unreachable = True
+    with pytest.raises(StoreUnavailable):
+        await schema.copy_for_writing()
+
+
 def test_the_clocks_of_a_process() -> None:
     """The time since a moment is the largest difference of three clocks."""
     before = read_clocks()
     assert len(before) == 3
     assert 0 <= seconds_between(before, read_clocks()) < 60
     assert seconds_between((1.0, 2.0, 3.0), (1.5, 4.0, -1.0)) == 2
+    earlier = running_clock()
+    assert 0 <= running_clock() - earlier < 60
 
 
 # --- comparison ------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +32,7 @@ from graphql_api.server.settings import Settings, read_settings
 from tests.server.catalog_server import SECRETS
 from tests.server.scripted_executor import ScriptedExecutor, no_database
 from tests.server.server_processes import USERS, run_failing_server, server_process
-from tests.support.loopback import LOOPBACK, TIMEOUT, RawConnection, Reply, serve_app
+from tests.support.loopback import LOOPBACK, TIMEOUT, RawConnection, Reply, free_port, serve_app
 from tests.support.token_issuer import (
     AUDIENCE,
     NAME,
@@ -357,12 +356,6 @@ def test_key_rotation(published_issuer: Issuer) -> None:
         wait_until(lambda: not is_accepted(client, first), "the old key is not forgotten")
         assert "does not know" in client.token_error(first)
         assert is_accepted(client, published_issuer.token("new"))
-
-
-def free_port() -> int:
-    """Return a port without a listener."""
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def test_issuer_unavailable_at_startup() -> None:

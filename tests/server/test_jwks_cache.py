@@ -223,3 +223,19 @@ def test_another_event_loop() -> None:
     asyncio.run(cancel_a_fetch())
     issuer.response_gate = None
     assert asyncio.run(issuer.accepts("one"))
+
+
+async def test_keys_count_from_their_request() -> None:
+    """Keys that were requested before a freeze are as old as their request, however late the response is read."""
+    issuer = FakeIssuer(response_gate=asyncio.Event())
+    issuer.keys.max_age, issuer.keys.expiry_age = 50.0, 100.0
+    first = asyncio.create_task(issuer.accepts("one"))
+    await issuer.run_pending_tasks()
+    issuer.now += 150
+    assert issuer.response_gate is not None
+    issuer.response_gate.set()
+    await first
+    issuer.ids = ("two",)
+    issuer.now += 30
+    assert not await issuer.accepts("one")
+    assert await issuer.accepts("two")

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from graphql_api.storage.engines.dynamodb.http_connections import ConnectionPool, Endpoint
 from tests.faults.http_messages import Message, read_message
@@ -45,9 +46,12 @@ class HttpServer:
         """Set the next answers."""
         self.answers = [one if isinstance(one, Answer) else Answer((one,)) for one in answers]
 
-    def pool(self, *, keep_alive_seconds: float = 60.0, limit: int = 10, host: str = "127.0.0.1") -> ConnectionPool:
+    def pool(
+        self, *, keep_alive_seconds: float = 60.0, limit: int = 10, host: str = "127.0.0.1", **options: Any
+    ) -> ConnectionPool:
         """Return a pool of connections to the server."""
-        return ConnectionPool(Endpoint(f"http://{host}:{self.port}", host, self.port, None), limit, keep_alive_seconds)
+        endpoint = Endpoint(f"http://{host}:{self.port}", host, self.port, None)
+        return ConnectionPool(endpoint, limit, keep_alive_seconds, **options)
 
     async def wait_for_disconnects(self) -> None:
         """Wait until no client is connected."""

@@ -151,6 +151,21 @@ async def test_idle_connections_expire(http: HttpServer) -> None:
     await pool.close()
 
 
+async def test_connections_are_not_reused_after_a_freeze(http: HttpServer) -> None:
+    """A connection that was idle for longer than the keep-alive time, by the clock that went on, is not used again."""
+    now = [0.0, 0.0]
+    pool = http.pool(clocks=lambda: tuple(now))
+    await asyncio.gather(*(send(pool) for _ in range(3)))
+    now[1] = 59.0
+    await send(pool)
+    assert http.connections == 3
+    now[1] = 125.0
+    await send(pool)
+    assert http.connections == 4
+    await http.wait_until(lambda: http.open_connections == 1)
+    await pool.close()
+
+
 async def test_a_connection_released_after_close_is_closed(http: HttpServer) -> None:
     """Closing the pool closes a connection in use when its request ends."""
     pool = http.pool()

@@ -20,6 +20,7 @@ import pytest
 from graphql_api.storage.engines.dynamodb import DynamoSettings, DynamoStore, open_dynamodb
 from graphql_api.storage.values import TableDefinition
 from tests.support.engines_report import DID_NOT_RUN
+from tests.support.loopback import free_port
 
 ROOT = Path(__file__).parents[2]
 ENGINE = "dynamodb-local"
@@ -109,8 +110,8 @@ def dynamodb_local() -> AbstractContextManager[Server]:
 
 @contextmanager
 def run_local() -> Iterator[Server]:
-    """Runs DynamoDB Local in memory on a free port, for one user."""
-    folder, port = find_local(), _free_port()
+    """Runs DynamoDB Local in memory on a free port, for one user, by the command of docs/how-to/dynamodb.md."""
+    folder, port = find_local(), free_port()
     command = [
         "java",
         "-Xmx512m",
@@ -151,12 +152,6 @@ def moto() -> Iterator[Server]:
             process.terminate()
             process.wait()
             process.stdout.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], read_output: Any) -> None:

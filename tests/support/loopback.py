@@ -47,6 +47,13 @@ def serve_app(app: ASGIApp, **settings: Any) -> Iterator[str]:
         assert not thread.is_alive(), "the server does not stop"
 
 
+def free_port() -> int:
+    """Return a port on which no server listens now."""
+    with closing(socket.create_server((LOOPBACK, 0))) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A parsed HTTP response."""

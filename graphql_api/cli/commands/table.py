@@ -22,6 +22,7 @@ from graphql_api.cli.common_options import (
 from graphql_api.cli.exit_codes import FINDINGS
 from graphql_api.cli.terminal_output import new_table, print_json
 from graphql_api.connection import opened_with_lookups, retry_opening
+from graphql_api.errors import InvalidValue
 from graphql_api.evolution import (
     TableRecord,
     declared_elements,
@@ -40,6 +41,7 @@ from graphql_api.ops import (
     index_states,
     lookup_states,
     read_state,
+    service_template,
     to_yaml,
 )
 from graphql_api.storage import Store, TableDefinition
@@ -296,12 +298,21 @@ def template(
     name: Annotated[
         str | None, option("NAME", "Name of the table. By default CloudFormation generates one.", "--table")
     ] = None,
+    with_service: Annotated[
+        bool, typer.Option("--with-service", help="Add an ECS service on Fargate that serves the catalog.")
+    ] = False,
+    variables: Annotated[
+        list[str] | None, option("NAME=VALUE", "A variable of the service, such as a setting. Repeatable.", "--env")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of YAML.")] = False,
 ) -> None:
     """Write a CloudFormation template: the table of a catalog, and roles with least privilege.
 
     The table is billed on demand and has point-in-time recovery and deletion protection. There is one policy and role
-    for servers, and one for read-only servers.
+    for servers, one for read-only servers, and one for migrations. The service has a load balancer, keys in Secrets
+    Manager, and scales by its CPU time.
+
+    Exit codes: 0 written, 2 usage, 4 catalog.
 
     Try it:
 
@@ -310,8 +321,21 @@ def template(
     aws cloudformation deploy --template-file users.yaml --stack-name users --capabilities CAPABILITY_IAM
     ```
     """
-    document = cloudformation_template(load_catalog(address).table_definition(), name)
+    definition = load_catalog(address).table_definition()
+    if with_service:
+        document = service_template(definition, address, name, dict(map(_read_variable, variables or ())))
+    elif variables:
+        raise InvalidValue("Only a service has variables: add --with-service, or leave out --env.", argument="env")
+    else:
+        document = cloudformation_template(definition, name)
     if as_json:
         print_json(document)
     else:
         typer.echo(to_yaml(document), nl=False)
+
+
+def _read_variable(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise InvalidValue(f"{text!r} is no variable: write NAME=VALUE.", argument="env")
+    return name, value

@@ -6,7 +6,6 @@ attacker can send any number of tokens with unknown key ids, so these trigger a 
 
 import asyncio
 import math
-import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 from jwt.algorithms import Algorithm, get_default_algorithms
 from jwt.exceptions import PyJWTError
 
-from graphql_api.clock import Clock
+from graphql_api.clock import Clock, running_clock
 from graphql_api.codecs import read_json
 from graphql_api.errors import InvalidJson, Unauthenticated
 
@@ -212,7 +211,7 @@ class JwksCache:
     """Minimum time between two renewals that are caused by an unknown key id."""
     retry_interval: float = 5.0
     """Minimum time between a failed renewal and the next one."""
-    clock: Clock = time.monotonic
+    clock: Clock = running_clock
     _keys: KeySet | None = None
     _loaded_at: float = 0.0
     _attempted_at: float = -math.inf
@@ -260,6 +259,7 @@ class JwksCache:
         return asyncio.shield(renewal)
 
     async def _load(self) -> None:
+        asked_at = self.clock()
         try:
             keys = await self.load()
         except JwksUnavailable as error:
@@ -268,8 +268,8 @@ class JwksCache:
             consequence = "No token can be verified" if expired else "The previous keys stay in use"
             log.warning("Keys of %s: %s %s.", self.location, error, consequence)
         else:
-            self._keys, self._loaded_at, self._last_attempt_failed = keys, self.clock(), False
+            self._keys, self._loaded_at, self._last_attempt_failed = keys, asked_at, False
             if not keys.keys:
                 log.warning("Keys of %s: none of %s is usable, so no token is accepted.", self.location, keys.skipped)
         finally:
-            self._attempted_at = self.clock()
+            self._attempted_at = asked_at if self._loaded_at == asked_at else self.clock()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from aiohappyeyeballs import start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from graphql_api.clock import Instant, read_clocks, seconds_between
 from graphql_api.runtime import SharedResult
 from graphql_api.storage.engines.dynamodb.error_mapping import NoConnection
 
@@ -37,7 +38,7 @@ class HttpResponse(NamedTuple):
 class HttpConnection(asyncio.Protocol):
     """One connection, with at most one request at a time."""
 
-    idle_since = 0.0
+    idle_since: Instant = ()
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -170,10 +171,17 @@ class ConnectionPool:
     Concurrent connections share one resolution.
     """
 
-    def __init__(self, endpoint: Endpoint, limit: int, keep_alive_seconds: float) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        limit: int,
+        keep_alive_seconds: float,
+        clocks: Callable[[], Instant] = read_clocks,
+    ) -> None:
         self.endpoint = endpoint
         self._limit = limit
         self._keep_alive_seconds = keep_alive_seconds
+        self._clocks = clocks
         self._idle: list[HttpConnection] = []
         """the latest is reused first, so that those that a burst has opened expire"""
         self._is_closed = False
@@ -182,22 +190,27 @@ class ConnectionPool:
 
     async def acquire(self) -> HttpConnection:
         """Return an idle connection, or open one."""
+        now = self._clocks()
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_reusable:
+            # After a freeze of the process, the sweep is late, and the server has gone without a word.
+            if connection.is_reusable and self._is_fresh(connection, now):
                 return connection
             connection.abort()
         return await self._open()
+
+    def _is_fresh(self, connection: HttpConnection, now: Instant) -> bool:
+        return seconds_between(connection.idle_since, now) < self._keep_alive_seconds
 
     def release(self, connection: HttpConnection) -> None:
         """Keep a connection for the next request, or close it."""
         if self._is_closed or not connection.is_reusable or len(self._idle) >= self._limit:
             connection.abort()
             return
-        loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
+        connection.idle_since = self._clocks()
         self._idle.append(connection)
         if self._sweep_handle is None:
+            loop = asyncio.get_running_loop()
             self._sweep_handle = loop.call_later(self._keep_alive_seconds, self._sweep, loop)
 
     async def close(self) -> None:
@@ -213,12 +226,12 @@ class ConnectionPool:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close the connections that have been idle for too long."""
-        oldest = loop.time() - self._keep_alive_seconds
-        kept = [connection for connection in self._idle if connection.idle_since > oldest and connection.is_reusable]
+        now = self._clocks()
+        kept = [connection for connection in self._idle if connection.is_reusable and self._is_fresh(connection, now)]
         for connection in {*self._idle}.difference(kept):
             connection.abort()
         self._idle = kept
-        wait = kept[0].idle_since - oldest if kept else None
+        wait = self._keep_alive_seconds - seconds_between(kept[0].idle_since, now) if kept else None
         self._sweep_handle = None if wait is None else loop.call_later(wait, self._sweep, loop)
 
     async def _open(self) -> HttpConnection:
