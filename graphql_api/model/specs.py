@@ -330,7 +330,7 @@ class EntitySpec:
 
     @property
     def behind(self) -> ElementStatus | None:
-        """The element that the table has and this catalog cannot maintain, so that it cannot write the entity."""
+        """The element of the table that keeps this server from writing the entity."""
         return None if self.recorded is None else self.recorded.behind
 
     @property

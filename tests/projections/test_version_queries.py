@@ -27,6 +27,7 @@ from graphql_api import (
     projection,
 )
 from graphql_api.projections import replay
+from graphql_api.runtime import collect_statistics
 from graphql_api.schema.request_context import Caller
 from tests.projections.read_models import chunks_of
 from tests.schema.graphql_client import client_for
@@ -156,6 +157,9 @@ async def test_mutations_and_ids_refer_to_the_served_version(tmp_path: Path) -> 
         assert found.body["data"] == {"node": {"phone": "2"}, "personByTown": {"totalCount": {"value": 1}}}
         explained = await client.execute('{ personByTown(townId: "t") { items { personId } } }', caller=caller)
         assert explained.body["extensions"]["explain"][0]["hashKeys"][0].startswith("person@2!")
+        with collect_statistics() as statistics:
+            await db.search(Person.by_town, town_id="t")
+        assert [*statistics.indexes] == [("person", "town")], "metrics have the declared names"
         gone = await client.execute('mutation { deletePerson(id: "p1") { deletedId } }', caller=caller)
         assert gone.codes == ()
         assert await db.get(Person, "p1") is None

@@ -156,7 +156,7 @@ class IndexScanner:
         want = requested if rounds else needed << (0 if self.scan.filters_records else plan.token.selectivity_hint)
         if self.ceiling is not None:  # The reserved units suffice for the requested rows.
             want = needed = min(requested, max(want, needed))
-        statistics, entity = current_statistics(), plan.entity.name
+        statistics, entity = current_statistics(), plan.entity.declared_name
         call = self.store.read_ranges(reads, min(budget, max(want, needed)))
         try:
             results = await measure_call(call, [statistics.of_index(entity, self.scan.index.name)])

@@ -102,7 +102,7 @@ class PageReader:
     @property
     def statistics(self) -> IndexStatistics:
         """Return the counts of this index or union in the current request."""
-        return current_statistics().of_index(self.plan.entity.name, self.plan.search_name)
+        return current_statistics().of_index(self.plan.entity.declared_name, self.plan.search_name)
 
     async def read(self, wanted: int) -> None:
         """Scan the indexes in reading order until there are `wanted` matches."""

@@ -59,7 +59,7 @@ class FetchedRecords:
 
 def statistics_by_key(entity: EntitySpec) -> IndexStatistics:
     """Return the counts of an entity's reads by key in the current request."""
-    return current_statistics().of_index(entity.name, entity.indexes["by_id"].name)
+    return current_statistics().of_index(entity.declared_name, entity.indexes["by_id"].name)
 
 
 async def fetch_records(store: Store, lookups: Sequence[PointLookup], clock: Clock) -> FetchedRecords:

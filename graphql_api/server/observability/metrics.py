@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from graphql_api.codecs import shard_name
-from graphql_api.model import Catalog
+from graphql_api.model import Catalog, entity_and_version
 from graphql_api.runtime import RequestStatistics
 
 MULTIPROCESS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
@@ -265,7 +265,7 @@ class Metrics:
             self.record(Metric.RECORDS_READ, "", "", amount=statistics.records_read - attributed)
         for hash_key, seconds in statistics.shard_seconds:
             shard = shard_name(hash_key)
-            if shard.partition("!")[0] in self._entities:
+            if entity_and_version(shard.partition("!")[0])[0] in self._entities:
                 self.record(
                     Metric.SHARD_SECONDS, self._limited(Metric.SHARD_SECONDS, shard, MAX_SHARDS), amount=seconds
                 )
