@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         owner,
         owner_through,
         record_key,
+        server_set,
         signed_in,
         stored,
     )
@@ -104,6 +105,7 @@ __all__ = [
     "owner_through",
     "projection",
     "record_key",
+    "server_set",
     "signed_in",
     "stored",
 ]

@@ -61,6 +61,32 @@ class Entity(BaseModel):
         @property
         def key(self) -> Any:
             """The `RecordKey` of this record."""
+
+        # Stubs declare the properties of each entity instead of `parts`, `values` and `changes`.
+        @classmethod
+        def _get_arguments(cls, id: Any = None, /, *, consistent: bool = True, **parts: Any) -> Self: ...
+
+        @classmethod
+        def _get_by_arguments(cls, **values: Any) -> Self: ...
+
+        @classmethod
+        def _create_arguments(cls, *, idempotency_key: str | None = None, **values: Any) -> Self: ...
+
+        @classmethod
+        def _update_arguments(
+            cls,
+            id: Any = None,
+            /,
+            *,
+            expected_version: int | None = None,
+            idempotency_key: str | None = None,
+            **changes: Any,
+        ) -> Self: ...
+
+        @classmethod
+        def _change_arguments(
+            cls, id: Any = None, /, *, expected_version: int | None = None, **changes: Any
+        ) -> Self: ...
     else:
         key = RecordKeyAttribute()
 

@@ -383,12 +383,13 @@ async def test_index_like_parent_reads_one_hash_key_per_generation(tmp_path: Pat
             await db.put(Email(email=f"{number:02}@y", user_id=f"u{number + 2}", created=at))
         shard = f"0{'0123456789abcdef'[blake2b_number('u1') % 16]}"
         both = ["user!|userId#u1", f"user!{shard}|userId#u1"]
-        for bounds, keys, numbers in (
+        cases: list[tuple[dict[str, Any], list[str], range]] = [
             ({}, both, range(40)),
             ({"to": NEW_YEAR_2026 - 1}, both[:1], range(20)),
             ({"from_": NEW_YEAR_2026}, both[1:], range(20, 40)),
             ({"from_": NEW_YEAR_2026 - 1, "to": NEW_YEAR_2026}, both, range(19, 21)),
-        ):
+        ]
+        for bounds, keys, numbers in cases:
             store.counts = Counts()
             page = await db.search(Email.by_user, user_id="u1", **bounds)
             assert [each.email for each in page.items] == [f"{number:02}@x" for number in numbers]
