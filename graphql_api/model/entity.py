@@ -3,13 +3,13 @@
 import graphlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
 from graphql_api.errors import InvalidCatalog, Violation
 from graphql_api.model.access_declarations import Rules, RulesArgument, normalize_rules
-from graphql_api.model.markers import Derived, Index, Lookup, Searchable, Shards, Union
+from graphql_api.model.markers import Derived, Index, Lookup, Searchable, Shards, Union, derived
 from graphql_api.model.naming import entity_name
 from graphql_api.model.property_specs import parse_annotation
 from graphql_api.model.record_identity import RecordKeyAttribute
@@ -43,6 +43,7 @@ class Declaration:
     """by property, in order of computation: sources come before the properties that are derived from them"""
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field, PrivateAttr, derived))
 class Entity(BaseModel):
     """Base class of entities. Annotations declare properties, attributes `by_…` indexes, other attributes joins."""
 
@@ -54,7 +55,7 @@ class Entity(BaseModel):
     )
 
     __declaration__: ClassVar[Declaration] = Declaration()
-    by_id = Searchable()
+    by_id: ClassVar[Searchable] = Searchable()
 
     if TYPE_CHECKING:  # Any, so that an entity may declare a property `key` of any type
 

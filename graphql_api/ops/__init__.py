@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from graphql_api.ops.record_capacity import typical_record as typical_record
     from graphql_api.ops.record_lines import record_line as record_line
     from graphql_api.ops.record_lines import record_values as record_values
+    from graphql_api.ops.stub_modules import StubModule as StubModule
+    from graphql_api.ops.stub_modules import stub_modules as stub_modules
     from graphql_api.ops.table_inspection import Difference as Difference
     from graphql_api.ops.table_inspection import TableState as TableState
     from graphql_api.ops.table_inspection import differences as differences

@@ -87,7 +87,8 @@ async def db(clock: FakeClock) -> AsyncIterator[Database]:
 async def test_constructors_do_not_require_what_the_server_sets(db: Database) -> None:
     """A record has null until it is written; `create` returns it with the values that the server has set."""
     note = Note(note_id="n", text="a")
-    assert (note.created, note.updated, note.day) == (None, None, None)
+    unset: list[object] = [note.created, note.updated, note.day]
+    assert unset == [None, None, None]
     assert note.key.generation is None
     created = await db.create(note)
     assert (created.created, created.updated, created.day) == (NOW, NOW, NOW // 86_400)
