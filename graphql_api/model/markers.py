@@ -143,7 +143,7 @@ def derived(
     *sources: str,
     version: int = 1,
     previous: Callable[..., Any] | None = None,
-    init: Literal[False] = False,  # noqa: ARG001 - tells type checkers that constructors do not take the value
+    init: Literal[False] = False,  # noqa: ARG001 - for type checkers: constructors do not take the value
 ) -> Any:
     """Declare a property that `function` computes from other properties at every write. Provided values are ignored.
 

@@ -1,6 +1,6 @@
 """Stubs of the modules that declare a catalog's entities: the source without bodies, with the calls of each entity.
 
-A stub replaces its module for type checkers, so it keeps every declaration of the source as it is.
+A stub replaces its module for type checkers, so it keeps every declaration of the source unchanged.
 """
 
 import ast

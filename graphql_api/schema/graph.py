@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cached_property, partial
+from inspect import getdoc
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
@@ -163,9 +164,9 @@ class Graph:
         return own
 
     def _add_resolver(self, entity: type[Entity], resolver: Callable[..., Any]) -> Callable[..., Any]:
-        """Add a function as a field of an entity. Its first parameter is the record."""
-        own = type(resolver.__name__, (), {resolver.__name__: strawberry.field(resolver=resolver)})
-        added = strawberry_fields(strawberry.type(own))
+        """Add a function as a field of an entity. Its first parameter is the record, its docstring the description."""
+        field = strawberry.field(resolver=resolver, description=getdoc(resolver))
+        added = strawberry_fields(strawberry.type(type(resolver.__name__, (), {resolver.__name__: field})))
         if not all(_has_parent(field, entity) for field in added):
             problem = f"is added to {entity.__name__}, and has no parameter for the record of this type."
             remedy = f"Annotate its first parameter with strawberry.Parent[{entity.__name__}]."
