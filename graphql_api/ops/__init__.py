@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from graphql_api.ops.lookup_reconciliation import ReconciliationResult as ReconciliationResult
     from graphql_api.ops.lookup_reconciliation import ReconciliationSettings as ReconciliationSettings
     from graphql_api.ops.lookup_reconciliation import reconcile_lookups as reconcile_lookups
+    from graphql_api.ops.module_stubs import StubModule as StubModule
+    from graphql_api.ops.module_stubs import stub_modules as stub_modules
     from graphql_api.ops.record_capacity import EntityCapacity as EntityCapacity
     from graphql_api.ops.record_capacity import entity_capacity as entity_capacity
     from graphql_api.ops.record_capacity import stored_items as stored_items
     from graphql_api.ops.record_capacity import typical_record as typical_record
     from graphql_api.ops.record_lines import record_line as record_line
     from graphql_api.ops.record_lines import record_values as record_values
-    from graphql_api.ops.stub_modules import StubModule as StubModule
-    from graphql_api.ops.stub_modules import stub_modules as stub_modules
     from graphql_api.ops.table_inspection import Difference as Difference
     from graphql_api.ops.table_inspection import TableState as TableState
     from graphql_api.ops.table_inspection import differences as differences
