@@ -183,8 +183,8 @@ class CallStubs:
 
 
 def _method(name: str, returns: str, parameters: Iterable[Parameter], first: Sequence[str] = ("self",)) -> str:
-    """Return the text of a method. It overrides one that takes arguments of any name."""
+    """Return the text of a method."""
     named = {parameter.name: str(parameter) for parameter in reversed([*parameters])}
     required_first = [*first, "*", *reversed(named.values())] if named else [*first]
     lines = "".join(f"    {part},\n" for part in required_first)
-    return f"def {name}(  # type: ignore[override]\n{lines}) -> {returns}: ...\n"
+    return f"def {name}(\n{lines}) -> {returns}: ...\n"
