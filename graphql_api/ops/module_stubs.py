@@ -5,11 +5,15 @@ A stub replaces its module for type checkers, so it keeps every declaration of t
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from textwrap import indent
+from token import COMMENT
+from tokenize import generate_tokens
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +23,7 @@ from graphql_api.ops.call_stubs import CallStubs
 from graphql_api.ops.type_names import TypeNames, module_alias
 
 _DECLARATIONS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign)
+_IGNORE = re.compile(r"# *(type|pyright): *ignore")
 _BLOCKS = (ast.For, ast.While, ast.With, ast.Match)
 _SETTINGS = (  # The calls of one entity override those of any entity, which take arguments of any name.
     '# mypy: disable-error-code="override, explicit-override, mutable-override"',
@@ -35,6 +40,11 @@ class StubModule:
     module: str
     source: Path
     text: str
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the module belongs to an installed package, whose folder is not the application's."""
+        return not {"site-packages", "dist-packages"}.isdisjoint(self.source.parts)
 
     def beside(self) -> Path:
         """Return the path next to the module, where type checkers find the stub without settings."""
@@ -73,16 +83,26 @@ def _stub(name: str, entities: Sequence[EntitySpec], address: str) -> StubModule
         problem = f"{entities[0].type_name} is declared in {name}, which has no source file that other modules import."
         raise InvalidValue(f"{problem} Declare it in a module.", argument="catalog")
     source = Path(file).resolve()
-    writer = _ModuleWriter(sys.modules[name], {entity.model.__qualname__: entity for entity in entities})
-    return StubModule(name, source, writer.text(ast.parse(source.read_text("utf-8")), address))
+    text = source.read_text("utf-8")
+    by_class = {entity.model.__qualname__: entity for entity in entities}
+    writer = _ModuleWriter(sys.modules[name], by_class, _ignore_comments(text))
+    return StubModule(name, source, writer.text(ast.parse(text), address))
+
+
+def _ignore_comments(text: str) -> dict[int, str]:
+    """Return the comments by which type checkers ignore an error, by line."""
+    tokens = generate_tokens(StringIO(text).readline)
+    return {one.start[0]: one.string for one in tokens if one.type == COMMENT and _IGNORE.match(one.string)}
 
 
 class _ModuleWriter:
     """Writes the stub of one module from its syntax tree."""
 
-    def __init__(self, module: ModuleType, entities: Mapping[str, EntitySpec]) -> None:
+    def __init__(self, module: ModuleType, entities: Mapping[str, EntitySpec], comments: Mapping[int, str]) -> None:
         self._entities = entities
         """by class name"""
+        self._comments = comments
+        """of the source that ignore an error, by line"""
         self._inherited = {
             (base.__name__, search.attribute)
             for entity in entities.values()
@@ -109,9 +129,10 @@ class _ModuleWriter:
         """Yield what declares names, without the code that only runs. `model`: the class whose body it is."""
         for statement in body:
             if isinstance(statement, _DECLARATIONS) or type(statement).__name__ == "TypeAlias":
-                yield self._declaration(statement, model)
+                yield f"{self._declaration(statement, model)}{self._comment(statement)}\n"
             elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{ast.unparse(_without_body(statement))}\n"
+                head = ast.unparse(_without_body(statement)).removesuffix("\n    ...")
+                yield f"{head}{self._comment(statement)}\n    ...\n"
             elif isinstance(statement, ast.ClassDef):
                 yield self._class(statement)
             elif isinstance(statement, ast.If | ast.Try):
@@ -122,10 +143,17 @@ class _ModuleWriter:
     def _declaration(self, statement: ast.stmt, model: str) -> str:
         """Return a declaration. An index that entities inherit becomes a class variable, which they may narrow."""
         names = [(model, name) for name in _assigned_names(statement)]
-        if isinstance(statement, ast.Assign) and not self._inherited.isdisjoint(names):
-            class_variable, index = self._types.imported("typing", "ClassVar"), ast.unparse(statement.value)
-            return f"{names[0][1]}: {class_variable}[{index.partition('(')[0]}] = {index}\n"
-        return f"{ast.unparse(statement)}\n"
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        if isinstance(value, ast.Call) and not self._inherited.isdisjoint(names):
+            kind = f"{self._types.imported('typing', 'ClassVar')}[{ast.unparse(value.func)}]"
+            return f"{names[0][1]}: {kind} = {ast.unparse(value)}"
+        return ast.unparse(statement)
+
+    def _comment(self, statement: Any) -> str:
+        """Return the comment that ignores an error of a declaration, which its stub repeats."""
+        last = statement.body[0].lineno - 1 if getattr(statement, "body", None) else statement.end_lineno
+        lines = range(statement.lineno, max(last, statement.lineno) + 1)
+        return next((f"  {self._comments[line]}" for line in lines if line in self._comments), "")
 
     def _branches(self, statement: ast.If | ast.Try, model: str) -> str:
         """Return a conditional declaration, such as an import for type checkers; nothing if it declares nothing."""
@@ -141,14 +169,14 @@ class _ModuleWriter:
         return "".join(f"{head}:\n{indent(text or 'pass', '    ')}\n" for head, text in texts)
 
     def _class(self, statement: ast.ClassDef) -> str:
-        head = ast.unparse(_copy(statement, body=_NO_BODY)).removesuffix("    ...")
+        head = ast.unparse(_copy(statement, body=_NO_BODY)).removesuffix("\n    ...") + self._comment(statement)
         entity = self._entities.get(statement.name)
         if entity is None:
             members = "".join(self._declarations(statement.body, statement.name))
         else:
             declared = (one for one in statement.body if not self._is_search(entity, one))
             members = "".join(self._declarations(declared)) + self._calls(entity, statement)
-        return f"{head}{indent(members or '...', '    ')}\n"
+        return f"{head}\n{indent(members or '...', '    ')}\n"
 
     def _is_search(self, entity: EntitySpec, statement: ast.stmt) -> bool:
         names = {search.attribute for search in entity.searches}

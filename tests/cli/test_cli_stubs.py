@@ -114,3 +114,16 @@ def test_stubs_can_be_written_to_a_folder(shop: Path) -> None:
     elsewhere = run("stubs", CATALOG, "--output", "other", "--check")
     assert elsewhere.exit_code == 1
     assert elsewhere.stdout.endswith(f"shardql stubs {CATALOG} --output other\n")
+
+
+def test_installed_modules_need_a_folder(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stub is written into the folders of installed packages, unless a folder is named."""
+    (shop / "site-packages").mkdir()
+    (shop / "shop_parts").rename(shop / "site-packages" / "shop_parts")
+    monkeypatch.syspath_prepend(str(shop / "site-packages"))
+    result = run("stubs", CATALOG)
+    assert "shop_parts.lines is an installed package: --output FOLDER writes its stub.\n" in result.stdout
+    assert [*stubs(shop)] == ["shop_catalog.pyi"]
+    assert run("stubs", CATALOG, "--check").exit_code == 0
+    run("stubs", CATALOG, "--output", "typings")
+    assert "typings/shop_parts/lines.pyi" in stubs(shop)

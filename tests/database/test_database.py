@@ -1,6 +1,6 @@
 """The Python interface: opening a catalog, reading records by id, tenants, and the round trip of values."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -614,3 +614,19 @@ async def test_derived_properties_as_arguments(tmp_path: Path) -> None:
         assert await db.get(Person, key="José@Example") == person
         for arguments in ({"eq": date(2024, 1, 1)}, {"eq": "2024"}, {"prefix": "20"}, {"from_": "2023", "to": "2025"}):
             assert list((await db.search(Person.by_year, **arguments)).items) == [person]
+
+
+async def test_calls_take_no_further_positional_arguments(db: Database) -> None:
+    """Conditions, values and changes have names; a further positional argument is a `TypeError`, as in any call."""
+    untyped: Any = db
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: untyped.search(User.by_id, 3),
+        lambda: untyped.count(User.by_id, 3),
+        lambda: untyped.get(User, "u1", 3),
+        lambda: untyped.get_by(User, "u1"),
+        lambda: untyped.create(User, "u1"),
+        lambda: untyped.update(User, "u1", 3),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="positional argument"):
+            await call()

@@ -44,6 +44,7 @@ except ImportError:
 
 UserId = NewType("UserId", str)
 LIMIT = 5
+TEXT: int = "x"  # type: ignore[assignment]  # a comment
 if __name__ == "__main__":
     print(LIMIT)
 for number in range(3):
@@ -58,7 +59,9 @@ class Base(Entity):
     created: Created[Timestamp] = server_set()
     by_created = Index(sort="created")
 
-    def age(self, now: int) -> int:
+    def age(  # type: ignore[override]
+        self, now: int
+    ) -> int:
         """Return the age."""
         return now - self.created
 
@@ -81,8 +84,8 @@ class Thing(Base):
         return self.kind.upper()
 
 
-class Plain:
-    value = 3
+class Plain(dict[str, int]):  # pyright: ignore[reportGeneral]
+    value = 3  # no comment for type checkers
 
 
 async def many(count: int = LIMIT) -> AsyncIterator[int]:
@@ -130,6 +133,9 @@ def test_declarations_are_kept_without_bodies(stub: str) -> None:
         "    missing_module = None",
         "UserId = NewType('UserId', str)",
         "LIMIT = 5",
+        "TEXT: int = 'x'  # type: ignore[assignment]  # a comment",
+        "    def age(self, now: int) -> int:  # type: ignore[override]",
+        "class Plain(dict[str, int]):  # pyright: ignore[reportGeneral]",
         "number: _typing.Any",
         "last: _typing.Any",
         "    on = 'on'",

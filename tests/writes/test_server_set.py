@@ -1,6 +1,5 @@
 """Properties declared as `server_set()`: constructors do not require them, and each write of a record has them."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -24,11 +23,13 @@ from graphql_api.database import Database
 from graphql_api.errors import CreationChanged, InvalidRecord
 from graphql_api.operations import Create
 from graphql_api.operations import Put as PutOperation
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.schema.graph import build_schema
 from graphql_api.storage.values import Put
-from graphql_api.testing import in_memory
 from graphql_api.writes.item_keys import to_item
+from tests.support.engine_params import on_both_engines
 from tests.support.fake_clock import FakeClock
+from tests.writes.conftest import OpenTable
 
 NOW = 1_700_000_000
 
@@ -78,12 +79,14 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def db(clock: FakeClock) -> AsyncIterator[Database]:
-    """An empty database in memory."""
-    async with in_memory(CATALOG, clock=clock) as database:
-        yield database
+async def db(open_table: OpenTable, clock: FakeClock) -> Database:
+    """A database with an empty table."""
+    store = await open_table()
+    await store.ensure_table(CATALOG.table_definition())
+    return Database(CATALOG, store, TokenSeal([bytes(range(32))]), clock=clock)
 
 
+@on_both_engines
 async def test_constructors_do_not_require_what_the_server_sets(db: Database) -> None:
     """A record has null until it is written; `create` returns it with the values that the server has set."""
     note = Note(note_id="n", text="a")
@@ -96,6 +99,7 @@ async def test_constructors_do_not_require_what_the_server_sets(db: Database) ->
     assert created.key.generation == 1
 
 
+@on_both_engines
 async def test_puts_set_the_creation_value_once(db: Database, clock: FakeClock) -> None:
     """A put of a new record sets the current time; a put of a stored one keeps its creation value, and its shard."""
     await db.put(Note(note_id="n", text="a"))
@@ -112,6 +116,7 @@ async def test_puts_set_the_creation_value_once(db: Database, clock: FakeClock) 
     assert sorted(note.note_id for note in page.items) == ["m", "n", "o"]
 
 
+@on_both_engines
 async def test_a_provided_creation_value_still_counts(db: Database) -> None:
     """A provided value places the record, and cannot be changed by a later put."""
     await db.put(Note(note_id="n", text="a", created=5))
@@ -122,6 +127,7 @@ async def test_a_provided_creation_value_still_counts(db: Database) -> None:
         await db.put(Note(note_id="n", text="a", created=6))
 
 
+@on_both_engines
 async def test_versions_and_histories(db: Database, clock: FakeClock) -> None:
     """Versions count the writes, and all entries of a history get the creation value of the first one."""
     for _ in range(2):

@@ -20,6 +20,7 @@ def stubs(
     """Write stubs, so that type checkers and editors know the arguments of each search, read and write.
 
     There is one `.pyi` file for each module that declares entities. A type checker reads it instead of the module.
+    Modules of installed packages get one only with --output.
 
     Exit codes: 0 written or equal, 1 different, 2 usage, 4 catalog.
 
@@ -32,9 +33,14 @@ def stubs(
     from graphql_api.model import load_catalog  # noqa: PLC0415 - slow import
     from graphql_api.ops import stub_modules  # noqa: PLC0415 - slow import
 
+    modules = stub_modules(load_catalog(address), address)
+    for stub in modules if output is None else ():
+        if stub.is_installed:
+            typer.echo(f"{stub.module} is an installed package: --output FOLDER writes its stub.")
     files = [
         (stub.beside() if output is None else stub.below(output), stub)
-        for stub in stub_modules(load_catalog(address), address)
+        for stub in modules
+        if output is not None or not stub.is_installed
     ]
     stale = [(path, stub) for path, stub in files if not stub.is_written_to(path)]
     if not check:

@@ -4,8 +4,7 @@ import strawberry
 from people import Member, Order, Team, Ticket
 from service import graph
 
-from graphql_api import Create, Entity, Id, Index, Put, Update, group, owner_through
-from graphql_api.database import Database
+from graphql_api import Create, Database, Entity, Id, Index, Put, Update, group, owner_through
 
 
 async def searches(db: Database) -> None:

@@ -7,9 +7,7 @@ from typing import assert_type
 import strawberry
 from people import Member, Order, Status, Team, Ticket, catalog
 
-from graphql_api import Connection, Create, Delete, Graph, Put, Update, asgi
-from graphql_api.database import Database
-from graphql_api.query.execution import Page
+from graphql_api import Connection, Create, Database, Delete, Graph, Page, Put, Update, asgi
 from graphql_api.testing import GraphQLClient, in_memory
 
 graph = Graph(catalog)
