@@ -24,6 +24,7 @@ from graphql_api.model import (
     Catalog,
     CountSignature,
     CreateSignature,
+    DeleteSignature,
     Entity,
     EntitySpec,
     GetBySignature,
@@ -554,9 +555,14 @@ class Database:
         operation = Update(entity, id, expected_version=expected_version, **changes)
         return _narrow_type(entity, await self.apply(operation.to_command(self.effective_catalog, idempotency_key)))
 
-    async def delete(
+    async def delete(self, entity: DeleteSignature[P, E], /, *args: P.args, **key: P.kwargs) -> None:
+        """Delete the record with this id, if it exists."""
+        delete: Callable[..., Awaitable[None]] = self._delete
+        await delete(entity, *args, **key)
+
+    async def _delete(
         self,
-        entity: type[Entity],
+        entity: Any,
         id: Any = None,
         /,
         *,
@@ -564,7 +570,6 @@ class Database:
         idempotency_key: str | None = None,
         **parts: Any,
     ) -> None:
-        """Delete the record with this id, if it exists."""
         operation = Delete(entity, id, expected_version=expected_version, **parts)
         command = operation.to_command(self.effective_catalog, idempotency_key)
         await self.apply(replace(command, returns_record=False))

@@ -10,7 +10,7 @@ from typing import Any, Generic, ParamSpec, overload
 from typing_extensions import TypeVar
 
 from graphql_api.codecs import RecordKey
-from graphql_api.model import Catalog, ChangeSignature, CreateSignature, Entity, check_key_entity
+from graphql_api.model import Catalog, ChangeSignature, CreateSignature, Entity, RemoveSignature, check_key_entity
 from graphql_api.query import parse_written_key
 from graphql_api.writes import Command, Remove, Replace, record_values
 from graphql_api.writes import Create as CreateCommand
@@ -135,10 +135,14 @@ class Set(Put[E_co]):
 class Delete(Operation[E_co]):
     """Delete a record if it exists: `Delete(User, "wf5y")`, `Delete(Line, "o-1", num=3)`."""
 
-    def __init__(
-        self, entity: type[E_co], id: Any = None, /, *, expected_version: int | None = None, **parts: Any
+    def __init__(self: "Delete[E]", entity: RemoveSignature[P, E], /, *args: P.args, **key: P.kwargs) -> None:
+        set_arguments: Callable[..., None] = self._set_arguments
+        set_arguments(entity, *args, **key)
+
+    def _set_arguments(
+        self, entity: Any, id: Any = None, /, *, expected_version: int | None = None, **parts: Any
     ) -> None:
-        self._entity = entity
+        self._entity: type[E_co] = entity
         self._id = id
         self._expected_version = expected_version
         self._parts = parts

@@ -20,8 +20,10 @@ from graphql_api.model.access_declarations import signed_in as signed_in
 from graphql_api.model.call_signatures import ChangeSignature as ChangeSignature
 from graphql_api.model.call_signatures import CountSignature as CountSignature
 from graphql_api.model.call_signatures import CreateSignature as CreateSignature
+from graphql_api.model.call_signatures import DeleteSignature as DeleteSignature
 from graphql_api.model.call_signatures import GetBySignature as GetBySignature
 from graphql_api.model.call_signatures import GetSignature as GetSignature
+from graphql_api.model.call_signatures import RemoveSignature as RemoveSignature
 from graphql_api.model.call_signatures import SearchSignature as SearchSignature
 from graphql_api.model.call_signatures import SortCondition as SortCondition
 from graphql_api.model.call_signatures import UpdateSignature as UpdateSignature

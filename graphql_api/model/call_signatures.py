@@ -54,3 +54,15 @@ class ChangeSignature(Protocol[P, R_co]):
     """An entity, with the arguments of updates in an all-or-none write."""
 
     def _change_arguments(self, *args: P.args, **arguments: P.kwargs) -> R_co: ...
+
+
+class DeleteSignature(Protocol[P, R_co]):
+    """An entity, with the arguments of deletes."""
+
+    def _delete_arguments(self, *args: P.args, **arguments: P.kwargs) -> R_co: ...
+
+
+class RemoveSignature(Protocol[P, R_co]):
+    """An entity, with the arguments of deletes in an all-or-none write."""
+
+    def _remove_arguments(self, *args: P.args, **arguments: P.kwargs) -> R_co: ...

@@ -85,6 +85,20 @@ class Entity(BaseModel):
         ) -> Self: ...
 
         @classmethod
+        def _delete_arguments(
+            cls,
+            id: Any = None,
+            /,
+            *,
+            expected_version: int | None = None,
+            idempotency_key: str | None = None,
+            **parts: Any,
+        ) -> Self: ...
+
+        @classmethod
+        def _remove_arguments(cls, id: Any = None, /, *, expected_version: int | None = None, **parts: Any) -> Self: ...
+
+        @classmethod
         def _change_arguments(
             cls, id: Any = None, /, *, expected_version: int | None = None, **changes: Any
         ) -> Self: ...

@@ -61,6 +61,8 @@ class CallStubs:
             ("_get_by_arguments", [*self._unique_values()], None),
             ("_create_arguments", [idempotency, *self._created_values()], None),
             ("_update_arguments", [version, idempotency, *key_parts, *changes], id),
+            ("_delete_arguments", [version, idempotency, *key_parts], id),
+            ("_remove_arguments", [version, *key_parts], id),
             ("_change_arguments", [version, *key_parts, *changes], id),
         ]
         returned = self.types.imported("typing", "Self")

@@ -626,6 +626,7 @@ async def test_calls_take_no_further_positional_arguments(db: Database) -> None:
         lambda: untyped.get_by(User, "u1"),
         lambda: untyped.create(User, "u1"),
         lambda: untyped.update(User, "u1", 3),
+        lambda: untyped.delete(User, "u1", 3),
     ]
     for call in calls:
         with pytest.raises(TypeError, match="positional argument"):

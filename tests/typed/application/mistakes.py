@@ -4,7 +4,7 @@ import strawberry
 from people import Member, Order, Team, Ticket
 from service import graph
 
-from graphql_api import Create, Database, Entity, Id, Index, Put, Update, group, owner_through
+from graphql_api import Create, Database, Delete, Entity, Id, Index, Put, Update, group, owner_through
 
 
 async def searches(db: Database) -> None:
@@ -45,6 +45,8 @@ async def writes(db: Database) -> None:
     await db.put(Member)  # plain: Value of type variable "E" of "put" of "Database" cannot be "type[Member]"
     Update(Order, "o-1", step="v2", status="sent")  # Argument "status" to "Update" has incompatible type "str"; expected "Status"
     await db.write([Create(Ticket, ticket_id=8, txt="z")])  # No overload variant of "Create" matches argument types "type[Ticket]", "int", "str"
+    await db.delete(Order, "o-1", stp="v1")  # Unexpected keyword argument "stp" for "delete" of "Database"; did you mean "step"?
+    Delete(Ticket, None, ticket="7")  # Unexpected keyword argument "ticket" for "Delete"
     await db.write([Put(Member)])  # plain: Value of type variable "E_co" of "Put" cannot be "type[Member]"
 
 
