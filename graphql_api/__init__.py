@@ -7,6 +7,7 @@ from graphql_api.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from graphql_api.codecs import RecordKey, new_id
     from graphql_api.connection import Secrets, open_catalog
+    from graphql_api.database import Database
     from graphql_api.model import (
         Catalog,
         Created,
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
         owner,
         owner_through,
         record_key,
+        server_set,
         signed_in,
         stored,
     )
     from graphql_api.operations import Create, Delete, Put, Set, Update
     from graphql_api.projections import Event, Projection, projection
+    from graphql_api.query.execution import Page
     from graphql_api.schema import Connection, Graph
     from graphql_api.server import asgi, aws_lambda
 else:
@@ -58,6 +61,7 @@ __all__ = [
     "Connection",
     "Create",
     "Created",
+    "Database",
     "Delete",
     "Entity",
     "Event",
@@ -70,6 +74,7 @@ __all__ = [
     "Index",
     "Int32",
     "Lookup",
+    "Page",
     "Projection",
     "Put",
     "RecordKey",
@@ -105,6 +110,7 @@ __all__ = [
     "owner_through",
     "projection",
     "record_key",
+    "server_set",
     "signed_in",
     "stored",
 ]

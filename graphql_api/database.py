@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar, cast, overload
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from graphql_api.clock import Clock, system_clock
 from graphql_api.codecs import RecordKey, RecordKeySeal, short_repr
@@ -22,10 +22,17 @@ from graphql_api.evolution import (
 )
 from graphql_api.model import (
     Catalog,
+    CountSignature,
+    CreateSignature,
+    DeleteSignature,
     Entity,
     EntitySpec,
+    GetBySignature,
+    GetSignature,
     IndexRef,
+    SearchSignature,
     UniqueSpec,
+    UpdateSignature,
     check_generation,
     entity_of_key,
     from_sealed_form,
@@ -87,6 +94,7 @@ from graphql_api.writes import (
 from graphql_api.writes import Create as CreateCommand
 
 E = TypeVar("E", bound=Entity)
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -146,7 +154,7 @@ class Database:
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    async def search(self, index: IndexRef, /, **arguments: Any) -> Page[Any]:
+    async def search(self, index: SearchSignature[P, E], /, *args: P.args, **arguments: P.kwargs) -> Page[E]:
         """Return one page of a search: `await db.search(User.by_first_name, prefix="j", limit=20)`.
 
         Arguments:
@@ -159,9 +167,9 @@ class Database:
         - `order_by` for unions: the property that sorts the whole result;
         - `history` for histories with current records: "PAST" or "CURRENT".
         """
-        return await self.page(self._search_request(index, arguments))
+        return await self.page(self._search_request(index, *args, **arguments))
 
-    def _search_request(self, index: IndexRef, arguments: dict[str, Any]) -> SearchRequest:
+    def _search_request(self, index: Any, /, **arguments: Any) -> SearchRequest:
         options = {name: arguments.pop(name) for name in (PAGING_ARGUMENTS | OPTION_ARGUMENTS) & arguments.keys()}
         entity = self.catalog.entity(index.entity)
         return SearchRequest(entity.name, index.attribute, arguments, **options)
@@ -231,15 +239,19 @@ class Database:
         self, index: IndexRef, /, *, statistics: ReadStatistics = NO_STATISTICS, **arguments: Any
     ) -> UnitEstimate:
         """Estimate the capacity units of a page, without reading it. The arguments are those of `search`."""
-        request = self._search_request(index, arguments)
+        request = self._search_request(index, **arguments)
 
         async def plan(catalog: Catalog) -> UnitEstimate:
             return estimate_search(self._plan(catalog, request), statistics)
 
         return await self._reading(plan)
 
-    async def count(self, index: IndexRef, /, *, at_most: int = MAX_COUNTED, **arguments: Any) -> Count:
+    async def count(self, index: CountSignature[P, E], /, *args: P.args, **arguments: P.kwargs) -> Count:
         """Count the records of a search, up to `at_most`: `await db.count(User.by_name, prefix="j")`."""
+        count: Callable[..., Awaitable[Count]] = self._count_search
+        return await count(index, *args, **arguments)
+
+    async def _count_search(self, index: Any, /, *, at_most: int = MAX_COUNTED, **arguments: Any) -> Count:
         options = {name: arguments.pop(name) for name in ("filter", "history") if name in arguments}
         entity = self.catalog.entity(index.entity)
         return await self.count_of(SearchRequest(entity.name, index.attribute, arguments, **options), at_most)
@@ -266,18 +278,23 @@ class Database:
         request = replace(request, **whole, on_shard_failure="FAIL", read_budget=COUNT_BUDGET)
         return replace(self._plan(catalog or self.effective_catalog, request), limit=at_most)
 
-    async def get(self, entity: type[E], id: Any = None, /, *, consistent: bool = True, **parts: Any) -> E | None:
+    async def get(self, entity: GetSignature[P, E], /, *args: P.args, **key: P.kwargs) -> E | None:
         """Return the record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", num=3)`.
 
         Without a sub id, return the current record of a history, or its last entry if it has no current record.
+        `consistent=False` allows an answer that lacks the latest writes.
         """
+        get: Callable[..., Awaitable[E | None]] = self._get
+        return await get(entity, *args, **key)
+
+    async def _get(self, entity: Any, id: Any = None, /, *, consistent: bool = True, **parts: Any) -> Any:
         spec = self.catalog.entity(entity)
         values = parse_primary_key(spec, id, parts, PYTHON_NAMES)
         lookup = self.wanted(spec, values, consistent=consistent)
         if isinstance(id, RecordKey):
             lookup = self.lookup_at(spec, id, consistent=consistent)
         if isinstance(lookup, SearchRequest):
-            return cast("E | None", first_of(await self.page(lookup)))
+            return first_of(await self.page(lookup))
         (record,) = await self._lookup(entity, [lookup])
         return record
 
@@ -291,12 +308,16 @@ class Database:
         lookups = [point_lookup(spec, values, None, self.tenant, consistent=consistent) for values in keys]
         return await self._lookup(entity, lookups)
 
-    async def get_by(self, entity: type[E], /, **values: Any) -> E | None:
+    async def get_by(self, entity: GetBySignature[P, E], /, *args: P.args, **values: P.kwargs) -> E | None:
         """Return the record with a unique value: `await db.get_by(User, email="ada@example.com")`.
 
         Provide all properties that are unique together: `await db.get_by(Issue, project_id="p", num=7)`. Reads two
         items, at any number of shards, and sees every acknowledged write.
         """
+        get_by: Callable[..., Awaitable[E | None]] = self._get_by
+        return await get_by(entity, *args, **values)
+
+    async def _get_by(self, entity: Any, /, **values: Any) -> Any:
         spec = self.catalog.entity(entity)
         unique = find_unique(spec, values)
         (record,) = _records(entity, await self.read_by_unique(spec, unique, unique_values(spec, unique, values)))
@@ -479,9 +500,11 @@ class Database:
     async def create(self, source: E, /, *, idempotency_key: str | None = None) -> E: ...
 
     @overload
-    async def create(self, source: type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E: ...
+    async def create(self, source: CreateSignature[P, E], /, *args: P.args, **values: P.kwargs) -> E: ...
 
-    async def create(self, source: E | type[E], /, *, idempotency_key: str | None = None, **values: Any) -> E:
+    async def create(  # type: ignore[misc]  # the arguments of a create have names
+        self, source: Any, /, *, idempotency_key: str | None = None, **values: Any
+    ) -> Any:
         """Create a record and return it: `await db.create(User, first_name="Ada")`.
 
         Values that the server sets are optional: times, numbers and generated ids.
@@ -521,26 +544,35 @@ class Database:
         puts = [PutRecord(entity, record, restoring=restoring, in_bulk=True) for record in records]
         return [result if isinstance(result, ShardQLError) else None for result in await self.apply_each(puts)]
 
-    async def update(
+    async def update(self, entity: UpdateSignature[P, E], /, *args: P.args, **changes: P.kwargs) -> E:
+        """Change a record and return it: `await db.update(Order, "o-1", version="v4", status="sent")`.
+
+        Omitted properties keep their values, None clears. A new sub id creates a new entry from the last one.
+        """
+        update: Callable[..., Awaitable[E]] = self._update
+        return await update(entity, *args, **changes)
+
+    async def _update(
         self,
-        entity: type[E],
+        entity: Any,
         id: Any = None,
         /,
         *,
         expected_version: int | None = None,
         idempotency_key: str | None = None,
         **changes: Any,
-    ) -> E:
-        """Change a record and return it: `await db.update(Order, "o-1", version="v4", status="sent")`.
-
-        Omitted properties keep their values, None clears. A new sub id creates a new entry from the last one.
-        """
+    ) -> Any:
         operation = Update(entity, id, expected_version=expected_version, **changes)
         return _narrow_type(entity, await self.apply(operation.to_command(self.effective_catalog, idempotency_key)))
 
-    async def delete(
+    async def delete(self, entity: DeleteSignature[P, E], /, *args: P.args, **key: P.kwargs) -> None:
+        """Delete the record with this id, if it exists."""
+        delete: Callable[..., Awaitable[None]] = self._delete
+        await delete(entity, *args, **key)
+
+    async def _delete(
         self,
-        entity: type[Entity],
+        entity: Any,
         id: Any = None,
         /,
         *,
@@ -548,14 +580,11 @@ class Database:
         idempotency_key: str | None = None,
         **parts: Any,
     ) -> None:
-        """Delete the record with this id, if it exists."""
         operation = Delete(entity, id, expected_version=expected_version, **parts)
         command = operation.to_command(self.effective_catalog, idempotency_key)
         await self.apply(replace(command, returns_record=False))
 
-    async def write(
-        self, operations: Sequence[Operation], *, idempotency_key: str | None = None
-    ) -> list[Entity | None]:
+    async def write(self, operations: Sequence[Operation[E]], *, idempotency_key: str | None = None) -> list[E | None]:
         """Execute several operations, all or none: `await db.write([Create(User(…)), Update(Team, "t", name="x")])`.
 
         Each operation sees those before it. Return the record of each as it was written; for a delete the record that
@@ -570,7 +599,7 @@ class Database:
                 problems[position] = problem
         if problems:
             raise for_operations(problems)
-        return await self.apply_together(commands, idempotency_key)
+        return cast("list[E | None]", await self.apply_together(commands, idempotency_key))
 
 
 def _records(entity: type[E], fetched: FetchedRecords) -> list[E | None]:

@@ -4,22 +4,29 @@ Projections of events return operations too. Each takes the arguments of the met
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, overload
+
+from typing_extensions import TypeVar
 
 from graphql_api.codecs import RecordKey
-from graphql_api.model import Catalog, Entity, check_key_entity
+from graphql_api.model import Catalog, ChangeSignature, CreateSignature, Entity, RemoveSignature, check_key_entity
 from graphql_api.query import parse_written_key
 from graphql_api.writes import Command, Remove, Replace, record_values
 from graphql_api.writes import Create as CreateCommand
 from graphql_api.writes import Update as UpdateCommand
 
+E = TypeVar("E", bound=Entity)
+E_co = TypeVar("E_co", bound=Entity, covariant=True, default=Entity)
+P = ParamSpec("P")
 
-class Operation(ABC):
+
+class Operation(ABC, Generic[E_co]):
     """One operation of an all-or-none write. Operations with the same arguments are equal."""
 
     @property
     @abstractmethod
-    def entity(self) -> type[Entity]:
+    def entity(self) -> type[E_co]:
         """The class of the record."""
 
     @abstractmethod
@@ -43,15 +50,21 @@ class Operation(ABC):
         return f"{type(self).__name__}({', '.join(arguments)})"
 
 
-class Create(Operation):
+class Create(Operation[E_co]):
     """Create a record: `Create(User, first_name="Ada")` or `Create(User(…))`."""
 
-    def __init__(self, source: Entity | type[Entity], /, **values: Any) -> None:
-        self._source = source
+    @overload
+    def __init__(self: "Create[E]", source: E, /) -> None: ...
+
+    @overload
+    def __init__(self: "Create[E]", source: CreateSignature[P, E], /, *args: P.args, **values: P.kwargs) -> None: ...
+
+    def __init__(self, source: Any, /, **values: Any) -> None:  # type: ignore[misc]  # the arguments have names
+        self._source: E_co | type[E_co] = source
         self._values = values
 
     @property
-    def entity(self) -> type[Entity]:
+    def entity(self) -> type[E_co]:
         """The class of the record."""
         return type(self._source) if isinstance(self._source, Entity) else self._source
 
@@ -63,19 +76,23 @@ class Create(Operation):
         return CreateCommand(catalog.entity(self._source), self._values, idempotency_key)
 
 
-class Update(Operation):
+class Update(Operation[E_co]):
     """Change a record: `Update(Order, "o-1", status="sent", expected_version=4)`."""
 
-    def __init__(
-        self, entity: type[Entity], id: Any = None, /, *, expected_version: int | None = None, **changes: Any
+    def __init__(self: "Update[E]", entity: ChangeSignature[P, E], /, *args: P.args, **changes: P.kwargs) -> None:
+        set_arguments: Callable[..., None] = self._set_arguments
+        set_arguments(entity, *args, **changes)
+
+    def _set_arguments(
+        self, entity: Any, id: Any = None, /, *, expected_version: int | None = None, **changes: Any
     ) -> None:
-        self._entity = entity
+        self._entity: type[E_co] = entity
         self._id = id
         self._expected_version = expected_version
         self._changes = changes
 
     @property
-    def entity(self) -> type[Entity]:
+    def entity(self) -> type[E_co]:
         """The class of the record."""
         return self._entity
 
@@ -93,15 +110,15 @@ class Update(Operation):
         return UpdateCommand(spec, values, changes, self._expected_version, idempotency_key)
 
 
-class Put(Operation):
+class Put(Operation[E_co]):
     """Create a record, or replace the one with its id entirely: `Put(User(…))`."""
 
-    def __init__(self, record: Entity, /, *, expected_version: int | None = None) -> None:
+    def __init__(self, record: E_co, /, *, expected_version: int | None = None) -> None:
         self._record = record
         self._expected_version = expected_version
 
     @property
-    def entity(self) -> type[Entity]:
+    def entity(self) -> type[E_co]:
         """The class of the record."""
         return type(self._record)
 
@@ -111,23 +128,27 @@ class Put(Operation):
         return Replace(entity, record_values(entity, self._record), self._expected_version, idempotency_key)
 
 
-class Set(Put):
+class Set(Put[E_co]):
     """Create a record, or replace the one with its id entirely: what `Put` is called in projections of events."""
 
 
-class Delete(Operation):
+class Delete(Operation[E_co]):
     """Delete a record if it exists: `Delete(User, "wf5y")`, `Delete(Line, "o-1", num=3)`."""
 
-    def __init__(
-        self, entity: type[Entity], id: Any = None, /, *, expected_version: int | None = None, **parts: Any
+    def __init__(self: "Delete[E]", entity: RemoveSignature[P, E], /, *args: P.args, **key: P.kwargs) -> None:
+        set_arguments: Callable[..., None] = self._set_arguments
+        set_arguments(entity, *args, **key)
+
+    def _set_arguments(
+        self, entity: Any, id: Any = None, /, *, expected_version: int | None = None, **parts: Any
     ) -> None:
-        self._entity = entity
+        self._entity: type[E_co] = entity
         self._id = id
         self._expected_version = expected_version
         self._parts = parts
 
     @property
-    def entity(self) -> type[Entity]:
+    def entity(self) -> type[E_co]:
         """The class of the record."""
         return self._entity
 

@@ -23,6 +23,7 @@ SUMMARIES = {
     "sample": "Write sample records of one entity as JSON lines, under stored names.",
     "serve": "Serve a catalog as GraphQL over HTTP, with GraphiQL for browsers, until Ctrl-C or SIGTERM.",
     "show": "Show the example catalog at work: searches over 17 shards, page by page, each with its explain output.",
+    "stubs": "Write stubs, so that type checkers and editors know the arguments of each search, read and write.",
     "token": "Mint a bearer token that a server in development mode accepts, without an identity provider.",
     "verify": "Verify that stored items are what the table's elements derive from the records. Change nothing without "
     "--repair.",

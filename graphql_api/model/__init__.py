@@ -17,6 +17,16 @@ from graphql_api.model.access_declarations import normalize_rules as normalize_r
 from graphql_api.model.access_declarations import owner as owner
 from graphql_api.model.access_declarations import owner_through as owner_through
 from graphql_api.model.access_declarations import signed_in as signed_in
+from graphql_api.model.call_signatures import ChangeSignature as ChangeSignature
+from graphql_api.model.call_signatures import CountSignature as CountSignature
+from graphql_api.model.call_signatures import CreateSignature as CreateSignature
+from graphql_api.model.call_signatures import DeleteSignature as DeleteSignature
+from graphql_api.model.call_signatures import GetBySignature as GetBySignature
+from graphql_api.model.call_signatures import GetSignature as GetSignature
+from graphql_api.model.call_signatures import RemoveSignature as RemoveSignature
+from graphql_api.model.call_signatures import SearchSignature as SearchSignature
+from graphql_api.model.call_signatures import SortCondition as SortCondition
+from graphql_api.model.call_signatures import UpdateSignature as UpdateSignature
 from graphql_api.model.catalog import Catalog as Catalog
 from graphql_api.model.catalog import load_catalog as load_catalog
 from graphql_api.model.catalog import load_catalog_or_graph as load_catalog_or_graph
@@ -103,6 +113,7 @@ from graphql_api.model.relation_declarations import RefMany as RefMany
 from graphql_api.model.relation_declarations import UniqueTogether as UniqueTogether
 from graphql_api.model.relation_declarations import counter as counter
 from graphql_api.model.relation_declarations import generated as generated
+from graphql_api.model.relation_declarations import server_set as server_set
 from graphql_api.model.schema_options import VERBS as VERBS
 from graphql_api.model.schema_options import PageStyle as PageStyle
 from graphql_api.model.schema_options import SchemaOptions as SchemaOptions

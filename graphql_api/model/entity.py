@@ -3,13 +3,13 @@
 import graphlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
 from graphql_api.errors import InvalidCatalog, Violation
 from graphql_api.model.access_declarations import Rules, RulesArgument, normalize_rules
-from graphql_api.model.markers import Derived, Index, Lookup, Searchable, Shards, Union
+from graphql_api.model.markers import Derived, Index, Lookup, Searchable, Shards, Union, derived
 from graphql_api.model.naming import entity_name
 from graphql_api.model.property_specs import parse_annotation
 from graphql_api.model.record_identity import RecordKeyAttribute
@@ -44,6 +44,7 @@ class Declaration:
     """by property, in order of computation: sources come before the properties that are derived from them"""
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field, PrivateAttr, derived))
 class Entity(BaseModel):
     """Base class of entities. Annotations declare properties, attributes `by_…` indexes, other attributes joins."""
 
@@ -55,13 +56,53 @@ class Entity(BaseModel):
     )
 
     __declaration__: ClassVar[Declaration] = Declaration()
-    by_id = Searchable()
+    by_id: ClassVar[Searchable] = Searchable()
 
     if TYPE_CHECKING:  # Any, so that an entity may declare a property `key` of any type
 
         @property
         def key(self) -> Any:
             """The `RecordKey` of this record."""
+
+        # Stubs declare the properties of each entity instead of `parts`, `values` and `changes`.
+        @classmethod
+        def _get_arguments(cls, id: Any = None, /, *, consistent: bool = True, **parts: Any) -> Self: ...
+
+        @classmethod
+        def _get_by_arguments(cls, **values: Any) -> Self: ...
+
+        @classmethod
+        def _create_arguments(cls, *, idempotency_key: str | None = None, **values: Any) -> Self: ...
+
+        @classmethod
+        def _update_arguments(
+            cls,
+            id: Any = None,
+            /,
+            *,
+            expected_version: int | None = None,
+            idempotency_key: str | None = None,
+            **changes: Any,
+        ) -> Self: ...
+
+        @classmethod
+        def _delete_arguments(
+            cls,
+            id: Any = None,
+            /,
+            *,
+            expected_version: int | None = None,
+            idempotency_key: str | None = None,
+            **parts: Any,
+        ) -> Self: ...
+
+        @classmethod
+        def _remove_arguments(cls, id: Any = None, /, *, expected_version: int | None = None, **parts: Any) -> Self: ...
+
+        @classmethod
+        def _change_arguments(
+            cls, id: Any = None, /, *, expected_version: int | None = None, **changes: Any
+        ) -> Self: ...
     else:
         key = RecordKeyAttribute()
 

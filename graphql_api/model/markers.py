@@ -5,13 +5,14 @@ Property markers are aliases of `Annotated`, so pydantic, mypy and editors see t
 
 import re
 import unicodedata
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+from typing_extensions import TypeVar
 
 from graphql_api import codecs
 from graphql_api.model.access_declarations import RulesArgument, normalize_rules
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from graphql_api.model.entity import Entity
 
 T = TypeVar("T")
+E = TypeVar("E", bound="Entity")
+E_co = TypeVar("E_co", bound="Entity", covariant=True, default=Any)
 
 _REMOVED_CHARACTERS = re.compile(r"\W+")
 """Characters that are no letters, digits or underscores."""
@@ -136,7 +139,11 @@ class Derived:
 
 
 def derived(
-    function: Callable[..., Any], *sources: str, version: int = 1, previous: Callable[..., Any] | None = None
+    function: Callable[..., Any],
+    *sources: str,
+    version: int = 1,
+    previous: Callable[..., Any] | None = None,
+    init: Literal[False] = False,  # noqa: ARG001 - for type checkers: constructors do not take the value
 ) -> Any:
     """Declare a property that `function` computes from other properties at every write. Provided values are ignored.
 
@@ -169,11 +176,41 @@ def _canonical_part(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRef:
+class IndexRef(Generic[E_co]):
     """Reference to an index of an entity: the value of `User.by_first_name`."""
 
-    entity: type["Entity"]
+    entity: type[E_co]
     attribute: str
+
+    if TYPE_CHECKING:  # Stubs declare the conditions of each index instead of `conditions`.
+
+        def _search_arguments(
+            self,
+            *,
+            reverse: bool | None = None,
+            limit: int | None = None,
+            next_token: str | None = None,
+            first: int | None = None,
+            after: str | None = None,
+            last: int | None = None,
+            before: str | None = None,
+            on_shard_failure: Literal["FAIL", "PARTIAL"] = "FAIL",
+            filter: Mapping[str, Any] | None = None,
+            select: Collection[str] | None = None,
+            order_by: "str | Descending | None" = None,
+            history: Literal["ALL", "PAST", "CURRENT"] = "ALL",
+            read_budget: int = ...,
+            **conditions: Any,
+        ) -> E_co: ...
+
+        def _count_arguments(
+            self,
+            *,
+            at_most: int = ...,
+            filter: Mapping[str, Any] | None = None,
+            history: Literal["ALL", "PAST", "CURRENT"] = "ALL",
+            **conditions: Any,
+        ) -> E_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +233,7 @@ class Searchable:
     def __set_name__(self, owner: type, name: str) -> None:
         self.attribute = name
 
-    def __get__(self, instance: "Entity | None", owner: type["Entity"]) -> IndexRef:
+    def __get__(self, instance: "Entity | None", owner: type[E]) -> IndexRef[E]:
         return IndexRef(owner, self.attribute)
 
 

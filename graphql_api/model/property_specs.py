@@ -13,7 +13,7 @@ from graphql_api.codecs import Codec, codec_of_type, enum_problem
 from graphql_api.model.access_declarations import PropertyRules
 from graphql_api.model.markers import Derived, Role, RoleName, Stored, StoredAs
 from graphql_api.model.naming import camel_case
-from graphql_api.model.relation_declarations import Counted
+from graphql_api.model.relation_declarations import Counted, ServerSet
 from graphql_api.model.specs import PropertySpec
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def _property_spec(name: str, field: FieldInfo) -> PropertySpec:
         allow=markers[PropertyRules].rules if PropertyRules in markers else None,
         roles=frozenset(marker.name for marker in annotation.markers if isinstance(marker, Role)),
         counter_group=factory.group if isinstance(factory, Counted) else None,
+        is_server_set=isinstance(factory, ServerSet),
         default=field.default if has_default and factory is None and annotation.codec is not None else None,
         version=rule.version if rule else 1,
         previous=rule.previous if rule else None,

@@ -119,6 +119,9 @@ def decode_by_model(spec: EntitySpec, item: Item) -> Entity:
             values[part.name] = _load_property(spec, part, stored, item)
         elif part.nullable and (part.stored in item or not part.null_is_stored):
             values[part.name] = None
+        elif part.is_server_set:
+            path = FieldPath(spec.type_name, (part.name,))
+            raise _undecodable(spec, item, path, "Field required. Declare a default for records that are older.")
     try:
         return spec.model.model_validate(values, by_name=True, by_alias=False, context=spec.derived_functions)
     except ValidationError as invalid:

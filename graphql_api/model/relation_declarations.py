@@ -126,6 +126,21 @@ def counter(*group: str) -> Any:
     return Field(default_factory=Counted(group))
 
 
+class ServerSet:
+    """Leave a property to the server. As a default factory, provide null until the record is written."""
+
+    def __call__(self) -> None:
+        """Return the placeholder, null."""
+
+
+def server_set() -> Any:
+    """Let the server set the value: `created: Created[Timestamp] = server_set()`, and `Updated` and `Version` too.
+
+    Constructors then do not require the value. A record has null there until it is written.
+    """
+    return Field(default_factory=ServerSet())
+
+
 class Generated:
     """Generate the default values of a property, as a default factory that depends on the property's type."""
 

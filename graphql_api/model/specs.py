@@ -49,6 +49,8 @@ class PropertySpec:
     roles: frozenset[RoleName] = frozenset()
     counter_group: tuple[str, ...] | None = None
     """the properties whose values form the group of a counter; None: it is no counter"""
+    is_server_set: bool = False
+    """constructors do not require the value, and stored records have it"""
     default: Any = None
     """the constant value of a scalar that a stored record lacks; None: null, or computed for each record"""
     version: int = 1
@@ -439,7 +441,8 @@ class EntitySpec:
 
     def requires(self, part: PropertySpec) -> bool:
         """Return whether records without a property are invalid."""
-        return part.function is None and not part.nullable and self.model.model_fields[part.name].is_required()
+        must_exist = part.is_server_set or self.model.model_fields[part.name].is_required()
+        return part.function is None and not part.nullable and must_exist
 
     @cached_property
     def counters(self) -> tuple[PropertySpec, ...]:

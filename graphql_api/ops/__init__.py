@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from graphql_api.ops.lookup_reconciliation import ReconciliationResult as ReconciliationResult
     from graphql_api.ops.lookup_reconciliation import ReconciliationSettings as ReconciliationSettings
     from graphql_api.ops.lookup_reconciliation import reconcile_lookups as reconcile_lookups
+    from graphql_api.ops.module_stubs import StubModule as StubModule
+    from graphql_api.ops.module_stubs import stub_modules as stub_modules
     from graphql_api.ops.record_capacity import EntityCapacity as EntityCapacity
     from graphql_api.ops.record_capacity import entity_capacity as entity_capacity
     from graphql_api.ops.record_capacity import stored_items as stored_items

@@ -9,6 +9,7 @@ from graphql_api.query.filter_operators import Operand as Operand
 from graphql_api.query.filter_operators import ValueKind as ValueKind
 from graphql_api.query.filter_operators import kind_of as kind_of
 from graphql_api.query.filter_operators import operators_of as operators_of
+from graphql_api.query.filter_parser import LOGICAL_OPERATORS as LOGICAL_OPERATORS
 from graphql_api.query.filter_parser import MAX_COMPARISONS as MAX_COMPARISONS
 from graphql_api.query.filter_parser import MAX_VALUES as MAX_VALUES
 from graphql_api.query.filter_parser import element_codec as element_codec

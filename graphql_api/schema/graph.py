@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cached_property, partial
+from inspect import getdoc
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
 import strawberry
 from graphql import GraphQLInputObjectType, GraphQLObjectType, specified_directives
@@ -42,6 +43,14 @@ from graphql_api.schema.types.generated_fields import (
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
 from graphql_api.schema.types.object_types import RecordTypes, resolve_attribute, strawberry_fields
+
+T = TypeVar("T")
+R = TypeVar("R")
+E = TypeVar("E", bound=Entity)
+P = ParamSpec("P")
+
+Resolver: TypeAlias = Callable[Concatenate[E, P], R]
+"""A function whose first parameter is the record; its other parameters are arguments of the field, or `info`"""
 
 ExtensionArgument = SchemaExtension | Callable[[], SchemaExtension]
 """A class of schema extensions, a function that makes one, or an instance that is copied for each operation"""
@@ -128,25 +137,50 @@ class Graph:
         """Return the connection type of an entity; resolvers return `Connection(await database.search(…))`."""
         return self._connections[self.catalog.entity(entity).name]
 
-    def query(self, own: type) -> type:
+    def query(self, own: type[T]) -> type[T]:
         """Add the fields of a Strawberry type to `Query`; usable as a decorator."""
         self._add_fields(self._queries, strawberry_fields(own), "the query", RESERVED_FIELDS)
         return own
 
-    def mutation(self, own: type) -> type:
+    def mutation(self, own: type[T]) -> type[T]:
         """Add the fields of a Strawberry type to `Mutation`; usable as a decorator."""
         self._add_fields(self._mutations, strawberry_fields(own), "the mutations")
         return own
 
-    def extend(self, entity: type[Entity], own: type) -> type:
-        """Add the fields of a Strawberry type to the type of an entity; their parent is the record."""
+    @overload
+    def extend(self, entity: type[Entity], own: type[T]) -> type[T]: ...
+
+    @overload
+    def extend(self, entity: type[E]) -> Callable[[Resolver[E, P, R]], Resolver[E, P, R]]: ...
+
+    def extend(self, entity: type[Entity], own: Any = None) -> Any:
+        """Add fields to the type of an entity: those of a Strawberry type, or one field as a decorator.
+
+        Their parent is the record: `@graph.extend(User)`, then `def initials(user: strawberry.Parent[User]) -> str`.
+        """
+        if own is None:
+            return partial(self._add_resolver, entity)
+        self._extend(entity, strawberry_fields(own))
+        return own
+
+    def _add_resolver(self, entity: type[Entity], resolver: Callable[..., Any]) -> Callable[..., Any]:
+        """Add a function as a field of an entity. Its first parameter is the record, its docstring the description."""
+        field = strawberry.field(resolver=resolver, description=getdoc(resolver))
+        added = strawberry_fields(strawberry.type(type(resolver.__name__, (), {resolver.__name__: field})))
+        if not all(_has_parent(field, entity) for field in added):
+            problem = f"is added to {entity.__name__}, and has no parameter for the record of this type."
+            remedy = f"Annotate its first parameter with strawberry.Parent[{entity.__name__}]."
+            raise InvalidCatalog([Violation("Graph", resolver.__name__, problem, remedy)])
+        self._extend(entity, added)
+        return resolver
+
+    def _extend(self, entity: type[Entity], added: Sequence[StrawberryField]) -> None:
         self._check_not_built()
         fields = strawberry_fields(self.record_type(entity))
         fields_by_name = {_name(field): field for field in fields}
         where = f"the type {self.names.type_name(self.catalog.entity(entity).type_name)}"
-        self._add_fields(fields_by_name, strawberry_fields(own), where, GENERATED_FIELDS)
+        self._add_fields(fields_by_name, added, where, GENERATED_FIELDS)
         fields[:] = fields_by_name.values()
-        return own
 
     def hook(self, field: str, *extensions: FieldExtension) -> None:
         """Add Strawberry field extensions to a generated field: `hook("User.phone", …)`, `hook("userById", …)`."""
@@ -243,6 +277,19 @@ class Graph:
 
 def _name(field: StrawberryField) -> str:
     return field.graphql_name or NameConverter().get_graphql_name(field)
+
+
+def _has_parent(field: StrawberryField, entity: type[Entity]) -> bool:
+    """Return whether the resolver of a field has a parameter for a record of an entity, as far as its types tell."""
+    parent = field.base_resolver and field.base_resolver.parent_parameter
+    kinds = get_args(parent.annotation) if parent else (object,) if _takes_self(field) else ()
+    return bool(kinds) and (not isinstance(kinds[0], type) or issubclass(entity, kinds[0]))
+
+
+def _takes_self(field: StrawberryField) -> bool:
+    """Return whether the resolver of a field receives its parent as `self` or `root`."""
+    resolver = field.base_resolver
+    return resolver is not None and (resolver.self_parameter or resolver.root_parameter) is not None
 
 
 def _factory(extension: Any) -> Callable[[], SchemaExtension]:

@@ -81,7 +81,8 @@ def _is_copied(entity: EntitySpec, part: PropertySpec, owner: Item, expected: It
     if part.function is not None or _equal(owner, expected, part.stored) or _equal(owner, entry, part.stored):
         return True
     # An entry that is older than the property does not determine a default that is computed for each record.
-    return part.stored not in entry and entity.model.model_fields[part.name].default_factory is not None
+    has_factory = entity.model.model_fields[part.name].default_factory is not None and not part.is_server_set
+    return part.stored not in entry and has_factory
 
 
 def _equal(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:

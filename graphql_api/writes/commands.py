@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphql_api.model import Entity, EntitySpec
+from graphql_api.model import Entity, EntitySpec, value_of
 
 WriteGuard = Callable[[Entity | None, Entity | None], Awaitable[None]]
 """receives the old and the new record, and raises `Forbidden` before anything is written"""
@@ -83,6 +83,13 @@ class PutRecord:
     """the record was exported from another table, may be a current record, and keeps what a server has set there"""
     in_bulk: bool = False
     """one of many: concurrent first writes of an id in different shards are not excluded"""
+
+    @property
+    def lacks_creation_value(self) -> bool:
+        """Whether the creation value is left to the server: that of the stored record, or the current time."""
+        created = self.entity.created
+        is_open = created is not None and created.is_server_set and isinstance(self.record, self.entity.model)
+        return is_open and created is not None and value_of(self.record, created.name) is None
 
 
 Command = Create | Update | Replace | Remove

@@ -61,7 +61,7 @@ class CommandExecutor:
         if entity.behind is not None:
             return self._refuse, entity.name
         match command:
-            case PutRecord(expected_version=None, idempotency_key=None):
+            case PutRecord(expected_version=None, idempotency_key=None) if not command.lacks_creation_value:
                 if entity.written_current is not None:
                     return self._put_history_entries, entity.name
                 # In a transaction, no concurrent writer can store the id in the shard of another generation.

@@ -62,7 +62,7 @@ def in_a_new_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commands_of_the_readme() -> None:
     """Each command in the table of the new README runs without findings."""
     commands = re.findall(r"^\| `shardql (.+?)` \|", Path("README.md").read_text("utf-8"), re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 8
     Path("books.jsonl").write_bytes(run("sample", CATALOG, "Book", "--count", "3").stdout_bytes)
     for command in commands:
         words, _, file = command.partition(" > ")

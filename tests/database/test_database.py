@@ -1,6 +1,6 @@
 """The Python interface: opening a catalog, reading records by id, tenants, and the round trip of values."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -383,12 +383,13 @@ async def test_index_like_parent_reads_one_hash_key_per_generation(tmp_path: Pat
             await db.put(Email(email=f"{number:02}@y", user_id=f"u{number + 2}", created=at))
         shard = f"0{'0123456789abcdef'[blake2b_number('u1') % 16]}"
         both = ["user!|userId#u1", f"user!{shard}|userId#u1"]
-        for bounds, keys, numbers in (
+        cases: list[tuple[dict[str, Any], list[str], range]] = [
             ({}, both, range(40)),
             ({"to": NEW_YEAR_2026 - 1}, both[:1], range(20)),
             ({"from_": NEW_YEAR_2026}, both[1:], range(20, 40)),
             ({"from_": NEW_YEAR_2026 - 1, "to": NEW_YEAR_2026}, both, range(19, 21)),
-        ):
+        ]
+        for bounds, keys, numbers in cases:
             store.counts = Counts()
             page = await db.search(Email.by_user, user_id="u1", **bounds)
             assert [each.email for each in page.items] == [f"{number:02}@x" for number in numbers]
@@ -613,3 +614,20 @@ async def test_derived_properties_as_arguments(tmp_path: Path) -> None:
         assert await db.get(Person, key="José@Example") == person
         for arguments in ({"eq": date(2024, 1, 1)}, {"eq": "2024"}, {"prefix": "20"}, {"from_": "2023", "to": "2025"}):
             assert list((await db.search(Person.by_year, **arguments)).items) == [person]
+
+
+async def test_calls_take_no_further_positional_arguments(db: Database) -> None:
+    """Conditions, values and changes have names; a further positional argument is a `TypeError`, as in any call."""
+    untyped: Any = db
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: untyped.search(User.by_id, 3),
+        lambda: untyped.count(User.by_id, 3),
+        lambda: untyped.get(User, "u1", 3),
+        lambda: untyped.get_by(User, "u1"),
+        lambda: untyped.create(User, "u1"),
+        lambda: untyped.update(User, "u1", 3),
+        lambda: untyped.delete(User, "u1", 3),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="positional argument"):
+            await call()

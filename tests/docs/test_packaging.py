@@ -22,7 +22,11 @@ def test_lock_serves_every_declared_package() -> None:
     assert [str(each) for each in requirements if not each.specifier.contains(LOCKED.get(each.name, "0"))] == []
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "tests/benchmarks/contestants.lock", "demo/requirements.txt"])
+INTERPRETERS = "tests/interpreters/packages.lock"
+LOCKS = ["requirements.lock", "tests/benchmarks/contestants.lock", "demo/requirements.txt", INTERPRETERS]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
 def test_lock_pins_by_hash_and_names_no_source(lock: str) -> None:
     """Each line of a lock is a pinned package with hashes, without an index, host or path."""
     text = (ROOT / lock).read_text(encoding="utf-8")
@@ -31,6 +35,27 @@ def test_lock_pins_by_hash_and_names_no_source(lock: str) -> None:
     assert [line for line in requirements if not pinned.fullmatch(line)] == []
     assert len(requirements) == len(re.findall(r"^[a-z0-9-]+==", text, re.MULTILINE)) > 0
     assert not re.search(r"://|--index|--find-links|--trusted-host", text)
+
+
+def test_other_interpreters_get_the_same_packages() -> None:
+    """The packages for other interpreters are those of an application, at the versions of all other tests."""
+    text = (ROOT / INTERPRETERS).read_text(encoding="utf-8")
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, re.MULTILINE))
+    needed = {Requirement(text).name.partition("[")[0] for text in PROJECT["dependencies"]}
+    assert pinned.items() <= LOCKED.items()
+    assert needed <= pinned.keys()
+    assert not pinned.keys() & {"aioboto3", "moto", "mypy"}
+
+
+def test_each_supported_python_is_tried() -> None:
+    """The classifiers, the lowest version and the versions that `scripts/interpreters` tries agree."""
+    names = "\n".join(PROJECT["classifiers"])
+    versions = re.findall(r"^Programming Language :: Python :: (3\.\d+)$", names, re.MULTILINE)
+    script = (ROOT / "scripts" / "interpreters").read_text("utf-8")
+    tried = re.search(r"^for version in (.+); do$", script, re.MULTILINE)
+    assert tried is not None
+    assert tried[1].split() == versions
+    assert PROJECT["requires-python"] == f">={versions[0]}"
 
 
 def test_types_are_published() -> None:

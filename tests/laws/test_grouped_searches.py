@@ -58,7 +58,7 @@ class Comparison:
     def _draw_request(self) -> SearchRequest:
         draw, options = self.data.draw, self.case.search.options
         forward = draw(st.booleans(), label="forward")
-        request, limit = self.db._search_request(self.case.index, dict(options)), draw(st.sampled_from(LIMITS))
+        request, limit = self.db._search_request(self.case.index, **options), draw(st.sampled_from(LIMITS))
         return replace(
             request,
             limit=limit if forward else None,

@@ -357,7 +357,9 @@ async def _check_lists(data: st.DataObject, db: Database, drawn: DrawnCatalog, s
     orders = available_orders(group)
     order = data.draw(st.sampled_from([*orders]), label="order")
     index, reverse = orders[order]
-    exact = {part.name: data.draw(st.sampled_from(["g", "h|", "o", "o1"]), label=part.name) for part in group[0].hash}
+    exact: dict[str, Any] = {
+        part.name: data.draw(st.sampled_from(["g", "h|", "o", "o1"]), label=part.name) for part in group[0].hash
+    }
     limit = data.draw(st.sampled_from([1, 3, 500]), label="limit")
     token, further = None, True
     while further:

@@ -31,6 +31,7 @@ from graphql_api import (
     group,
     new_id,
     owner,
+    server_set,
     signed_in,
 )
 from graphql_api.errors import InvalidCatalog, Violation
@@ -147,6 +148,8 @@ def test_all_constraints_together() -> None:
         ({"at": Updated[Immutable[Timestamp]]}, {}, "at: is Updated and Immutable."),
         ({"at": Updated[Version[int]]}, {}, "at: is Version and Updated."),
         ({"at": Updated[int], "to": Updated[int]}, {}, "to: is a second Updated."),
+        ({"num": int}, {"num": server_set()}, "num: is declared as server_set(), and the server sets no such value."),
+        ({"at": Created[int] | None}, {"at": server_set()}, "at: is declared as server_set() and may be null."),
         ({"count": Version[str]}, {}, "count: is Version and no integer."),
         ({"count": Version[int], "more": Version[int]}, {}, "more: is a second Version."),
         ({"count": Version[int]}, {"count": counter()}, "count: is Version and a counter."),

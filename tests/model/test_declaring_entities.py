@@ -356,7 +356,9 @@ def test_subclass_inherits_properties_indexes_and_shards() -> None:
 
     catalog = Catalog(Note, Memo)
     note, memo = catalog.entity(Note), catalog.entity(Memo)
-    assert Note.by_created == IndexRef(Note, "by_created") != Memo.by_created
+    references: list[IndexRef] = [Note.by_created, Memo.by_created]
+    assert references == [IndexRef(Note, "by_created"), IndexRef(Memo, "by_created")]
+    assert references[0] != references[1]
     assert names(catalog.index(Note.by_created).tie_breaker) == ["noteId"]
     assert (note.name, note.separator, note.space.generations[0].size) == ("note", "|", 4)
     assert (memo.name, memo.separator, memo.space.generations[0].size) == ("memo", "-", 2)

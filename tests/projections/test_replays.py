@@ -21,6 +21,7 @@ from graphql_api.projections import (
     StreamProjector,
     parse_envelope,
 )
+from graphql_api.query.execution import Page
 from graphql_api.verification import verify_table
 from tests.projections import account_projections as before
 from tests.projections import next_release as after
@@ -50,7 +51,7 @@ async def answers(database: Database, model: AnyAccount) -> Answers:
     found: Answers = {}
     token = None
     while True:
-        page = await database.search(model.by_id, limit=500, next_token=token)
+        page: Page[Any] = await database.search(model.by_id, limit=500, next_token=token)
         found |= {one.account_id: (one.owner, one.balance, one.version, one.iban) for one in page.items}
         token = page.next_token
         if token is None:

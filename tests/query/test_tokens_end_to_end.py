@@ -543,7 +543,8 @@ async def test_token_size_over_150_shards(tmp_path: Path, title: int, most: int)
     await store.ensure_table(db.catalog.table_definition())
     lines = [Line(line_id=f"c{at:04d}", title=f"{at:0{title - 14}d}", phone="+41791234567") for at in range(600)]
     assert await db.put_many(lines) == [None] * 600
-    page = await db.search(Line.by_title, **{"from": "0" * 40}, limit=500)
+    from_start: dict[str, Any] = {"from": "0" * 40}
+    page = await db.search(Line.by_title, **from_start, limit=500)
     values = [hit.row.value for hit in page._result.matches]
     assert max(len(str(value).encode()) for value in values) == title - 14 + len("title#") + len("\x01|lineId#c0000")
     assert len({hit.row.ordinal for hit in page._result.matches}) > 100

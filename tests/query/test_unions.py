@@ -252,7 +252,7 @@ async def test_failed_shards_of_a_union_are_read_again(sqlite: Store, random: Ra
         while True:
             pages += 1
             chance = 0.4 if pages < 20 else 0.0
-            paging = {"last": 5, "before": token} if backward else {"limit": 5, "next_token": token}
+            paging: dict[str, Any] = {"last": 5, "before": token} if backward else {"limit": 5, "next_token": token}
             try:
                 page = await db.search(Person.by_name, prefix="jo", on_shard_failure="PARTIAL", **paging)
             except StoreUnavailable:  # All shards of this page failed; the token stays valid.

@@ -10,7 +10,6 @@ from typing import Any
 from graphql_api.codecs.key_ranges import Between, Eq, Prefix
 from graphql_api.database import Database
 from graphql_api.model.catalog import Catalog
-from graphql_api.model.markers import IndexRef
 from graphql_api.model.specs import EntitySpec, IndexSpec
 from graphql_api.query.search_request import CONDITION_ARGUMENTS, PAGING_ARGUMENTS, PYTHON_NAMES
 from graphql_api.schema.execution.document_executor import DocumentExecutor
@@ -82,7 +81,7 @@ class GraphQLDatabase(Database):
     literals: bool = False
     """whether arguments are literals in the document instead of variables"""
 
-    async def search(self, index: IndexRef, /, **arguments: Any) -> Any:
+    async def search(self, index: Any, /, **arguments: Any) -> Any:  # type: ignore[override]  # no signatures of indexes
         """Return one page, with the attribute names of `Page`."""
         schema, entity = schema_of(self.catalog), self.catalog.entity(index.entity)
         spec = self.catalog.index(index)

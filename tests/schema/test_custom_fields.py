@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 import strawberry
 
+from graphql_api import Entity, Id
+from graphql_api.errors import InvalidCatalog
 from graphql_api.schema.request_context import Caller
 from graphql_api.schema.types.connection_types import Connection, EmptyPage, PageInfo, StoppedBy
 from tests.schema.graphql_client import LIMITS
@@ -185,6 +188,54 @@ async def test_custom_fields_of_records(tmp_path: Path) -> None:
             "Staff_Person": {"name": "Ann", "loud": "ANN", "neighbours": 2},
             "Staff_PersonById": {"edges": [{"node": {"loud": "BO"}}, {"node": {"loud": "ANN"}}]},
         }
+
+
+async def test_functions_as_fields_of_records(tmp_path: Path) -> None:
+    """A function becomes a field with its arguments, its description and its context."""
+    graph = staff_graph("Staff")
+
+    @graph.extend(Person)
+    def shout(person: strawberry.Parent[Person], mark: str = "!") -> str:
+        """The name, loud."""
+        return f"{person.name.upper()}{mark}"
+
+    @graph.extend(Person)
+    async def neighbours(person: strawberry.Parent[Person], info: Info) -> int:
+        return len((await info.context.database.search(Person.by_town, town=person.town)).items)
+
+    assert shout(Person(person_id="p", name="Zoe", town="Rom"), "?") == "ZOE?"
+    assert '"""The name, loud."""\n  shout(mark: String! = "!"): String!' in graph.schema.as_str()
+    async with staff_client(graph, tmp_path) as client:
+        found = await client.data('{ Staff_Person(id: "p1") { loud: shout(mark: "?") neighbours } }')
+        assert found == {"Staff_Person": {"loud": "ANN?", "neighbours": 2}}
+
+
+def test_functions_need_the_record_as_parent() -> None:
+    """A function without the record as its parent, or with a record of another entity, is refused with a remedy."""
+    graph = staff_graph("Staff")
+
+    def of_nothing(mark: str) -> str:
+        return mark
+
+    def of_another(other: strawberry.Parent[Other]) -> str:
+        return other.other_id
+
+    for resolver in (of_nothing, of_another):
+        extend: Any = graph.extend(Person)
+        with pytest.raises(InvalidCatalog, match=r"Annotate its first parameter with strawberry\.Parent\[Person\]"):
+            extend(resolver)
+    assert graph.extend(Person)(of_any) is of_any
+
+
+def of_any(root: Any) -> str:
+    """Return the text of a record of any entity."""
+    return str(root)
+
+
+class Other(Entity):
+    """An entity of no catalog."""
+
+    other_id: Id[str]
 
 
 # --- mutations -------------------------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ async def test_output_is_valid_input(tmp_path: Path, catalog: Catalog, record: A
     field = name.lower()
     async with open_client(catalog, tmp_path, record, INITIAL_RECORDS[name]) as client:
         output = (await client.data(f'{{ {field}(id: "k") {{ {selection} }} }}'))[field]
+        model: Any = type(record)
         for verb, key in (("create", "k-1"), ("put", "k-2"), ("update", "k-3")):
             given = {**output, "key": key}
             if verb == "update":
@@ -108,7 +109,7 @@ async def test_output_is_valid_input(tmp_path: Path, catalog: Catalog, record: A
             query = f"{head} {{ {verb}{name}(input: $input) {{ {field} {{ {selection} }} }} }}"
             made = await client.data(query, {"input": given})
             assert made[f"{verb}{name}"][field] == {**output, "key": key}
-            assert await client.db.get(type(record), key) == record.model_copy(update={"key": key})
+            assert await client.db.get(model, key) == record.model_copy(update={"key": key})
 
 
 @pytest.mark.parametrize(("part", "kind", "value", "out", "others"), VALUES)

@@ -40,7 +40,7 @@ def open_people(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     return open_one
 
 
-Search = tuple[str, str, str, dict[str, str], Callable[[Any], Any]]
+Search = tuple[str, str, str, dict[str, Any], Callable[[Any], Any]]
 """a field, its arguments in GraphQL, the index, its arguments in Python, and the order"""
 
 FOLDED: Search = ("personByFolded", "", "by_folded", {}, lambda one: (one.folded, -one.created, one.person_id))

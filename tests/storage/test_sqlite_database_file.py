@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphql_api.codecs.key_ranges import KeyRange
-from graphql_api.errors import Conflict, StoreRefused, StoreUnavailable, WrongTable
+from graphql_api.errors import Conflict, StoreError, StoreRefused, StoreUnavailable, WrongTable
 from graphql_api.storage.engines.sqlite import SqliteStore, database_file, open_sqlite
 from graphql_api.storage.values import Expect, IndexDefinition, Key, Put, RangeRead, RowPage, TableDefinition
 from tests.support.run_depth import depth
@@ -325,3 +325,14 @@ async def _write_and_cancel(store: SqliteStore) -> None:
     pending_write = asyncio.ensure_future(store.write([put(number) for number in range(2000)]))
     await asyncio.sleep(0)
     pending_write.cancel()
+
+
+def test_a_connection_that_fails_is_closed(tmp_path: Path) -> None:
+    """A file that cannot be read stays open no longer than the attempt, also while the error is kept."""
+    path = tmp_path / "empty.db"
+    path.touch()
+    with pytest.raises(StoreError) as caught:
+        database_file.connect_reader(path)
+    descriptors = Path("/proc/self/fd").iterdir()
+    assert path not in [one.readlink() for one in descriptors if one.is_symlink()]
+    assert caught.value.__cause__ is not None

@@ -88,7 +88,7 @@ def goods(library: Library) -> tuple[tuple[type[Any], Database], tuple[type[Any]
     return over(older), over(newer)
 
 
-GoodsReleases = tuple[tuple[type[Any], Database], tuple[type[Any], Database]]
+GoodsReleases = tuple[tuple[Any, Database], tuple[Any, Database]]
 
 
 async def constraint_items(library: Library) -> list[Item]:

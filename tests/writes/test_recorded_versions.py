@@ -1,6 +1,7 @@
 """Versions of derived properties and shard generations: the table's record decides what servers compute and place."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +93,12 @@ async def test_every_write_of_an_entity_that_cannot_be_computed_is_refused(serve
 )
 def test_invalid_versions(options: Any, problem: str) -> None:
     """A version is a number from 1, and the previous function belongs to a version above 1."""
+    default: Any = partial(derived, str.lower, "text", **options)
 
     class Tag(Entity):
         tag_id: Id[str]
         text: str
-        key: str = derived(str.lower, "text", **options)
+        key: str = default()
 
     with pytest.raises(InvalidCatalog, match=problem):
         Catalog(Tag)

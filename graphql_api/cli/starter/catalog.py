@@ -21,6 +21,7 @@ from graphql_api import (
     canonical,
     derived,
     group,
+    server_set,
 )
 
 
@@ -55,7 +56,7 @@ class Book(Entity, shards=Shards(4), write=group("Staff")):
     """Title, as printed on the cover."""
     pages: Int32
     """Number of pages."""
-    added: Created[Timestamp]
+    added: Created[Timestamp] = server_set()
     """Time at which the book was added, in seconds since 1970; it never changes."""
     title_canonical: str = derived(canonical, "title")
     """Canonical form of the title for searches: without case, accents and punctuation."""

@@ -28,6 +28,9 @@ def constraint_violations(spec: EntitySpec, specs: Mapping[str, EntitySpec]) -> 
         yield from _number_violations(spec, spec.version, "Version", remedy)
     for part in spec.counters:
         yield from _counter_violations(spec, part)
+    for part in spec.properties.values():
+        if part.is_server_set:
+            yield from _server_set_default_violations(spec, part)
     for name, part in spec.properties.items():
         factory = spec.model.model_fields[name].default_factory
         if isinstance(factory, Generated) and not factory.select_factory(part.codec):
@@ -75,6 +78,14 @@ def _server_set_violations(spec: EntitySpec, part: PropertySpec, marker: str) ->
     for role, is_set in conflicting_roles.items():
         if is_set:
             yield part.name, f"is {marker} and {role}.", "Keep one of the two."
+
+
+def _server_set_default_violations(spec: EntitySpec, part: PropertySpec) -> Violations:
+    if part not in (spec.created, spec.updated, spec.version):
+        remedy = "Mark it with Created, Updated or Version, or declare another default."
+        yield part.name, "is declared as server_set(), and the server sets no such value.", remedy
+    elif part.nullable and part == spec.created:
+        yield part.name, "is declared as server_set() and may be null.", "Remove null from its type."
 
 
 def _number_violations(spec: EntitySpec, part: PropertySpec, marker: str, remedy: str) -> Violations:

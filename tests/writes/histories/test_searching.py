@@ -1,7 +1,7 @@
 """The `history` argument selects current records, past entries or both, in every kind of search."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -58,7 +58,7 @@ def _select(pairs: Sequence[tuple[str, str]], history: str) -> Found:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("history", ["ALL", "PAST", "CURRENT"])
-async def test_by_id(shop: Shop, history: str, reverse: bool) -> None:
+async def test_by_id(shop: Shop, history: Literal["ALL", "PAST", "CURRENT"], reverse: bool) -> None:
     """A search by id returns exactly the selected records, on full pages and in both directions."""
     await _fill(shop)
     expected = [("b", version) for version in sorted([*VERSIONS, CURRENT], reverse=reverse)]
@@ -135,7 +135,8 @@ async def test_current_records_are_a_key_range(shop: Shop, index: IndexRef, argu
 async def test_excluded_current_records_cause_no_read(shop: Shop) -> None:
     """A condition that excludes the current record causes no read."""
     store = CallRecordingStore(shop.store)
-    for arguments in ({"eq": "v1"}, {"prefix": "v"}, {"to": "~cur"}, {"from_": "~d"}):
+    conditions: list[dict[str, Any]] = [{"eq": "v1"}, {"prefix": "v"}, {"to": "~cur"}, {"from_": "~d"}]
+    for arguments in conditions:
         page = await shop.through(store).search(Order.by_id, order_id="a", **arguments, history="CURRENT")
         assert not page.items
     assert store.calls == []

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Literal, TypeAlias
@@ -229,9 +229,11 @@ def connect_reader(path: Path, access: Access = "rw", *, cache_kib: int = 32 * 1
 
 def _open(path: Path, access: Access, busy_seconds: float, cache_kib: int) -> sqlite3.Connection:
     try:
-        sql = _connect(path, access, busy_seconds)
-        sql.execute(f"PRAGMA cache_size = -{cache_kib}")
-        sql.execute("SELECT count(*) FROM meta").fetchone()  # Opens the log.
+        with ExitStack() as on_failure:
+            sql = on_failure.enter_context(closing(_connect(path, access, busy_seconds)))
+            sql.execute(f"PRAGMA cache_size = -{cache_kib}")
+            sql.execute("SELECT count(*) FROM meta").fetchone()  # Opens the log.
+            on_failure.pop_all()
     except sqlite3.Error as problem:
         raise storage_error(path, problem) from problem
     return sql
