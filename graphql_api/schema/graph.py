@@ -41,7 +41,7 @@ from graphql_api.schema.types.generated_fields import (
 )
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
-from graphql_api.schema.types.object_types import RecordTypes, resolve_attribute, strawberry_fields
+from graphql_api.schema.types.object_types import RecordTypes, object_description, resolve_attribute, strawberry_fields
 
 ExtensionArgument = SchemaExtension | Callable[[], SchemaExtension]
 """A class of schema extensions, a function that makes one, or an instance that is copied for each operation"""
@@ -75,13 +75,15 @@ class Graph:
         extensions: Sequence[ExtensionArgument] = (),
         types: Sequence[type] = (),
         directives: Sequence[StrawberryDirective[Any]] = (),
+        subscription: type | None = None,
         context_getter: ContextGetter | None = None,
     ) -> None:
         """Build the types and fields of a catalog.
 
         `projections`: what events write. `event_rules`: who may post the events of a source over HTTP, by source.
-        `extensions`, `types` and `directives` are those of `strawberry.Schema`. `context_getter` receives the HTTP
-        request and the context, and returns attributes for the context of the request.
+        `extensions`, `types`, `directives` and `subscription` are those of `strawberry.Schema`. `context_getter`
+        receives the HTTP request and the context, and returns attributes for the context of the request, or of one
+        event of a subscription.
         """
         self.catalog = catalog
         self._schema_options: dict[str, Any] = {
@@ -101,6 +103,8 @@ class Graph:
         self._connections: dict[str, type] = {}
         self._queries: dict[str, StrawberryField] = {}
         self._mutations: dict[str, StrawberryField] = {}
+        self._subscriptions: dict[str, StrawberryField] = {}
+        self._subscription_description: str | None = None
         for entity in catalog.entities.values():
             record = self._records[entity.name] = records.entity_type(entity)
             page = self._connections[entity.name] = connections.connection_type(entity, record)
@@ -117,6 +121,8 @@ class Graph:
         for entity in catalog.entities.values():
             strawberry_fields(self._records[entity.name]).extend(joins.fields_of_entity(entity))
         self.names.raise_violations()
+        if subscription is not None:
+            self.subscription(subscription)
 
     # --- extensions --------------------------------------------------------------------------------------------
 
@@ -136,6 +142,12 @@ class Graph:
     def mutation(self, own: type) -> type:
         """Add the fields of a Strawberry type to `Mutation`; usable as a decorator."""
         self._add_fields(self._mutations, strawberry_fields(own), "the mutations")
+        return own
+
+    def subscription(self, own: type) -> type:
+        """Add the fields of a Strawberry type to `Subscription`; usable as a decorator."""
+        self._add_fields(self._subscriptions, strawberry_fields(own), "the subscriptions")
+        self._subscription_description = self._subscription_description or object_description(own)
         return own
 
     def extend(self, entity: type[Entity], own: type) -> type:
@@ -166,6 +178,11 @@ class Graph:
         self._searches.hooked_fields.add(field)
         if type_name:
             self._searches.hooked_entities.add(types[type_name])
+
+    @property
+    def has_subscriptions(self) -> bool:
+        """Whether the schema has a subscription root."""
+        return bool(self._subscriptions)
 
     @property
     def mutations(self) -> Sequence[str]:
@@ -219,13 +236,19 @@ class Graph:
         """The same schema without mutations."""
         return self._build_schema({})
 
+    def _subscription_type(self) -> type | None:
+        if not self._subscriptions:
+            return None
+        return object_type("Subscription", [*self._subscriptions.values()], self._subscription_description)
+
     def _build_schema(self, mutations: Mapping[str, StrawberryField]) -> ExecutableSchema:
         config = StrawberryConfig(scalar_map=dict(SCALAR_MAP), default_resolver=resolve_attribute)
         try:
             with _garbage_collection_paused():
                 query = object_type("Query", [*self._queries.values()], "All reads: records by id, and searches.")
                 mutation = object_type("Mutation", [*mutations.values()], MUTATION_DESCRIPTION) if mutations else None
-                schema = ExecutableSchema(query, mutation, config=config, **self._schema_options)
+                subscription = self._subscription_type()
+                schema = ExecutableSchema(query, mutation, subscription, config=config, **self._schema_options)
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
             # Names of generated types are unique, so an added type has the same name.
             text = f"{problem.message.rstrip('.')}."

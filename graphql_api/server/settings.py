@@ -266,6 +266,16 @@ class Settings(BaseSettings):
     max_connections: int = _setting(1000, "connections", ge=1)
     """Maximum number of open connections of each process of `shardql serve`. A new one replaces a silent one."""
 
+    # --- subscriptions
+
+    max_subscriptions: int = _setting(500, "subscriptions", ge=1)
+    """Maximum number of open subscriptions of each process, and of its WebSocket connections."""
+    max_connection_operations: int = _setting(50, "operations", ge=1)
+    """Maximum number of subscriptions and other operations in progress of one WebSocket connection."""
+    keep_alive_seconds: float = _setting(15.0, "seconds", ge=0.1, le=3600, allow_inf_nan=False)
+    """Interval of the pings on idle connections, so that no proxy closes them. A WebSocket client that answers none
+    within the same time is disconnected."""
+
     # --- operations
 
     log_level: LogLevel = _setting("info", "level")

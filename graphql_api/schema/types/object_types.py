@@ -331,3 +331,9 @@ def strawberry_fields(decorated: type) -> list[StrawberryField]:
     if definition is None:
         raise TypeError(f"{decorated!r} is not a Strawberry type: decorate it with @strawberry.type.")
     return definition.fields
+
+
+def object_description(decorated: type) -> str | None:
+    """Return the description of a class that is decorated with `strawberry.type`."""
+    definition = get_object_definition(decorated)
+    return None if definition is None else definition.description
