@@ -5,7 +5,8 @@ An open subscription holds no place of admission control. Each of its events wai
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, nullcontext, suppress
+from itertools import count
 from logging import getLogger
 from random import random
 from typing import Any
@@ -20,6 +21,8 @@ from graphql_api.server.request_state import RequestState
 
 MAX_EVENTS = 16
 """Events of all subscriptions that are executed at the same time. The others wait, and the application with them."""
+_FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.05, 2.0
+"""between two attempts of an event to enter, with exponential backoff and full jitter"""
 _MAX_SLEEP_SECONDS = 60.0
 """The clock may be set, so a long wait for a time of day looks at it again."""
 MAX_NOTED_CODES = 100
@@ -114,11 +117,11 @@ class SubscriptionService:
 
     async def _enter(self, place: AsyncExitStack) -> float:
         """Enter a place of admission control, and return how long that has taken since the last refusal."""
-        while True:
-            try:
+        for attempt in count():
+            with suppress(Overloaded):
                 return await place.enter_async_context(self._admission.admit())
-            except Overloaded:
-                await asyncio.sleep(1 + random())  # noqa: S311 - no secret
+            await asyncio.sleep(random() * min(MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempt, 10)))  # noqa: S311
+        raise AssertionError("the loop has no end")
 
     # --- the end
 
