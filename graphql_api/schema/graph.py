@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import strawberry
 from graphql import GraphQLInputObjectType, GraphQLObjectType, specified_directives
@@ -25,6 +25,7 @@ from graphql_api.model import Catalog, Entity, RulesArgument
 from graphql_api.projections import Projection, build_sources
 from graphql_api.schema.error_formatting import ErrorFormatter
 from graphql_api.schema.executable_schema import ExecutableSchema
+from graphql_api.schema.federated_schema import FederatedSchema, service_field
 from graphql_api.schema.fields.join_fields import JoinFields
 from graphql_api.schema.fields.mutation_fields import MUTATION_DESCRIPTION, MutationFields
 from graphql_api.schema.fields.record_resolvers import node_fields
@@ -76,6 +77,7 @@ class Graph:
         types: Sequence[type] = (),
         directives: Sequence[StrawberryDirective[Any]] = (),
         subscription: type | None = None,
+        federation: bool = False,
         context_getter: ContextGetter | None = None,
     ) -> None:
         """Build the types and fields of a catalog.
@@ -83,7 +85,7 @@ class Graph:
         `projections`: what events write. `event_rules`: who may post the events of a source over HTTP, by source.
         `extensions`, `types`, `directives` and `subscription` are those of `strawberry.Schema`. `context_getter`
         receives the HTTP request and the context, and returns attributes for the context of the request, or of one
-        event of a subscription.
+        event of a subscription. `federation`: the schema is a subgraph of Apollo Federation.
         """
         self.catalog = catalog
         self._schema_options: dict[str, Any] = {
@@ -92,11 +94,12 @@ class Graph:
             "directives": _distinct([*directives]),
         }
         self._context_getter = context_getter
+        self._federation = federation
         self.sources = build_sources(catalog, projections, event_rules)
         self.names = GraphQLNames(catalog.namespace)
         for name in (*SHARED_TYPES, *SHARED_MUTATION_TYPES, *(definition.name for definition in SCALARS.values())):
             self.names.claim("type", name, f"the {name} of every catalog", None)
-        records = RecordTypes(self.names)
+        records = RecordTypes(self.names, federation=federation)
         searches = self._searches = SearchFields(self.names, records, catalog.options.pages)
         connections = ConnectionTypes(self.names, records.node, catalog.options.pages)
         self._records: dict[str, type] = {}
@@ -111,6 +114,8 @@ class Graph:
             for field in searches.fields_of_entity(entity, record, page):
                 self._queries.setdefault(_name(field), field)
         self._queries |= {_name(field): field for field in node_fields(self.names, records.node)}
+        if federation:
+            self._queries["_service"] = service_field()
         mutations = MutationFields(self.names, records, catalog.options)
         for entity in catalog.entities.values():
             for field in mutations.fields_of_entity(entity, self._records[entity.name]):
@@ -241,6 +246,12 @@ class Graph:
             return None
         return object_type("Subscription", [*self._subscriptions.values()], self._subscription_description)
 
+    def _make_schema(self, *types: type | None, **options: Any) -> ExecutableSchema:
+        if not self._federation:
+            return ExecutableSchema(*cast(Any, types), **options)
+        options["types"] = [*self._records.values(), *options["types"]]
+        return FederatedSchema(*types, names=self.names, entities=[*self.catalog.entities.values()], **options)
+
     def _build_schema(self, mutations: Mapping[str, StrawberryField]) -> ExecutableSchema:
         config = StrawberryConfig(scalar_map=dict(SCALAR_MAP), default_resolver=resolve_attribute)
         try:
@@ -248,7 +259,7 @@ class Graph:
                 query = object_type("Query", [*self._queries.values()], "All reads: records by id, and searches.")
                 mutation = object_type("Mutation", [*mutations.values()], MUTATION_DESCRIPTION) if mutations else None
                 subscription = self._subscription_type()
-                schema = ExecutableSchema(query, mutation, subscription, config=config, **self._schema_options)
+                schema = self._make_schema(query, mutation, subscription, config=config, **self._schema_options)
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
             # Names of generated types are unique, so an added type has the same name.
             text = f"{problem.message.rstrip('.')}."

@@ -172,6 +172,7 @@ def create_application(
         settings.limits(),
         introspection=settings.introspection,
         suggestions=settings.suggestions,
+        federation_sdl=settings.federation_sdl,
         details=not settings.production,
         documents=read_trusted_documents(settings.documents) if settings.documents is not None else None,
         only_documents=settings.only_documents,

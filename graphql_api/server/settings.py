@@ -193,6 +193,8 @@ class Settings(BaseSettings):
     """Whether to serve GraphiQL to browsers."""
     introspection: bool = _setting(_in_development, "yes or no", default_text=ON_IN_DEVELOPMENT)
     """Whether clients may query the schema."""
+    federation_sdl: bool = _setting(False, "yes or no")
+    """Whether gateways may read the SDL of a subgraph, although introspection is off: see docs/how-to/federation.md."""
     suggestions: bool = _setting(_in_development, "yes or no", default_text=ON_IN_DEVELOPMENT)
     """Whether errors suggest field names."""
     explain_groups: _Texts = _setting((), "groups", default_text="all callers in development")

@@ -39,6 +39,7 @@ from graphql_api.schema.execution.document_limits import (
 )
 from graphql_api.schema.execution.graphql_operation import ExecutionResponse, Operation
 from graphql_api.schema.execution.input_complexity import InputComplexity, too_large
+from graphql_api.schema.execution.introspection import NoSubgraphSdlRule
 from graphql_api.schema.execution.operation_cost import CostModel
 from graphql_api.schema.execution.operation_deadline import custom_mutations, deadline_error, within
 from graphql_api.schema.execution.operation_extensions import OperationExtensions, StrawberryExtensions
@@ -83,6 +84,8 @@ class DocumentExecutor:
     only_documents: bool = False
     read_unit_price: float | None = None
     write_unit_price: float | None = None
+    federation_sdl: bool = False
+    """Clients may read the SDL of a subgraph, although introspection is off."""
     compiled: bool = True
     """Queries are completed by compiled code."""
 
@@ -90,7 +93,8 @@ class DocumentExecutor:
         self._graphql_schema = self.schema._schema  # noqa: SLF001 - no public API
         rules = [rule for rule in graphql.specified_rules if rule is not graphql.OverlappingFieldsCanBeMergedRule]
         no_introspection = () if self.introspection else (graphql.NoSchemaIntrospectionCustomRule,)
-        self._rules = [*rules, BoundedFieldMergeRule, *no_introspection]
+        no_sdl = () if self.introspection or self.federation_sdl else (NoSubgraphSdlRule,)
+        self._rules = [*rules, BoundedFieldMergeRule, *no_introspection, *no_sdl]
         self._context_getter: ContextGetter | None = getattr(self.schema, "context_getter", None)
         self._custom_directives = {directive.name for directive in self._graphql_schema.directives}
         self._custom_directives -= {directive.name for directive in graphql.specified_directives}
