@@ -91,6 +91,21 @@ def test_events(client: SubscriptionClient) -> None:
     client.completed("1")
 
 
+def test_trusted_documents(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The payload of an operation may name a trusted document instead of its text."""
+    folder = tmp_path_factory.mktemp("documents")
+    documents = folder / "documents.json"
+    documents.write_text(json.dumps({"count": "subscription { count(to: 1) }"}))
+    app = asgi(notes_graph(), f"sqlite:///{folder}/notes.db", documents=documents, only_documents=True)
+    with serve_app(app) as address, subscription_client(address) as client:
+        client.init()
+        client.send(type="subscribe", id="1", payload={"documentId": "count"})
+        assert client.next("1") == {"data": {"count": 0}}
+        client.completed("1")
+        client.subscribe("2", "subscription { count(to: 2) }")
+        assert client.error_codes("2") == ["PERSISTED_QUERY_REQUIRED"]
+
+
 def test_queries_and_mutations(client: SubscriptionClient) -> None:
     """Queries and mutations have one response."""
     client.subscribe("1", '{ note(id: "n1") { author } }')
