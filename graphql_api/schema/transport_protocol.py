@@ -199,7 +199,10 @@ def _shape_problem(message: Any) -> str | None:
 # --- server-sent events ------------------------------------------------------------------------------------------
 
 _EVENTS = SSETransport()
-STREAM_HEADERS: Mapping[str, str] = {name.lower(): value for name, value in _EVENTS.headers.items()}
+STREAM_HEADERS: Mapping[str, str] = {
+    **{name.lower(): value for name, value in _EVENTS.headers.items()},
+    "cache-control": "no-store, no-transform",
+}
 KEEP_ALIVE = _EVENTS.encode_comment("").encode()
 COMPLETE = _EVENTS.encode_complete().encode()
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from logging import getLogger
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -36,7 +37,8 @@ CLOSE_SECONDS = 2.0
 """Time in which a connection that the server has closed must end."""
 PAYLOAD_HEADERS = ("authorization", "x-api-key", "x-explain", MAX_UNITS_HEADER)
 """Headers that clients may send as members of the payload of the first message. Browsers cannot set headers."""
-_UNACCEPTABLE, _TOO_LARGE, _TOO_SLOW = 4406, 1009, 1008
+_UNACCEPTABLE, _TOO_LARGE, _TOO_SLOW, _FAILED = 4406, 1009, 1008, 1011
+log = getLogger("shardql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,13 @@ class _Connection:
             await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
                 await asyncio.wait({serving}, timeout=CLOSE_SECONDS)
+            for task in (serving, ending):
+                if task.done():
+                    task.result()
+        except Exception:
+            correlation = {"correlation_id": self._state.correlation_id}
+            log.exception("A WebSocket connection failed", extra=correlation)
+            await self._messages.close(_FAILED, f"The log has the error under {self._state.correlation_id}")
         finally:
             serving.cancel()
             ending.cancel()

@@ -53,6 +53,8 @@ _MAX_SEARCHED = 10_000
 
 SWITCHING_PROTOCOLS = 101
 """the status of a WebSocket connection"""
+FORBIDDEN = 403
+"""the status of a handshake that is refused by closing it"""
 _LOGGED = frozenset({"http", "websocket"})
 _RESPONSE_STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 _PRESENT_COUNTS = frozenset({"requests_waiting", "requests_running"})
@@ -152,6 +154,8 @@ class LogRequests:
                 state.status = message["status"]
             elif message["type"] == "websocket.accept":
                 state.status = SWITCHING_PROTOCOLS
+            elif message["type"] == "websocket.close" and state.status != SWITCHING_PROTOCOLS:
+                state.status = FORBIDDEN
             await send(message)
 
         trace = self._tracing.request(Headers(scope=scope)) if self._tracing is not None else nullcontext()
