@@ -42,7 +42,7 @@ class IsReader(BasePermission):
         return info.context.caller.subject is not None
 
 
-def notes_graph(notices: Notices | None = None, **options: Any) -> Graph:
+def notes_graph(notices: Notices | None = None, **options: Any) -> Graph:  # noqa: C901 - many small resolvers
     """Return the graph."""
     seen = notices or Notices()
     graph = Graph(Catalog(Note), **options)
@@ -95,6 +95,13 @@ def notes_graph(notices: Notices | None = None, **options: Any) -> Graph:
             for queue in seen.queues:
                 queue.put_nowait(note_id)
             return len(seen.queues)
+
+        @strawberry.mutation
+        async def wait_for_stop(self, info: Info) -> str:
+            subscriptions = info.context.request.app.state.subscriptions
+            while not subscriptions.is_stopping:  # noqa: ASYNC110 - only the server knows the event
+                await asyncio.sleep(0.01)
+            return "written"
 
     @strawberry.type
     class NoteFields:

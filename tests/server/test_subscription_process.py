@@ -54,6 +54,22 @@ def test_stop(server: ServerProcess) -> None:
     assert "WEBSOCKET /graphql 101" in log, log
 
 
+def test_mutations_in_progress(server: ServerProcess) -> None:
+    """A mutation that is in progress when the server stops gets its response before the connection closes."""
+    with subscription_client(server.address) as client:
+        client.init()
+        client.subscribe("1", CHANGES)
+        client.next("1")
+        client.subscribe("2", "mutation { waitForStop }")
+        client.send(type="ping")
+        assert client.receive() == {"type": "pong"}
+        server.process.send_signal(signal.SIGTERM)
+        assert client.next("2") == {"data": {"waitForStop": "written"}}
+        client.completed("2")
+        assert client.closed()[0] == 1012
+    assert server.process.wait(10.0) == 0
+
+
 def test_connections(server: ServerProcess) -> None:
     """Connections beyond the limit are refused; messages beyond the limit, and silent clients, are disconnected."""
     with subscription_client(server.address) as client, subscription_client(server.address) as other:

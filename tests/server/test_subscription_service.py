@@ -1,14 +1,17 @@
-"""The executions of events share admission control with other operations."""
+"""Parts of the server for subscriptions: admission of events, and clients that do not read."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Message
+from starlette.websockets import WebSocket
 
 from graphql_api import open_catalog
 from graphql_api.errors import Overloaded
 from graphql_api.schema import Caller, Operation, StreamExecutor
+from graphql_api.server import websocket_endpoint
 from graphql_api.server.admission_control import AdmissionController
 from graphql_api.server.database_lifespan import DatabaseHolder
 from graphql_api.server.request_state import RequestState
@@ -46,3 +49,26 @@ async def test_admission(tmp_path: Path) -> None:
         await stream.aclose()
     assert (service.open_subscriptions, len(notices.queues)) == (0, 0)
     await holder.close()
+
+
+async def test_clients_that_do_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that does not read a message in time is disconnected with a code."""
+    monkeypatch.setattr(websocket_endpoint, "SEND_SECONDS", 0.0)
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if message["type"] == "websocket.send":
+            await asyncio.Event().wait()
+
+    socket = WebSocket({"type": "websocket", "headers": []}, receive, send)
+    await socket.accept()
+    messages = websocket_endpoint._Messages(socket, 100)
+    for _ in range(2):
+        with pytest.raises(EOFError):
+            await messages.send("x")
+    assert [message["type"] for message in sent] == ["websocket.accept", "websocket.send", "websocket.close"]
+    assert sent[-1]["code"] == 1008
