@@ -19,7 +19,8 @@ from graphql_api.schema.sdl import compare_schemas, print_sdl
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import Item, Key
-from tests.schema.graphql_client import GraphQLClient, open_client
+from tests.schema.graphql_client import GraphQLClient, client_for, open_client, open_database
+from tests.support.dynamodb_servers import Server
 
 
 class Kind(Enum):
@@ -152,22 +153,20 @@ def test_printed_sdl() -> None:
     assert less.breaking == ("Field Letter.owner was removed.",)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-async def test_entities(tmp_path: Path, compiled: bool) -> None:
-    """Records are read by their global id, or by all properties of their key, in the order of the representations."""
-    async with open_subgraph(tmp_path, compiled=compiled) as client:
-        ids = await client.data('{ member(id: "m7") { id } secret { id } }')
-        representations = [
-            {"__typename": "Member", "memberId": "m3"},
-            {"__typename": "Member", "id": ids["member"]["id"]},
-            {"__typename": "Account", "kind": "CURRENT", "number": str(2**60), "rate": "1.5"},
-            {"__typename": "Change", "changeId": "c1", "changedAt": "1"},
-            {"__typename": "Secret", "id": ids["secret"]["id"]},
-            {"__typename": "Country", "code": "it"},
-            {"__typename": "Member", "memberId": "none"},
-            {"__typename": "Member", "memberId": "gone"},
-        ]
-        data = await client.data(ENTITIES, {"representations": representations})
+async def check_entities(client: GraphQLClient) -> None:
+    """Assert what representations of each entity return."""
+    ids = await client.data('{ member(id: "m7") { id } secret { id } }')
+    representations = [
+        {"__typename": "Member", "memberId": "m3"},
+        {"__typename": "Member", "id": ids["member"]["id"]},
+        {"__typename": "Account", "kind": "CURRENT", "number": str(2**60), "rate": "1.5"},
+        {"__typename": "Change", "changeId": "c1", "changedAt": "1"},
+        {"__typename": "Secret", "id": ids["secret"]["id"]},
+        {"__typename": "Country", "code": "it"},
+        {"__typename": "Member", "memberId": "none"},
+        {"__typename": "Member", "memberId": "gone"},
+    ]
+    data = await client.data(ENTITIES, {"representations": representations})
     assert data["_entities"] == [
         {"__typename": "Member", "name": "Name 3"},
         {"__typename": "Member", "name": "Name 7"},
@@ -178,6 +177,25 @@ async def test_entities(tmp_path: Path, compiled: bool) -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+async def test_entities(tmp_path: Path, compiled: bool) -> None:
+    """Records are read by their global id, or by all properties of their key, in the order of the representations."""
+    async with open_subgraph(tmp_path, compiled=compiled) as client:
+        await check_entities(client)
+
+
+async def test_entities_on_dynamodb(dynamodb: Server, tmp_path: Path) -> None:
+    """The same on DynamoDB, where each batch has at most 100 keys."""
+    graph = subgraph()
+    store = await dynamodb.open(f"federation-{tmp_path.name}")
+    async with open_database(graph.catalog, store, *RECORDS) as db:
+        client = client_for(db, graph=graph)
+        await check_entities(client)
+        representations = [{"__typename": "Member", "memberId": f"m{number}"} for number in range(150)]
+        data = await client.data(ENTITIES, {"representations": representations})
+        assert [one["name"] for one in data["_entities"]] == [f"Name {number}" for number in range(150)]
 
 
 class Batches(ForwardingStore):
