@@ -134,7 +134,7 @@ class _Connection:
         return operation_of(payload)
 
     def check_place(self, in_progress: int) -> None:
-        """Refuse further operations of a client that has too many in progress, or when the server stops."""
+        """Refuse further operations of a client that has too many in progress."""
         limit = self._endpoint.settings.max_connection_operations
         if in_progress >= limit:
             raise TooManySubscriptions(

@@ -17,6 +17,7 @@ class LimitedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     guard: ClassVar[ConnectionGuard] = ConnectionGuard()
     _abort_timer: TimerHandle | None = None
+    _is_lost = False
 
     @classmethod
     def guarded(cls, guard: ConnectionGuard) -> type[Self]:
@@ -31,6 +32,7 @@ class LimitedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
+        self._is_lost = True
         self.guard.remove(self)
         if self._abort_timer is not None:
             self._abort_timer.cancel()
@@ -53,7 +55,7 @@ class LimitedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _abort_later(self) -> None:
         """Drop the connection if its client does not read what is still to be sent."""
-        if self._abort_timer is None and not self.disconnected:
+        if self._abort_timer is None and not self._is_lost:
             self._abort_timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     # --- what the guard can do
@@ -67,4 +69,4 @@ class LimitedWebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.close()
 
     def begin_drain(self) -> None:
-        """Keep the connection. The application ends its streams when no other server can be meant any longer."""
+        """Keep the connection. The application ends it when no new connection can reach this server any longer."""
