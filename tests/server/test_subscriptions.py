@@ -254,6 +254,19 @@ def test_masked_errors(client: SubscriptionClient) -> None:
     client.completed("1")
 
 
+def test_options_of_a_connection(address: str) -> None:
+    """The id of the handshake leads to the log of each operation, and the first message may ask for explain output."""
+    with subscription_client(address, additional_headers={"x-request-id": "tab-7"}) as client:
+        assert client.init(**{"x-explain": "1"}) == {"requestId": "tab-7"}
+        client.subscribe("1", "subscription { count(to: 0, fails: true) }")
+        assert client.next("1")["errors"][0]["extensions"]["correlationId"].startswith("tab-7-")
+        client.completed("1")
+        client.subscribe("2", CHANGES)
+        assert client.next("2")["extensions"] == {"explain": []}
+        client.subscribe("3", '{ note(id: "n1") { text } }')
+        assert client.next("3")["extensions"]["explain"][0]["path"] == ["note"]
+
+
 def test_operations_of_a_connection(client: SubscriptionClient) -> None:
     """A connection has a limited number of operations in progress. A place is free when the client ends one."""
     for id in "123":
