@@ -68,6 +68,7 @@ from graphql_api.errors.http_errors import MethodNotAllowed as MethodNotAllowed
 from graphql_api.errors.http_errors import NotAcceptable as NotAcceptable
 from graphql_api.errors.http_errors import NotFound as NotFound
 from graphql_api.errors.http_errors import Overloaded as Overloaded
+from graphql_api.errors.http_errors import TooManySubscriptions as TooManySubscriptions
 from graphql_api.errors.http_errors import UnsupportedMediaType as UnsupportedMediaType
 from graphql_api.errors.http_errors import UrlTooLong as UrlTooLong
 from graphql_api.errors.storage_errors import CatalogBehind as CatalogBehind

@@ -61,6 +61,10 @@ class Overloaded(ShardQLError, code="OVERLOADED", status=503, retryable=True):
         self.retry_after = retry_after
 
 
+class TooManySubscriptions(ShardQLError, code="TOO_MANY_SUBSCRIPTIONS", status=503, retryable=True):
+    """The connection or the server has as many open subscriptions as it accepts."""
+
+
 class InternalError(ShardQLError, code="INTERNAL_ERROR", status=500):
     """Masks an unexpected exception. The log has it under the correlation id."""
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from graphql_api.schema.execution.document_limits import Limits as Limits
     from graphql_api.schema.execution.graphql_operation import ExecutionResponse as ExecutionResponse
     from graphql_api.schema.execution.graphql_operation import Operation as Operation
+    from graphql_api.schema.execution.streamed_execution import Admit as Admit
+    from graphql_api.schema.execution.streamed_execution import Responses as Responses
+    from graphql_api.schema.execution.streamed_execution import StreamExecutor as StreamExecutor
+    from graphql_api.schema.execution.streamed_execution import StreamingExecutor as StreamingExecutor
     from graphql_api.schema.fields.search_fields import available_orders as available_orders
     from graphql_api.schema.fields.search_fields import indexes_by_hash as indexes_by_hash
     from graphql_api.schema.graph import Graph as Graph
@@ -27,6 +31,15 @@ if TYPE_CHECKING:
     from graphql_api.schema.sdl import SchemaChanges as SchemaChanges
     from graphql_api.schema.sdl import compare_schemas as compare_schemas
     from graphql_api.schema.sdl import print_sdl as print_sdl
+    from graphql_api.schema.transport_protocol import COMPLETE as COMPLETE
+    from graphql_api.schema.transport_protocol import FORBIDDEN as FORBIDDEN
+    from graphql_api.schema.transport_protocol import KEEP_ALIVE as KEEP_ALIVE
+    from graphql_api.schema.transport_protocol import PROTOCOL as PROTOCOL
+    from graphql_api.schema.transport_protocol import RESTARTS as RESTARTS
+    from graphql_api.schema.transport_protocol import STREAM_HEADERS as STREAM_HEADERS
+    from graphql_api.schema.transport_protocol import TransportProtocol as TransportProtocol
+    from graphql_api.schema.transport_protocol import close_reason as close_reason
+    from graphql_api.schema.transport_protocol import encode_next as encode_next
     from graphql_api.schema.types.connection_types import Connection as Connection
     from graphql_api.schema.types.mutation_types import EXPECTED_VERSION as EXPECTED_VERSION
     from graphql_api.schema.types.mutation_types import ID as ID

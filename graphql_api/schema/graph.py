@@ -8,7 +8,7 @@ from copy import copy
 from functools import cached_property, partial
 from inspect import getdoc
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast, get_args, overload
 
 import strawberry
 from graphql import GraphQLInputObjectType, GraphQLObjectType, specified_directives
@@ -26,6 +26,7 @@ from graphql_api.model import Catalog, Entity, RulesArgument
 from graphql_api.projections import Projection, build_sources
 from graphql_api.schema.error_formatting import ErrorFormatter
 from graphql_api.schema.executable_schema import ExecutableSchema
+from graphql_api.schema.federated_schema import FederatedSchema, service_field
 from graphql_api.schema.fields.join_fields import JoinFields
 from graphql_api.schema.fields.mutation_fields import MUTATION_DESCRIPTION, MutationFields
 from graphql_api.schema.fields.record_resolvers import node_fields
@@ -42,7 +43,7 @@ from graphql_api.schema.types.generated_fields import (
 )
 from graphql_api.schema.types.graphql_scalars import SCALAR_MAP, SCALARS
 from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
-from graphql_api.schema.types.object_types import RecordTypes, resolve_attribute, strawberry_fields
+from graphql_api.schema.types.object_types import RecordTypes, object_description, resolve_attribute, strawberry_fields
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -84,13 +85,16 @@ class Graph:
         extensions: Sequence[ExtensionArgument] = (),
         types: Sequence[type] = (),
         directives: Sequence[StrawberryDirective[Any]] = (),
+        subscription: type | None = None,
+        federation: bool = False,
         context_getter: ContextGetter | None = None,
     ) -> None:
         """Build the types and fields of a catalog.
 
         `projections`: what events write. `event_rules`: who may post the events of a source over HTTP, by source.
-        `extensions`, `types` and `directives` are those of `strawberry.Schema`. `context_getter` receives the HTTP
-        request and the context, and returns attributes for the context of the request.
+        `extensions`, `types`, `directives` and `subscription` are those of `strawberry.Schema`. `context_getter`
+        receives the HTTP request and the context, and returns attributes for the context of the request, or of one
+        event of a subscription. `federation`: the schema is a subgraph of Apollo Federation.
         """
         self.catalog = catalog
         self._schema_options: dict[str, Any] = {
@@ -99,23 +103,28 @@ class Graph:
             "directives": _distinct([*directives]),
         }
         self._context_getter = context_getter
+        self._federation = federation
         self.sources = build_sources(catalog, projections, event_rules)
         self.names = GraphQLNames(catalog.namespace)
         for name in (*SHARED_TYPES, *SHARED_MUTATION_TYPES, *(definition.name for definition in SCALARS.values())):
             self.names.claim("type", name, f"the {name} of every catalog", None)
-        records = RecordTypes(self.names)
+        records = RecordTypes(self.names, federation=federation)
         searches = self._searches = SearchFields(self.names, records, catalog.options.pages)
         connections = ConnectionTypes(self.names, records.node, catalog.options.pages)
         self._records: dict[str, type] = {}
         self._connections: dict[str, type] = {}
         self._queries: dict[str, StrawberryField] = {}
         self._mutations: dict[str, StrawberryField] = {}
+        self._subscriptions: dict[str, StrawberryField] = {}
+        self._subscription_description: str | None = None
         for entity in catalog.entities.values():
             record = self._records[entity.name] = records.entity_type(entity)
             page = self._connections[entity.name] = connections.connection_type(entity, record)
             for field in searches.fields_of_entity(entity, record, page):
                 self._queries.setdefault(_name(field), field)
         self._queries |= {_name(field): field for field in node_fields(self.names, records.node)}
+        if federation:
+            self._queries["_service"] = service_field()
         mutations = MutationFields(self.names, records, catalog.options)
         for entity in catalog.entities.values():
             for field in mutations.fields_of_entity(entity, self._records[entity.name]):
@@ -126,6 +135,8 @@ class Graph:
         for entity in catalog.entities.values():
             strawberry_fields(self._records[entity.name]).extend(joins.fields_of_entity(entity))
         self.names.raise_violations()
+        if subscription is not None:
+            self.subscription(subscription)
 
     # --- extensions --------------------------------------------------------------------------------------------
 
@@ -145,6 +156,12 @@ class Graph:
     def mutation(self, own: type[T]) -> type[T]:
         """Add the fields of a Strawberry type to `Mutation`; usable as a decorator."""
         self._add_fields(self._mutations, strawberry_fields(own), "the mutations")
+        return own
+
+    def subscription(self, own: type[T]) -> type[T]:
+        """Add the fields of a Strawberry type to `Subscription`; usable as a decorator."""
+        self._add_fields(self._subscriptions, strawberry_fields(own), "the subscriptions")
+        self._subscription_description = self._subscription_description or object_description(own)
         return own
 
     @overload
@@ -202,6 +219,11 @@ class Graph:
             self._searches.hooked_entities.add(types[type_name])
 
     @property
+    def has_subscriptions(self) -> bool:
+        """Whether the schema has a subscription root."""
+        return bool(self._subscriptions)
+
+    @property
     def mutations(self) -> Sequence[str]:
         """The names of the fields of `Mutation`."""
         return [*self._mutations]
@@ -253,13 +275,25 @@ class Graph:
         """The same schema without mutations."""
         return self._build_schema({})
 
+    def _subscription_type(self) -> type | None:
+        if not self._subscriptions:
+            return None
+        return object_type("Subscription", [*self._subscriptions.values()], self._subscription_description)
+
+    def _make_schema(self, *types: type | None, **options: Any) -> ExecutableSchema:
+        if not self._federation:
+            return ExecutableSchema(*cast(Any, types), **options)
+        options["types"] = [*self._records.values(), *options["types"]]
+        return FederatedSchema(*types, names=self.names, entities=[*self.catalog.entities.values()], **options)
+
     def _build_schema(self, mutations: Mapping[str, StrawberryField]) -> ExecutableSchema:
         config = StrawberryConfig(scalar_map=dict(SCALAR_MAP), default_resolver=resolve_attribute)
         try:
             with _garbage_collection_paused():
                 query = object_type("Query", [*self._queries.values()], "All reads: records by id, and searches.")
                 mutation = object_type("Mutation", [*mutations.values()], MUTATION_DESCRIPTION) if mutations else None
-                schema = ExecutableSchema(query, mutation, config=config, **self._schema_options)
+                subscription = self._subscription_type()
+                schema = self._make_schema(query, mutation, subscription, config=config, **self._schema_options)
         except (DuplicatedTypeName, ScalarAlreadyRegisteredError) as problem:
             # Names of generated types are unique, so an added type has the same name.
             text = f"{problem.message.rstrip('.')}."

@@ -65,6 +65,8 @@ class RequestFields:
     row_errors: list[ShardQLError] = field(default_factory=list)
     """Errors of rows of batches, which are part of the data."""
     is_mutation: bool = False
+    is_stream: bool = False
+    """It is that of the generator of a subscription, which may last for days. Each event has a context of its own."""
     non_idempotent_started: list[str] = field(default_factory=list)
     """Names of mutation fields that have started a write that is not idempotent."""
     non_idempotent_completed: list[str] = field(default_factory=list)
@@ -102,10 +104,14 @@ class Context(RequestFields):
         self.__dict__.pop("authorization", None)
         self.__dict__["is_mutation"] = True
 
+    def begin_stream(self) -> None:
+        """Turn off the caches of records: a subscription reads what has been written since it began."""
+        self.__dict__["is_stream"] = True
+
     @cached_property
     def dataloaders(self) -> Dataloaders:
         on_explain = self.add_explain if self.collects_explain else None
-        return Dataloaders(self.database, on_explain, cache=not self.is_mutation)
+        return Dataloaders(self.database, on_explain, cache=not (self.is_mutation or self.is_stream))
 
     @cached_property
     def authorization(self) -> AuthorizationPolicy:

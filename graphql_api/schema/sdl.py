@@ -9,9 +9,14 @@ import strawberry
 from graphql.utilities.find_schema_changes import SafeChangeType, find_schema_changes
 
 from graphql_api.errors import ConflictingArguments, InvalidValue
+from graphql_api.schema.graphql_names import RESERVED_FIELDS
+from graphql_api.schema.types.connection_types import SHARED_TYPES
+from graphql_api.schema.types.mutation_types import SHARED_TYPES as SHARED_MUTATION_TYPES
 
 _MERGED = frozenset({"Query", "Mutation", "Subscription", "WriteOperation"})
 """Types whose fields are merged from all schemas."""
+_LINK = "@link("
+"""a subgraph of Apollo Federation has this directive"""
 _OBJECTS = (graphql.ObjectTypeDefinitionNode, graphql.InputObjectTypeDefinitionNode)
 
 
@@ -31,6 +36,9 @@ class SchemaChanges:
 
 def print_sdl(schemas: Mapping[str, strawberry.Schema]) -> str:
     """Print one schema, or several merged into one; the keys are the addresses of their catalogs."""
+    subgraphs = {address: schema.subgraph_sdl for address, schema in schemas.items() if hasattr(schema, "subgraph_sdl")}
+    if subgraphs:
+        return _only(subgraphs, schemas)
     texts = {}
     for address, schema in schemas.items():
         texts[address] = graphql.print_schema(graphql.build_schema(schema.as_str()))
@@ -38,20 +46,73 @@ def print_sdl(schemas: Mapping[str, strawberry.Schema]) -> str:
     return f"{text if not others else graphql.print_schema(_merge(texts))}\n"
 
 
+def _only(subgraphs: Mapping[str, str], schemas: Mapping[str, strawberry.Schema]) -> str:
+    """Return the SDL of a subgraph, which is printed alone: a composition merges subgraphs."""
+    if len(schemas) > 1:
+        raise ConflictingArguments(
+            f"{next(iter(subgraphs))} is a subgraph of Apollo Federation: print it alone, and compose the subgraphs.",
+            argument="catalog",
+        )
+    return f"{next(iter(subgraphs.values()))}\n"
+
+
+def print_subgraph(schema: strawberry.Schema) -> str:
+    """Print the schema of a subgraph of Apollo Federation.
+
+    Several subgraphs may define the types that all catalogs share, and the fields that read a record by its global id.
+    Those are hidden from clients of the gateway, which cannot know the subgraph of an id.
+    """
+    document = graphql.parse(schema.as_str(), no_location=True)
+    return graphql.print_ast(graphql.visit(document, _SharedTypes()))
+
+
+def _directive(name: str) -> graphql.ConstDirectiveNode:
+    """Return a directive of federation. Names that the schema does not import have this prefix."""
+    return graphql.ConstDirectiveNode(name=graphql.NameNode(value=f"federation__{name}"), arguments=())
+
+
+class _SharedTypes(graphql.Visitor):
+    """Adds directives to definitions that several subgraphs may have."""
+
+    def enter_object_type_definition(self, node: graphql.ObjectTypeDefinitionNode, *_: Any) -> Any:
+        if node.name.value in (*SHARED_TYPES, *SHARED_MUTATION_TYPES):
+            return replace(node, directives=(*(node.directives or ()), _directive("shareable")))
+        if node.name.value != "Query":
+            return None
+        hidden = _directive("shareable"), _directive("inaccessible")
+        fields = [
+            replace(field, directives=(*(field.directives or ()), *hidden))
+            if field.name.value in RESERVED_FIELDS
+            else field
+            for field in node.fields or ()
+        ]
+        return replace(node, fields=tuple(fields))
+
+
 def compare_schemas(printed: str, now: str) -> SchemaChanges:
     """Return the changes between two printed schemas; comments and whitespace are ignored."""
-    old, new = _parse(printed), graphql.build_schema(now)
+    old, new = _parse(printed), _build(now)
     changes = [(change.type, " ".join(change.description.split())) for change in find_schema_changes(old, new)]
     breaking, dangerous, safe = (
         tuple(sorted(text for kind, text in changes if isinstance(kind, risk)))
         for risk in (graphql.BreakingChangeType, graphql.DangerousChangeType, SafeChangeType)
     )
-    return SchemaChanges(breaking, dangerous, safe, differs=graphql.print_schema(old) != graphql.print_schema(new))
+    return SchemaChanges(breaking, dangerous, safe, differs=_normal_form(printed, old) != _normal_form(now, new))
+
+
+def _build(text: str) -> graphql.GraphQLSchema:
+    """Build a schema. A subgraph does not define the directives of federation that it uses."""
+    return graphql.build_schema(text, assume_valid_sdl=_LINK in text)
+
+
+def _normal_form(text: str, schema: graphql.GraphQLSchema) -> str:
+    """Return a text that is equal for equal schemas. That of a subgraph contains its directives."""
+    return graphql.print_ast(graphql.parse(text)) if _LINK in text else graphql.print_schema(schema)
 
 
 def _parse(text: str) -> graphql.GraphQLSchema:
     try:
-        return graphql.build_schema(text)
+        return _build(text)
     except (graphql.GraphQLError, TypeError) as problem:
         locations = problem.locations if isinstance(problem, graphql.GraphQLError) else None
         position = f"line {locations[0].line}, column {locations[0].column}: " if locations else ""

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graphql_api.errors import HostNotAllowed, InvalidValue
-from graphql_api.server.responses import error_response
+from graphql_api.server.responses import send_error
 
 _NAME = r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?"
 _PATTERN = re.compile(rf"\*|(\*\.)?{_NAME}(\.{_NAME})*")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]*)(:[0-9]*)?")
+_CHECKED = frozenset({"http", "websocket"})
 _PROBES = frozenset({"/healthz", "/readyz"})
 """Paths that anyone may read."""
 
@@ -45,15 +45,15 @@ class AllowHosts:
         self._suffixes = (".localhost", *(host.removeprefix("*") for host in hosts if host.startswith("*")))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].removeprefix(scope.get("root_path", "")) not in _PROBES:
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if scope["type"] in _CHECKED and path not in _PROBES:
             for host in Headers(scope=scope).getlist("host"):
                 if not self._allows(host):
                     error = HostNotAllowed(
                         f"This server does not answer under the name {host[:80]!r}. Request it by a name in "
                         "SHARDQL_ALLOWED_HOSTS, or add the name there."
                     )
-                    response = await error_response(Request(scope), error)
-                    await response(scope, receive, send)
+                    await send_error(scope, receive, send, error)
                     return
         await self.app(scope, receive, send)
 

@@ -12,7 +12,7 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from graphql_api.connection import Secrets
 from graphql_api.database import Database
@@ -20,7 +20,7 @@ from graphql_api.errors import InvalidSettings, ShardQLError
 from graphql_api.model import Catalog, Entity, find_unrestricted_access, load_catalog, load_catalog_or_graph
 from graphql_api.playground import CatalogDescription, catalog_title, graphiql_page, graphiql_routes, sample_tabs
 from graphql_api.projections import EventSource
-from graphql_api.schema import DocumentExecutor, Graph
+from graphql_api.schema import DocumentExecutor, Graph, StreamExecutor, StreamingExecutor
 from graphql_api.server.admission_control import AdmissionController
 from graphql_api.server.allowed_hosts import AllowHosts, check_hosts
 from graphql_api.server.auth import Authenticator, build_authenticator, credential_problems
@@ -40,6 +40,8 @@ from graphql_api.server.settings import (
     read_settings,
     variable_name,
 )
+from graphql_api.server.subscriptions import SubscriptionService
+from graphql_api.server.websocket_endpoint import WebSocketEndpoint
 
 log = logging.getLogger("shardql")
 _DRAIN_FACTOR = 16
@@ -175,6 +177,7 @@ def create_application(
         settings.limits(),
         introspection=settings.introspection,
         suggestions=settings.suggestions,
+        federation_sdl=settings.federation_sdl,
         details=not settings.production,
         documents=read_trusted_documents(settings.documents) if settings.documents is not None else None,
         only_documents=settings.only_documents,
@@ -195,6 +198,8 @@ def create_application(
         authenticator=build_authenticator(settings, secrets),
         middleware=[instrumentation.middleware()],
         admission=AdmissionController(*settings.admission_limits(), instrumentation.admission_changed),
+        streams=instrumentation.instrument_streams(StreamExecutor(executor)) if graph.has_subscriptions else None,
+        on_subscriptions=instrumentation.subscriptions_changed,
         sources={} if settings.read_only else graph.sources,
         title=catalog_title(graph.catalog),
         description=CatalogDescription.of(graph, schema) if settings.grid else None,
@@ -236,6 +241,8 @@ def build_app(
     middleware: Sequence[Middleware] = (),
     body_seconds: float = 5.0,
     admission: AdmissionController | None = None,
+    streams: StreamingExecutor | None = None,
+    on_subscriptions: Callable[[int], object] = lambda _: None,
     sources: Mapping[str, EventSource] = MappingProxyType({}),
     title: str = "ShardQL",
     description: CatalogDescription | None = None,
@@ -243,7 +250,9 @@ def build_app(
     """Build the application: the GraphQL endpoint, that of events for `sources` with a rule, and the extra routes.
 
     Without an `authenticator`, every caller is anonymous. `browser_page` is served to browsers that open the path.
-    `admission` limits the operations in progress; by default the settings describe it.
+    `admission` limits the operations in progress; by default the settings describe it. `streams` executes
+    subscriptions; without it, there are no streams of events and no WebSocket connections. `on_subscriptions` receives
+    the number of open subscriptions.
     `description` is served to the data page, which is off without it.
     `middleware` runs outside all other middleware, so it sees every response, errors included. It must be plain ASGI:
     a wrapper such as Starlette's `BaseHTTPMiddleware` would hide the disconnect of a client.
@@ -253,8 +262,16 @@ def build_app(
     database = DatabaseHolder(open_database)
     admission = admission or AdmissionController(*settings.admission_limits())
     authenticator = authenticator or Authenticator()
-    endpoint = GraphQLEndpoint(executor, database, settings, body_seconds, authenticator, admission, browser_page)
+    subscriptions = None
+    if streams is not None:
+        subscriptions = SubscriptionService(streams, database, admission, settings.max_subscriptions, on_subscriptions)
+    endpoint = GraphQLEndpoint(
+        executor, database, settings, body_seconds, authenticator, admission, browser_page, subscriptions
+    )
     routes: list[BaseRoute] = [Route(settings.path, endpoint.respond, methods=METHODS, name="graphql"), *extra_routes]
+    if subscriptions is not None:
+        socket_endpoint = WebSocketEndpoint(subscriptions, authenticator, settings)
+        routes.append(WebSocketRoute(settings.path, socket_endpoint.respond, name="subscriptions"))
     posted = {name: source for name, source in sources.items() if source.allow is not None}
     if posted:
         events = EventEndpoint(
@@ -279,4 +296,5 @@ def build_app(
     app.router.redirect_slashes = False
     app.state.opened = database
     app.state.admission = admission
+    app.state.subscriptions = subscriptions
     return app

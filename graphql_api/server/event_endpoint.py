@@ -24,7 +24,7 @@ from graphql_api.schema import Caller, ErrorFormatter, check_caller
 from graphql_api.server.admission_control import AdmissionController
 from graphql_api.server.auth import Authenticator
 from graphql_api.server.database_lifespan import DatabaseHolder
-from graphql_api.server.graphql_endpoint import cancel_on_disconnect
+from graphql_api.server.disconnects import cancel_on_disconnect
 from graphql_api.server.graphql_request import read_json_body
 from graphql_api.server.request_state import get_request_state
 from graphql_api.server.responses import JSON, json_response, negotiate_error_type, retry_headers

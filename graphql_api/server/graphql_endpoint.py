@@ -1,28 +1,37 @@
 """The GraphQL endpoint: maps HTTP requests to operations, and execution results to HTTP responses."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isfinite, nan
-from typing import Any, TypeVar
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive
 
 from graphql_api.errors import ExpectationFailed, InvalidRequest
-from graphql_api.schema import Caller, ExecutionResponse
+from graphql_api.schema import Caller, ExecutionResponse, Operation
 from graphql_api.server.admission_control import AdmissionController
-from graphql_api.server.auth import Authenticator
+from graphql_api.server.auth import Authenticator, Identity
 from graphql_api.server.database_lifespan import DatabaseHolder
+from graphql_api.server.disconnects import cancel_on_disconnect
+from graphql_api.server.event_stream import EventStreamResponse
 from graphql_api.server.graphql_request import read_body_operation, read_url_operation
 from graphql_api.server.observability import OperationExecutor, logs_explain
 from graphql_api.server.request_state import get_request_state
-from graphql_api.server.responses import GRAPHQL, HTML, JSON, json_response, negotiate_media_type, retry_headers
+from graphql_api.server.responses import (
+    EVENT_STREAM,
+    GRAPHQL,
+    HTML,
+    JSON,
+    json_response,
+    negotiate_media_type,
+    retry_headers,
+)
 from graphql_api.server.settings import Settings
+from graphql_api.server.subscriptions import SubscriptionService
 
-T = TypeVar("T")
 METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 MAX_LARGE_BODIES = 64
 """large bodies that are read at the same time; further ones wait, for the time within which a body must arrive"""
@@ -43,6 +52,8 @@ class GraphQLEndpoint:
     authenticator: Authenticator
     admission: AdmissionController
     browser_page: BrowserPage | None = None
+    subscriptions: SubscriptionService | None = None
+    """None if the schema has none. Then there are no streams of events."""
     large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES))
 
     async def respond(self, request: Request) -> Response:
@@ -54,8 +65,9 @@ class GraphQLEndpoint:
             raise ExpectationFailed(
                 f"The server does not support the expectation {expected[:40]!r}: leave the Expect header out."
             )
-        offered = (GRAPHQL, JSON, HTML) if self.browser_page is not None and read_only else (GRAPHQL, JSON)
-        media_type = negotiate_media_type(headers.getlist("accept"), offered)
+        media_type = negotiate_media_type(headers.getlist("accept"), self._offered_types(request.method))
+        if media_type == EVENT_STREAM and self.subscriptions is not None:
+            return await self._stream(request, self.subscriptions, read_only)
         if media_type == HTML and self.browser_page is not None:
             return self.browser_page(request)
         result = await self._execute(request, read_only)
@@ -64,7 +76,16 @@ class GraphQLEndpoint:
         more_headers = {"allow": "POST"} if status == 405 else retry_headers([*result.errors, *result.row_errors])
         return json_response(result.body, status, media_type=media_type, headers=more_headers)
 
-    async def _execute(self, request: Request, read_only: bool) -> ExecutionResponse:
+    def _offered_types(self, method: str) -> tuple[str, ...]:
+        offered: tuple[str, ...] = (GRAPHQL, JSON)
+        if self.browser_page is not None and method != "POST":
+            offered += (HTML,)
+        if self.subscriptions is not None and method != "HEAD":
+            offered += (EVENT_STREAM,)
+        return offered
+
+    async def _read(self, request: Request, read_only: bool) -> tuple[Identity, Operation, Caller]:
+        """Return the principal of a request, its operation, and the caller."""
         identity = await self.authenticator.authenticate(request.headers)
         max_bytes, max_elements = self.settings.max_body_bytes, self.settings.max_elements
         if read_only:
@@ -73,19 +94,22 @@ class GraphQLEndpoint:
             operation = await read_body_operation(
                 request, max_bytes, max_elements, self.body_seconds, self.large_bodies
             )
-        groups = self.settings.explain_groups
-        may_explain = self.settings.explain and (not groups or not identity.groups.isdisjoint(groups))
         state = get_request_state(request.scope)
-        caller = Caller(
-            state.correlation_id,
-            read_only=read_only,
-            explain=may_explain and request.headers.get("x-explain", "").strip() == "1",
-            logs_explain=logs_explain(),
-            tenant=identity.tenant,
-            subject=identity.subject,
-            groups=identity.groups,
-            max_units=read_max_units(request.headers, self.settings.max_units),
-        )
+        caller = caller_of(request.headers, identity, self.settings, state.correlation_id, read_only=read_only)
+        return identity, operation, caller
+
+    async def _stream(self, request: Request, subscriptions: SubscriptionService, read_only: bool) -> Response:
+        """Return the response that sends a server-sent event for each response of the operation."""
+        identity, operation, caller = await self._read(request, read_only)
+        state = get_request_state(request.scope)
+        state.operation = operation
+        responses = subscriptions.stream(operation, caller, request, state)
+        end = partial(subscriptions.wait_for_end, identity)
+        return EventStreamResponse(responses, end, self.settings.keep_alive_seconds)
+
+    async def _execute(self, request: Request, read_only: bool) -> ExecutionResponse:
+        _, operation, caller = await self._read(request, read_only)
+        state = get_request_state(request.scope)
 
         async def run() -> ExecutionResponse:
             database = await self.database.get()
@@ -96,6 +120,24 @@ class GraphQLEndpoint:
         result = await cancel_on_disconnect(run(), request.receive)
         state.error_codes, state.explain_entries = result.codes, result.explain_entries
         return result
+
+
+def caller_of(
+    headers: Headers, identity: Identity, settings: Settings, correlation_id: str, *, read_only: bool
+) -> Caller:
+    """Return the caller of an operation, with the options in the headers."""
+    groups = settings.explain_groups
+    may_explain = settings.explain and (not groups or not identity.groups.isdisjoint(groups))
+    return Caller(
+        correlation_id,
+        read_only=read_only,
+        explain=may_explain and headers.get("x-explain", "").strip() == "1",
+        logs_explain=logs_explain(),
+        tenant=identity.tenant,
+        subject=identity.subject,
+        groups=identity.groups,
+        max_units=read_max_units(headers, settings.max_units),
+    )
 
 
 def read_max_units(headers: Headers, max_units: float | None) -> float | None:
@@ -110,24 +152,3 @@ def read_max_units(headers: Headers, max_units: float | None) -> float | None:
     if not (units > 0 and isfinite(units)):
         raise InvalidRequest(f"{MAX_UNITS_HEADER} is {text[:40]!r}: send a number of capacity units above 0.")
     return units if max_units is None else min(units, max_units)
-
-
-async def cancel_on_disconnect(work: Coroutine[Any, Any, T], receive: Receive) -> T:
-    """Return the result of the work. If the client disconnects first, cancel the work, await its end, and raise."""
-    work_task = asyncio.create_task(work)
-    disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
-    try:
-        await asyncio.wait({work_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
-        if work_task.done():
-            return work_task.result()
-        disconnect_task.result()
-        raise ClientDisconnect
-    finally:
-        work_task.cancel()
-        disconnect_task.cancel()
-        await asyncio.gather(work_task, disconnect_task, return_exceptions=True)
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass  # Drop the parts of an unread body.

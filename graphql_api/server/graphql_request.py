@@ -59,7 +59,7 @@ async def read_body_operation(
     if not isinstance(parameters, dict):
         body_type = _JSON_TYPES.get(type(parameters), "a number")
         raise InvalidRequest(f'The body is {body_type}: send an object, such as {{"query": "…"}}.')
-    return _operation(parameters)
+    return operation_of(parameters)
 
 
 async def read_json_body(
@@ -135,7 +135,7 @@ def read_url_operation(request: Request, max_elements: int) -> Operation:
     for name in ("variables", "extensions"):
         if name in parameters:
             parameters[name] = read_json(parameters[name], f"The parameter {name}", max_elements)
-    operation = _operation(parameters)
+    operation = operation_of(parameters)
     check_not_cross_site(request.headers)
     return operation
 
@@ -176,7 +176,8 @@ def check_not_cross_site(headers: Headers) -> None:
 # --- parameters ------------------------------------------------------------------------------------------------
 
 
-def _operation(parameters: Mapping[str, Any]) -> Operation:
+def operation_of(parameters: Mapping[str, Any]) -> Operation:
+    """Return the operation in the parameters of a request."""
     query = _parameter(parameters, "query", str)
     extensions = _parameter(parameters, "extensions", dict) or {}
     document_id = _parameter(parameters, "documentId", str)

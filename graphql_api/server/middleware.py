@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from graphql_api.errors import InternalError, InvalidValue
+from graphql_api.errors import CrossSiteRequest, InternalError, InvalidValue
 from graphql_api.server.graphql_request import declared_length
 from graphql_api.server.request_state import CLIENT_CLOSED_REQUEST, CORRELATION_HEADER, get_request_state
-from graphql_api.server.responses import error_response
+from graphql_api.server.responses import error_response, send_error
 
 log = getLogger("shardql")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5}|:\*)?")
@@ -54,6 +54,12 @@ class AllowOrigins:
         self.origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and not self._allows_socket(Headers(scope=scope)):
+            error = CrossSiteRequest(
+                "Pages of this origin may not connect: list it in SHARDQL_CORS_ORIGINS, or connect from another one."
+            )
+            await send_error(scope, receive, send, error)
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -74,6 +80,14 @@ class AllowOrigins:
             await send(message)
 
         await self.app(scope, receive, send_with_cors_headers)
+
+    def _allows_socket(self, headers: Headers) -> bool:
+        """Return whether a page may open a WebSocket. Browsers send no preflight, but always the origin of the page."""
+        origin = headers.get("origin")
+        if origin is None or self._allowed(origin) is not None:
+            return True
+        host = headers.get("host", "")  # `AllowHosts` has checked it.
+        return origin.partition("://")[2].lower() == host.strip().lower()
 
     def _allowed(self, origin: str) -> str | None:
         """Return what the response allows, or None."""

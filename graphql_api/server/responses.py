@@ -5,8 +5,10 @@ from operator import itemgetter
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from graphql_api.codecs import write_json
 from graphql_api.errors import (
@@ -27,9 +29,10 @@ from graphql_api.server.request_state import get_request_state
 GRAPHQL = "application/graphql-response+json"
 JSON = "application/json"
 HTML = "text/html"
-_EXACT_ORDER = (GRAPHQL, JSON, HTML)
+EVENT_STREAM = "text/event-stream"
+_EXACT_ORDER = (GRAPHQL, JSON, HTML, EVENT_STREAM)
 """Order of preference among media types that are named exactly, with equal quality."""
-_WILDCARD_ORDER = (JSON, GRAPHQL, HTML)
+_WILDCARD_ORDER = (JSON, GRAPHQL, HTML, EVENT_STREAM)
 """The same for wildcards such as `*/*`: clients that predate GRAPHQL expect JSON."""
 _HEADERS: Mapping[type[ShardQLError], Mapping[str, str]] = {
     BodyTooSlow: {"connection": "close"},
@@ -93,7 +96,9 @@ def retry_headers(errors: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
     return {"retry-after": str(max(seconds))} if seconds else {}
 
 
-async def error_response(request: Request, error: Exception, headers: Mapping[str, str] | None = None) -> Response:
+async def error_response(
+    request: HTTPConnection, error: Exception, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return the response for a ShardQLError, in the media type that the client prefers."""
     assert isinstance(error, ShardQLError)
     get_request_state(request.scope).error_codes = (error.code,)
@@ -102,6 +107,17 @@ async def error_response(request: Request, error: Exception, headers: Mapping[st
     except NotAcceptable:
         media_type = JSON
     return _error_json(error, media_type, headers)
+
+
+async def send_error(scope: Scope, receive: Receive, send: Send, error: ShardQLError) -> None:
+    """Answer a request, or the handshake of a WebSocket connection, with an error."""
+    response = await error_response(HTTPConnection(scope), error)
+    if scope["type"] == "http":
+        await response(scope, receive, send)
+    elif "websocket.http.response" in scope.get("extensions", {}):
+        await WebSocket(scope, receive, send).send_denial_response(response)
+    else:  # The ASGI server can only answer with status 403.
+        await WebSocket(scope, receive, send).close()
 
 
 def overloaded_response(retry_after: int, media_type: str) -> Response:

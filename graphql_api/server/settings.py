@@ -193,6 +193,8 @@ class Settings(BaseSettings):
     """Whether to serve GraphiQL to browsers."""
     introspection: bool = _setting(_in_development, "yes or no", default_text=ON_IN_DEVELOPMENT)
     """Whether clients may query the schema."""
+    federation_sdl: bool = _setting(False, "yes or no")
+    """Whether gateways may read the SDL of a subgraph, although introspection is off: see docs/how-to/federation.md."""
     suggestions: bool = _setting(_in_development, "yes or no", default_text=ON_IN_DEVELOPMENT)
     """Whether errors suggest field names."""
     explain_groups: _Texts = _setting((), "groups", default_text="all callers in development")
@@ -265,6 +267,16 @@ class Settings(BaseSettings):
     """Maximum size of the replies of the store that operations in progress hold, in each process."""
     max_connections: int = _setting(1000, "connections", ge=1)
     """Maximum number of open connections of each process of `shardql serve`. A new one replaces a silent one."""
+
+    # --- subscriptions
+
+    max_subscriptions: int = _setting(500, "subscriptions", ge=1)
+    """Maximum number of open subscriptions of each process, and of its WebSocket connections."""
+    max_connection_operations: int = _setting(50, "operations", ge=1)
+    """Maximum number of subscriptions and other operations in progress of one WebSocket connection."""
+    keep_alive_seconds: float = _setting(15.0, "seconds", ge=0.1, le=3600, allow_inf_nan=False)
+    """Interval of the pings on idle connections, so that no proxy closes them. A WebSocket client that answers none
+    within the same time is disconnected."""
 
     # --- operations
 

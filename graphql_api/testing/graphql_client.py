@@ -1,6 +1,7 @@
 """A GraphQL client without a server: operations run with the schema, the rules and the limits of the server."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from orjson import dumps, loads
 
 from graphql_api.database import Database
-from graphql_api.schema import Caller, DocumentExecutor, ExecutionResponse, Graph, Limits, Operation
+from graphql_api.schema import Caller, DocumentExecutor, ExecutionResponse, Graph, Limits, Operation, StreamExecutor
 
 
 class GraphQLFailed(AssertionError):
@@ -62,11 +63,26 @@ class GraphQLClient:
     ) -> dict[str, Any]:
         """Execute a query or mutation and return the whole response: `data`, `errors` and `extensions`."""
         request = Operation(document, operation, loads(dumps(variables or {})))
-        caller = Caller("test", tenant=self.tenant, subject=self.subject, groups=frozenset(self.groups))
-        response: ExecutionResponse = await self._executor.run(request, self.db, caller)
-        body: dict[str, Any] = loads(dumps(response.body))
-        return body
+        return _body(await self._executor.run(request, self.db, self._caller))
+
+    async def subscribe(
+        self, document: str, variables: Mapping[str, Any] | None = None, *, operation: str | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Execute a subscription and yield the whole response to each event. Close the generator to unsubscribe."""
+        request = Operation(document, operation, loads(dumps(variables or {})))
+        async with aclosing(StreamExecutor(self._executor).stream(request, self.db, self._caller)) as responses:
+            async for response in responses:
+                yield _body(response)
+
+    @property
+    def _caller(self) -> Caller:
+        return Caller("test", tenant=self.tenant, subject=self.subject, groups=frozenset(self.groups))
 
     @cached_property
     def _executor(self) -> DocumentExecutor:
         return DocumentExecutor(self.graph.schema, self.limits)
+
+
+def _body(response: ExecutionResponse) -> dict[str, Any]:
+    body: dict[str, Any] = loads(dumps(response.body))
+    return body

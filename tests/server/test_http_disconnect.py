@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from graphql_api.server.app import build_app
-from graphql_api.server.graphql_endpoint import cancel_on_disconnect
+from graphql_api.server.disconnects import cancel_on_disconnect
 from graphql_api.server.settings import Settings
 from tests.server.scripted_executor import ScriptedExecutor, no_database
 from tests.support.loopback import TIMEOUT, RawConnection, request, serve_app

@@ -1,6 +1,6 @@
 """Strawberry's own ASGI view over a graph answers like the server."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,13 @@ import pytest
 import strawberry
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from strawberry.asgi import GraphQL
 
 from graphql_api import Catalog, Entity, Graph, Id, Index, open_catalog
 from graphql_api.schema.request_context import Caller, Context
 from graphql_api.server import asgi
+from tests.server.subscription_client import subscription_client
 from tests.support.loopback import TIMEOUT, serve_app
 
 
@@ -48,6 +49,14 @@ def library() -> Graph:
         def broken(self) -> int | None:
             raise RuntimeError("sesame")
 
+    @graph.subscription
+    @strawberry.type
+    class Subscriptions:
+        @strawberry.subscription
+        async def greetings(self, info: strawberry.Info[Any, None]) -> AsyncGenerator[str, None]:
+            yield f"{info.context.language} {info.context.caller.subject}"
+            raise RuntimeError("sesame")
+
     return graph
 
 
@@ -70,7 +79,8 @@ def strawberry_app(store: str) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with open_catalog(graph.catalog, store) as database:
-            app.router.routes.append(Route("/graphql", View(graph, database)))
+            view = View(graph, database)
+            app.router.routes += [Route("/graphql", view), WebSocketRoute("/graphql", view)]
             yield
 
     return Starlette(lifespan=lifespan)
@@ -115,3 +125,21 @@ def test_view_answers_like_the_server(tmp_path: Path) -> None:
             assert codes[0] == codes[1], query
         refused = theirs.get("/graphql", params={"query": DOCUMENTS[2]})
         assert refused.json()["errors"][0]["extensions"]["code"] == "METHOD_NOT_ALLOWED"
+
+
+@pytest.mark.timeout(60)
+def test_subscriptions_of_the_view(tmp_path: Path) -> None:
+    """Subscriptions over the view have the same events and masked errors as over the server."""
+    server = asgi(library(), f"sqlite:///{tmp_path}/server.db")
+    headers = {"accept-language": "it", "x-user": "ann"}
+    for app, subject in ((server, "None"), (strawberry_app(f"sqlite:///{tmp_path}/view.db"), "ann")):
+        with serve_app(app) as address, subscription_client(address, additional_headers=headers) as client:
+            client.send(type="connection_init")
+            assert client.receive()["type"] == "connection_ack"
+            client.subscribe("1", "subscription { greetings }")
+            assert client.next("1") == {"data": {"greetings": f"it {subject}"}}
+            failed = client.next("1")
+            assert (failed["data"], failed["errors"][0]["extensions"]["code"]) == (None, "INTERNAL_ERROR")
+            client.completed("1")
+            client.subscribe("2", "subscription { wrong }")
+            assert client.error_codes("2") == ["GRAPHQL_VALIDATION_FAILED"]

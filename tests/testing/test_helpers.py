@@ -1,9 +1,12 @@
 """The helpers for tests of applications: databases in memory, the client, and the pytest plugin."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from textwrap import dedent
+from typing import Any
 
 import pytest
+import strawberry
 
 from graphql_api import Catalog, Entity, Graph, Id, Index, Shards, Unique, group, owner
 from graphql_api.errors import NotUnique, StoreRefused
@@ -39,6 +42,28 @@ async def test_a_database_in_memory_has_all_guarantees() -> None:
         assert rest.next_token is None
     with pytest.raises(StoreRefused, match="closed"):
         await db.get(Note, "n1")
+
+
+async def test_clients_subscribe() -> None:
+    """A client yields the response to each event of a subscription, with the rules of its caller."""
+    graph = Graph(CATALOG)
+    note: Any = graph.record_type(Note)
+
+    @graph.subscription
+    @strawberry.type
+    class Subscriptions:
+        @strawberry.subscription
+        async def notes(self, first: int) -> AsyncGenerator[note, None]:
+            for number in range(first, len(NOTES)):
+                yield NOTES[number]
+
+    async with in_memory(CATALOG) as db:
+        client = GraphQLClient(graph, db, subject="ann")
+        document = "subscription ($first: Int!) { notes(first: $first) { title } }"
+        found = [response async for response in client.subscribe(document, {"first": 4})]
+        assert found == [{"data": {"notes": {"title": "t4"}}}, {"data": {"notes": {"title": "t5"}}}]
+        (refused,) = [response async for response in client.subscribe("subscription { notes }")]
+        assert "data" not in refused
 
 
 async def test_records_that_are_refused_fail_the_test() -> None:

@@ -153,8 +153,16 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             previous = self.cycle if self._has_open_cycle else None
             super().on_headers_complete()
             self.guard.use(self)
+            if self.parser.should_upgrade() and self._should_upgrade():
+                return
             if self.guard.is_draining:
                 self._close_after_response(previous)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the protocol of WebSockets."""
+        self._set_timer(None)
+        self.guard.remove(self)
+        super().handle_websocket_upgrade()
 
     def on_message_complete(self) -> None:
         """Note the end of a request."""

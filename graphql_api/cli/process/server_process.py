@@ -16,6 +16,7 @@ from graphql_api.cli.process.connection_guard import ConnectionGuard, raise_file
 from graphql_api.cli.process.early_refusal import EarlyRefusal
 from graphql_api.cli.process.http_protocol import LimitedHttpProtocol
 from graphql_api.cli.process.listen_backlog import BacklogAcceptor, refuse_new_connections, wait_until_accepted
+from graphql_api.cli.process.websocket_protocol import LimitedWebSocketProtocol
 from graphql_api.cli.sample_data import stored_samples
 from graphql_api.cli.terminal_output import opened_with_status
 from graphql_api.connection import Secrets
@@ -90,7 +91,11 @@ async def _serve(
             app,
             lifespan="on",
             http=LimitedHttpProtocol.guarded(guard),
-            ws="none",
+            ws=LimitedWebSocketProtocol.guarded(guard) if graph.has_subscriptions else "none",
+            ws_max_size=settings.max_body_bytes,
+            ws_ping_interval=settings.keep_alive_seconds,
+            ws_ping_timeout=settings.keep_alive_seconds,
+            ws_per_message_deflate=False,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -100,8 +105,10 @@ async def _serve(
         )
         _reduce_garbage_collection()
         begin_shutdown = instrumentation.readiness.begin_shutdown
+        subscriptions = app.state.subscriptions
+        end_streams = (lambda: None) if subscriptions is None else subscriptions.stop
         server = _DrainingServer(
-            uvicorn_config, guard, settings.drain_seconds, on_listening, begin_shutdown, closes_port
+            uvicorn_config, guard, settings.drain_seconds, on_listening, begin_shutdown, closes_port, end_streams
         )
         await server.serve([listener])
 
@@ -128,6 +135,7 @@ class _DrainingServer(uvicorn.Server):
         on_listening: Callback,
         on_stopping: Callback,
         closes_port: Callable[[], bool],
+        end_streams: Callback,
     ) -> None:
         super().__init__(config)
         self._guard = guard
@@ -135,6 +143,7 @@ class _DrainingServer(uvicorn.Server):
         self._on_listening = on_listening
         self._on_stopping = on_stopping
         self._closes_port = closes_port
+        self._end_streams = end_streams
         self._acceptors: list[BacklogAcceptor] = []
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of uvicorn
@@ -174,4 +183,5 @@ class _DrainingServer(uvicorn.Server):
                 await wait_until_accepted(listener, min(self._drain_seconds, _ROUND_TRIP_SECONDS))
         for acceptor in self._acceptors:
             acceptor.stop()
+        self._end_streams()  # Not before: their clients connect again at once, and must reach another server.
         await super().shutdown(sockets)

@@ -98,13 +98,58 @@
     url: location.pathname, // includes the path prefix of a proxy
     enableIncrementalDelivery: false,
   });
+  // Subscriptions are streams of server-sent events. The fetcher of GraphiQL would need a WebSocket client.
+  const subscribe = (request, headers) => {
+    const aborting = new AbortController();
+    const results = readResults(request, headers, aborting.signal);
+    return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+      next: () => results.next(),
+      return: () => {
+        aborting.abort(); // `results.return()` would wait for the next event
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    };
+  };
+  async function* readResults(request, headers, signal) {
+    try {
+      const response = await fetch(location.pathname, {
+        method: "POST",
+        headers: { ...headers, "content-type": "application/json", accept: "text/event-stream" },
+        body: JSON.stringify(request),
+        signal,
+      });
+      if (!response.ok) {
+        yield await response.json();
+        return;
+      }
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        const events = (text + part.value).split("\r\n\r\n");
+        text = events.pop();
+        for (const event of events) {
+          const data = /^event: next\r\ndata: (.+)$/.exec(event)?.[1];
+          if (data) yield JSON.parse(data);
+        }
+      }
+    } catch (problem) {
+      if (problem.name !== "AbortError") throw problem;
+    }
+  }
+  const isSubscription = ({ operationName }, operations) =>
+    (operations.find(({ name }) => name?.value === operationName) ?? operations[0])?.operation === "subscription";
+
   // GraphiQL updates the operation name 0.1 s after an edit. A request in this time has the previous name, which the
   // document no longer contains, so the name is omitted.
   const fetcher = (request, options) => {
     const { operationName, ...withoutName } = request;
     try {
-      const names = GraphiQL.GraphQL.parse(request.query).definitions.map((definition) => definition.name?.value);
-      return send(names.includes(operationName) ? request : withoutName, options);
+      const operations = GraphiQL.GraphQL.parse(request.query).definitions.filter(({ operation }) => operation);
+      const named = operations.some(({ name }) => name?.value === operationName) ? request : withoutName;
+      return isSubscription(named, operations) ? subscribe(named, options?.headers) : send(named, options);
     } catch {
       return send(request, options); // not a valid document: the server reports the error
     }

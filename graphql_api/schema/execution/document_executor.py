@@ -1,6 +1,5 @@
 """Execute GraphQL operations: parse, validate, check limits and cost, run, and format errors for the client."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from graphql_api.errors import (
     DocumentRequired,
     InvalidRequest,
     MethodNotAllowed,
+    NotAcceptable,
     Overloaded,
     ParseFailed,
     QueryTooCostly,
@@ -39,8 +39,9 @@ from graphql_api.schema.execution.document_limits import (
 )
 from graphql_api.schema.execution.graphql_operation import ExecutionResponse, Operation
 from graphql_api.schema.execution.input_complexity import InputComplexity, too_large
+from graphql_api.schema.execution.introspection import NoSubgraphSdlRule
 from graphql_api.schema.execution.operation_cost import CostModel
-from graphql_api.schema.execution.operation_deadline import custom_mutations, deadline_error
+from graphql_api.schema.execution.operation_deadline import custom_mutations, deadline_error, within
 from graphql_api.schema.execution.operation_extensions import OperationExtensions, StrawberryExtensions
 from graphql_api.schema.execution.request_rejection import FormattedError, RequestRejected
 from graphql_api.schema.execution.request_rejection import failure as failed
@@ -62,7 +63,7 @@ MAX_VARIABLE_ERRORS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """A valid operation, ready to be executed."""
 
     document: ValidatedDocument
@@ -83,6 +84,8 @@ class DocumentExecutor:
     only_documents: bool = False
     read_unit_price: float | None = None
     write_unit_price: float | None = None
+    federation_sdl: bool = False
+    """Clients may read the SDL of a subgraph, although introspection is off."""
     compiled: bool = True
     """Queries are completed by compiled code."""
 
@@ -90,7 +93,8 @@ class DocumentExecutor:
         self._graphql_schema = self.schema._schema  # noqa: SLF001 - no public API
         rules = [rule for rule in graphql.specified_rules if rule is not graphql.OverlappingFieldsCanBeMergedRule]
         no_introspection = () if self.introspection else (graphql.NoSchemaIntrospectionCustomRule,)
-        self._rules = [*rules, BoundedFieldMergeRule, *no_introspection]
+        no_sdl = () if self.introspection or self.federation_sdl else (NoSubgraphSdlRule,)
+        self._rules = [*rules, BoundedFieldMergeRule, *no_introspection, *no_sdl]
         self._context_getter: ContextGetter | None = getattr(self.schema, "context_getter", None)
         self._custom_directives = {directive.name for directive in self._graphql_schema.directives}
         self._custom_directives -= {directive.name for directive in graphql.specified_directives}
@@ -111,18 +115,10 @@ class DocumentExecutor:
         `request`: the HTTP request, for resolvers. `attributes`: further attributes of the context, instead of those of
         the context getter.
         """
-        errors = ErrorFormatter(caller.correlation_id, self.details, self.suggestions)
+        errors = self.error_formatter(caller)
         try:
-            prices = self.read_unit_price, self.write_unit_price
-            context = Context(scoped(database, caller), caller, errors, request, *prices)
-            if attributes is not None:
-                context.add(attributes)
-            elif self._context_getter is not None:
-                await add_attributes(context, self._context_getter, self.limits.deadline - caller.waited_seconds)
-            extensions = OperationExtensions()
-            if self.schema.extensions or self.schema.directives:
-                operation = replace(operation, query=self._text(operation))
-                extensions = StrawberryExtensions(self.schema, operation, context)
+            context = await self.new_context(database, caller, request, attributes)
+            extensions = self.new_extensions(operation, context)
             return await self._run_extended(operation, context, extensions)
         except RequestRejected as rejected:
             return rejected.response
@@ -131,11 +127,33 @@ class DocumentExecutor:
         except Exception as problem:  # noqa: BLE001 - of an extension or a context getter of the application
             return failed(problem, errors)
 
+    def error_formatter(self, caller: Caller) -> ErrorFormatter:
+        """Return what formats the errors of one request."""
+        return ErrorFormatter(caller.correlation_id, self.details, self.suggestions)
+
+    async def new_context(
+        self, database: Database, caller: Caller, request: Any, attributes: Mapping[str, Any] | None
+    ) -> Context:
+        """Return the context of one operation, with attributes of the application."""
+        prices = self.read_unit_price, self.write_unit_price
+        context = Context(scoped(database, caller), caller, self.error_formatter(caller), request, *prices)
+        if attributes is not None:
+            context.add(attributes)
+        elif self._context_getter is not None:
+            await add_attributes(context, self._context_getter, self.limits.deadline - caller.waited_seconds)
+        return context
+
+    def new_extensions(self, operation: Operation, context: Context) -> OperationExtensions:
+        """Return the extensions of the schema, made for one operation."""
+        if not (self.schema.extensions or self.schema.directives):
+            return OperationExtensions()
+        return StrawberryExtensions(self.schema, replace(operation, query=self._text(operation)), context)
+
     async def _run_extended(
         self, operation: Operation, context: Context, extensions: OperationExtensions
     ) -> ExecutionResponse:
         """Run the extensions around an operation. They see the result, or why the operation was refused."""
-        run: _Run | None = None
+        run: Run | None = None
         refusal: ExecutionResponse | None = None
         async with extensions.operation():
             try:
@@ -149,7 +167,7 @@ class DocumentExecutor:
             if refusal is not None:
                 extensions.reject([*map(FormattedError, refusal.errors)])
         if run is not None and extensions.result is not None and refusal is None:
-            response = self._response(run, extensions.result, context)
+            response = self.response(run, extensions.result, context)
         else:
             response = cast(ExecutionResponse, refusal)
         added = await extensions.results()
@@ -157,8 +175,25 @@ class DocumentExecutor:
             response.body["extensions"] = {**added, **response.body.get("extensions", {})}
         return response
 
-    async def _start(self, operation: Operation, context: Context, extensions: OperationExtensions) -> _Run:
+    async def _start(self, operation: Operation, context: Context, extensions: OperationExtensions) -> Run:
         """Parse and validate an operation, check its limits, and convert its variables."""
+        operation, document, definition = await self.accept(operation, context, extensions)
+        if definition.operation is graphql.OperationType.SUBSCRIPTION:
+            raise NotAcceptable(
+                "A subscription has many responses: send it over WebSocket with the protocol graphql-transport-ws, or "
+                "with accept: text/event-stream."
+            )
+        if definition.operation is graphql.OperationType.MUTATION:
+            context.begin_mutation()
+            memory = current_memory()
+            if memory is not None:
+                memory.may_wait = False
+        return Run(document, self.prepare(document, operation, context, extensions))
+
+    async def accept(
+        self, operation: Operation, context: Context, extensions: OperationExtensions
+    ) -> tuple[Operation, ValidatedDocument, graphql.OperationDefinitionNode]:
+        """Parse and validate an operation, and check its limits. Return it as the extensions have changed it."""
         operation = extensions.changed_operation(operation)
         text = self._text(operation)
         async with extensions.parsing():
@@ -172,16 +207,25 @@ class DocumentExecutor:
         if problems := extensions.refusals(self._graphql_schema, document):
             raise self._rejected(problems, ValidationFailed)
         definition = document.select_operation(operation.name)
-        caller = context.caller
-        if caller.read_only and definition.operation is not graphql.OperationType.QUERY:
-            raise MethodNotAllowed(f"A GET request can only read. Send this {definition.operation.value} by POST.")
+        if context.caller.read_only and definition.operation is graphql.OperationType.MUTATION:
+            raise MethodNotAllowed("A GET request can only read. Send this mutation by POST.")
         self._check_cost(document, definition, operation.variables)
-        if definition.operation is graphql.OperationType.MUTATION:
-            context.begin_mutation()
-            memory = current_memory()
-            if memory is not None:
-                memory.may_wait = False
-        return _Run(document, self._prepare(document, operation, context, extensions))
+        return operation, document, definition
+
+    def is_subscription(self, operation: Operation) -> bool:
+        """Return whether an operation is a subscription. It may be invalid otherwise."""
+        try:
+            text = self._text(operation)
+            if graphql.OperationType.SUBSCRIPTION.value not in text:
+                return False
+            definitions = self._parsed(text).definitions
+        except (ShardQLError, RequestRejected):
+            return False
+        operations = [one for one in definitions if isinstance(one, graphql.OperationDefinitionNode)]
+        named = [one for one in operations if one.name and one.name.value == operation.name]
+        return any(
+            one.operation is graphql.OperationType.SUBSCRIPTION for one in (named if operation.name else operations)
+        )
 
     def validation_errors(self, text: str) -> tuple[str, ...]:
         """Return the errors of a document that do not depend on variables. Executes nothing."""
@@ -281,10 +325,15 @@ class DocumentExecutor:
         text = "The response could hold {:,} fields and objects; the limit is {:,}. "
         check_limit(QueryTooCostly, cost.objects, limits.cost, f"{text}Request fewer records or fewer fields.")
 
-    def _prepare(
-        self, document: ValidatedDocument, operation: Operation, context: Context, extensions: OperationExtensions
+    def prepare(
+        self,
+        document: ValidatedDocument,
+        operation: Operation,
+        context: Context,
+        extensions: OperationExtensions,
+        event: Any = None,
     ) -> graphql.Executor[Any]:
-        """Convert the variables, which graphql-core does as it creates an execution."""
+        """Convert the variables, which graphql-core does as it creates an execution. `event`: of a subscription."""
         execution_class: Any = self.schema.execution_context_class
         middleware = extensions.middleware(document)
         if self.compiled and not context.is_mutation and middleware is None:  # Compiled code calls no `resolve` hooks.
@@ -292,6 +341,7 @@ class DocumentExecutor:
         execution: graphql.Executor[Any] | list[graphql.GraphQLError] = execution_class.build(
             self._graphql_schema,
             document.node,
+            root_value=event,
             context_value=context,
             raw_variable_values=dict(operation.variables),
             operation_name=operation.name or None,
@@ -315,23 +365,24 @@ class DocumentExecutor:
 
     # --- execution ---------------------------------------------------------------------------------------------
 
-    async def _execute(self, run: _Run, context: Context, extensions: OperationExtensions) -> None:
+    async def _execute(self, run: Run, context: Context, extensions: OperationExtensions) -> None:
         """Execute an operation within its deadline, unless an extension has the result."""
         execution = run.execution
         try:
-            async with asyncio.timeout(self.limits.deadline - context.caller.waited_seconds), extensions.executing():
+            async with within(self.limits.deadline, context), extensions.executing():
                 if extensions.result is None:
-                    extensions.result = await _result(execution)
+                    extensions.result = await execution_result(execution)
         except TimeoutError:
             custom = [field.name.value for field in self._custom_mutations(run)]
             in_doubt = dict.fromkeys([*context.non_idempotent_started, *custom])
             raise deadline_error([*in_doubt], self.limits.deadline) from None
-        _release(execution, context)
+        release(execution, context)
 
-    def _custom_mutations(self, run: _Run) -> list[graphql.FieldNode]:
+    def _custom_mutations(self, run: Run) -> list[graphql.FieldNode]:
         return custom_mutations(run.execution.operation, run.document.fragments, self._graphql_schema.mutation_type)
 
-    def _response(self, run: _Run, result: graphql.ExecutionResult, context: Context) -> ExecutionResponse:
+    def response(self, run: Run, result: graphql.ExecutionResult, context: Context) -> ExecutionResponse:
+        """Return the response with the result of an execution."""
         # Fields fail in the order of their reads, which depends on what is read at once.
         problems = sorted(result.errors or (), key=lambda problem: problem.path or [])
         for problem in problems:
@@ -355,7 +406,8 @@ class DocumentExecutor:
         )
 
 
-async def _result(execution: graphql.Executor[Any]) -> graphql.ExecutionResult:
+async def execution_result(execution: graphql.Executor[Any]) -> graphql.ExecutionResult:
+    """Execute an operation that is prepared."""
     if isinstance(execution, CompiledExecution):
         return await execution.execute()
     result: Any = execution.execute_operation()
@@ -364,7 +416,7 @@ async def _result(execution: graphql.Executor[Any]) -> graphql.ExecutionResult:
     return cast(graphql.ExecutionResult, result)
 
 
-def _release(execution: graphql.Executor[Any], context: Context) -> None:
+def release(execution: graphql.Executor[Any], context: Context) -> None:
     """Break the cycles of references of a complete execution. Its rows are then freed at once, not by a collection."""
     context.dataloaders.release()
     execution.async_helpers = cast(Any, None)

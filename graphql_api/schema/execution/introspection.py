@@ -1,7 +1,8 @@
-"""What introspection returns: the query that tools send, and the sizes of its lists."""
+"""What introspection returns: the query that tools send, the sizes of its lists, and the SDL of a subgraph."""
 
 from collections.abc import Mapping
 from math import ceil
+from typing import Any
 
 import graphql
 
@@ -31,3 +32,16 @@ def introspection_list_sizes(schema: graphql.GraphQLSchema) -> Mapping[str, int]
     means = {name: max(1, ceil(total / len(types))) for name, total in totals.items()}
     arguments = max(1, ceil(sum(len(field.args) for field in fields) / max(1, len(fields))))
     return {**means, "args": arguments, "types": len(types), "directives": len(schema.directives)}
+
+
+class NoSubgraphSdlRule(graphql.ValidationRule):
+    """Refuses the field of Apollo Federation that returns the whole schema."""
+
+    def enter_field(self, node: graphql.FieldNode, *_: Any) -> None:
+        if node.name.value == "_service":
+            self.report_error(
+                graphql.GraphQLError(
+                    "GraphQL introspection is not allowed, but the document contains _service: it returns the schema.",
+                    node,
+                )
+            )

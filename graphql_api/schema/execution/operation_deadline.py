@@ -1,11 +1,18 @@
-"""Operations that were stopped at their deadline: which of their mutations may have run."""
+"""The deadline of operations. Of those that were stopped at it: which of their mutations may have run."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
 import graphql
 
 from graphql_api.errors import DeadlineExceeded, OutcomeUnknown, ShardQLError
+from graphql_api.schema.request_context import Context
 from graphql_api.schema.types.generated_fields import Mark, field_marks
+
+
+def within(seconds: float, context: Context) -> asyncio.Timeout:
+    """Limit a block to what remains of the deadline of a request."""
+    return asyncio.timeout(seconds - context.caller.waited_seconds)
 
 
 def custom_mutations(
@@ -18,22 +25,23 @@ def custom_mutations(
         return []
     return [
         field
-        for field in _fields(operation.selection_set, fragments)
+        for field in root_fields(operation.selection_set, fragments)
         if field.name.value in mutation_type.fields  # It is not `__typename`.
         and Mark.WRITES not in field_marks(mutation_type.fields[field.name.value])
     ]
 
 
-def _fields(
+def root_fields(
     selection_set: graphql.SelectionSetNode, fragments: Mapping[str, graphql.FragmentDefinitionNode]
 ) -> Iterator[graphql.FieldNode]:
+    """Yield the root fields of an operation, also those in fragments."""
     for selection in selection_set.selections:
         if isinstance(selection, graphql.FieldNode):
             yield selection
         elif isinstance(selection, graphql.InlineFragmentNode):
-            yield from _fields(selection.selection_set, fragments)
+            yield from root_fields(selection.selection_set, fragments)
         elif isinstance(selection, graphql.FragmentSpreadNode):
-            yield from _fields(fragments[selection.name.value].selection_set, fragments)
+            yield from root_fields(fragments[selection.name.value].selection_set, fragments)
 
 
 def deadline_error(in_doubt: Sequence[str], seconds: float) -> ShardQLError:

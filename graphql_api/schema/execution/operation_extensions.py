@@ -49,6 +49,10 @@ class OperationExtensions:
     def executing(self) -> _Hook:
         return _NO_HOOK
 
+    def streaming(self, result: graphql.ExecutionResult) -> _Hook:  # noqa: ARG002
+        """Return the hooks around one response of a subscription, which may change its result."""
+        return _NO_HOOK
+
     def changed_operation(self, operation: Operation) -> Operation:
         """Return the operation as the extensions have changed it before parsing."""
         return operation
@@ -114,6 +118,10 @@ class StrawberryExtensions(OperationExtensions):
 
     def executing(self) -> _Hook:
         return self._runner.executing()
+
+    def streaming(self, result: graphql.ExecutionResult) -> _Hook:
+        self._context.result = result
+        return self._runner.on_stream_result(cast(Any, result))
 
     def changed_operation(self, operation: Operation) -> Operation:
         return replace(operation, query=self._context.query, variables=self._context.variables or {})

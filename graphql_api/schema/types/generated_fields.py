@@ -40,7 +40,7 @@ _PARAMETERS = {"root": _PARENT[Any], "info": strawberry.Info}
 COLUMN_RESOLVER = "column-resolver"
 """Key of a `DirectColumnResolver` in the extensions of a GraphQL field; None if each parent needs its own call."""
 
-INPUT_LISTS = ("inputs", "ids", "operations")
+INPUT_LISTS = ("inputs", "ids", "operations", "representations")
 """Names of the arguments with one element for each record."""
 
 

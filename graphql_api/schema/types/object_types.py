@@ -1,7 +1,7 @@
 """Object types of a catalog: one for each entity, and one for each model nested in a record."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, get_args, get_origin
@@ -10,6 +10,8 @@ import strawberry
 from graphql import GraphQLAbstractType, GraphQLObjectType, GraphQLResolveInfo
 from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
+from strawberry.federation.schema_directives import Key
+from strawberry.federation.types import FieldSet
 from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
@@ -86,8 +88,10 @@ def _holds_keys(annotation: Any) -> bool:
 class RecordTypes:
     """Factory of the types of records and nested models."""
 
-    def __init__(self, names: GraphQLNames) -> None:
+    def __init__(self, names: GraphQLNames, *, federation: bool = False) -> None:
         self._names = names
+        self._federation = federation
+        """Records are entities of Apollo Federation, with directives that declare their keys."""
         self.node = _node_interface(names)
         """Interface of all records: their global `id`."""
         self._models: dict[tuple[type[BaseModel], bool], Any] = {}
@@ -111,7 +115,8 @@ class RecordTypes:
 
         members = {"is_type_of": staticmethod(is_type_of), _RECORD_MODEL: entity.model}
         record_class = python_class(name, [_id_field(None), *fields], (self.node,), **members)
-        return strawberry.type(record_class, name=name, description=entity.description)
+        keys = [*_federation_keys(entity)] if self._federation else ()
+        return strawberry.type(record_class, name=name, description=entity.description, directives=keys)
 
     def enum_name(self, enum_class: type) -> str:
         return self._names.type_name(enum_class.__name__)
@@ -265,6 +270,13 @@ class RecordTypes:
             self._names.report(entity, attribute, problem, "Use ASCII letters, digits and underscores.")
 
 
+def _federation_keys(entity: EntitySpec) -> Iterator[Key]:
+    """Yield the keys of an entity: its global id, and the properties of its primary key."""
+    yield Key(fields=FieldSet("id"))
+    if entity.primary_key:
+        yield Key(fields=FieldSet(" ".join(property_name(part.name) for part in entity.primary_key)))
+
+
 def id_format(entity: EntitySpec) -> str:
     """Describe the content of an `id` argument: the properties that it contains."""
     names = [part.stored for part in entity.ids]
@@ -331,3 +343,9 @@ def strawberry_fields(decorated: type) -> list[StrawberryField]:
     if definition is None:
         raise TypeError(f"{decorated!r} is not a Strawberry type: decorate it with @strawberry.type.")
     return definition.fields
+
+
+def object_description(decorated: type) -> str | None:
+    """Return the description of a class that is decorated with `strawberry.type`."""
+    definition = get_object_definition(decorated)
+    return None if definition is None else definition.description

@@ -26,6 +26,8 @@ _DEVELOPMENT_ALGORITHM = "HS256"
 _COMPACT_JWS = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 _JWS = PyJWS()
+_LATEST = 2.0**53
+"""seconds since 1970; claims may name larger numbers than a float can represent"""
 _GROUP_SEPARATORS = re.compile(r"[\s,]+")
 _COGNITO_AUDIENCE_CLAIMS = {"access": "client_id", "id": "aud"}
 """The claim with the audience, by the use of a token."""
@@ -97,7 +99,7 @@ class ClaimRules:
 
     def verify(self, claims: Mapping[str, Any], now: float) -> Identity:
         """Return the principal. Raise Unauthenticated if the claims are not valid now and for this server."""
-        self._check_time(claims, now)
+        expires = self._check_time(claims, now)
         if self.issuer is not None and claims.get("iss") != self.issuer:
             raise Unauthenticated("The token comes from another issuer than the one that this server trusts.")
         audience_claim = _COGNITO_AUDIENCE_CLAIMS.get(str(claims.get("token_use"))) if self.cognito else "aud"
@@ -110,9 +112,10 @@ class ClaimRules:
             groups = [name for name in _GROUP_SEPARATORS.split(groups) if name]
         groups = _text_set(groups, f"The claim {self.groups_claim} of the token")
         tenant = None if self.tenant_claim is None else _required_name(claims, self.tenant_claim, "the tenant")
-        return Identity(subject, groups, tenant)
+        return Identity(subject, groups, tenant, min(expires, _LATEST) + self.skew)
 
-    def _check_time(self, claims: Mapping[str, Any], now: float) -> None:
+    def _check_time(self, claims: Mapping[str, Any], now: float) -> float:
+        """Return when the token expires. Raise Unauthenticated if it is not valid now."""
         # Claims are compared, never used in arithmetic: huge numbers would overflow.
         expires, not_before, issued = (_timestamp(claims, name) for name in ("exp", "nbf", "iat"))
         if expires is None:
@@ -125,6 +128,7 @@ class ClaimRules:
             raise Unauthenticated(
                 "The token was issued in the future: its claim iat is ahead of the clock of this server."
             )
+        return expires
 
 
 def _timestamp(claims: Mapping[str, Any], name: str) -> float | None:

@@ -29,6 +29,8 @@ class Identity:
     subject: str | None = None
     groups: frozenset[str] = frozenset()
     tenant: str | None = None
+    expires: float | None = field(default=None, compare=False)
+    """The time at which the credential expires, in seconds since 1970. Subscriptions end then."""
 
 
 def is_valid_name(value: object) -> bool:

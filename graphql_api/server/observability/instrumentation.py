@@ -29,7 +29,7 @@ from graphql_api.errors import ExpiredToken, InvalidToken, Overloaded, TokenAhea
 from graphql_api.evolution import STATUSES, reported_state
 from graphql_api.model import camel_case
 from graphql_api.runtime import RequestStatistics, collect_statistics, current_statistics
-from graphql_api.schema import Caller, ExecutionResponse, Operation
+from graphql_api.schema import Caller, ExecutionResponse, Operation, StreamingExecutor
 from graphql_api.server import (
     RESERVED_PATHS,
     AdmissionController,
@@ -40,6 +40,7 @@ from graphql_api.server import (
 )
 from graphql_api.server.observability.health import Readiness
 from graphql_api.server.observability.metrics import Metric, Metrics
+from graphql_api.server.observability.observed_streams import ObservedStreams, count_activity, operation_outcome
 from graphql_api.server.observability.tracing import Tracing, create_tracing
 from graphql_api.storage import BudgetedStore, MeteredStore, StoreCall
 
@@ -50,6 +51,12 @@ _OPERATION_NAME = re.compile(r"\b(?:query|mutation|subscription)\s+([A-Za-z_][A-
 _MAX_SEARCHED = 10_000
 """Characters of a document that are searched for a name."""
 
+SWITCHING_PROTOCOLS = 101
+"""the status of a WebSocket connection"""
+FORBIDDEN = 403
+"""the status of a handshake that is refused by closing it"""
+_LOGGED = frozenset({"http", "websocket"})
+_RESPONSE_STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 _PRESENT_COUNTS = frozenset({"requests_waiting", "requests_running"})
 """counts of the moment, which are 0 at the end of a request"""
 _SECONDS_BETWEEN_OVERLOAD_LINES = 10.0
@@ -95,7 +102,7 @@ class ObservedExecutor:
                 response = await self.executor.run(operation, database, caller, request)
                 if response.path is not None:
                     self.metrics.record(Metric.QUERY_PATHS, response.path)
-                outcome = "refused" if not response.executed else "errors" if response.codes else "ok"
+                outcome = operation_outcome(response)
                 if finish_span is not None:
                     statistics = statistics_fields(current_statistics())
                     finish_span({"correlationId": caller.correlation_id, **statistics}, bool(response.codes))
@@ -135,7 +142,7 @@ class LogRequests:
         self._routes = {graphql_path: "graphql"} | {path: path[1:] for path in RESERVED_PATHS}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in _LOGGED:
             await self.app(scope, receive, send)
             return
         state, started = get_request_state(scope), time.perf_counter()
@@ -143,8 +150,12 @@ class LogRequests:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
 
         async def send_and_note_status(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in _RESPONSE_STARTS:
                 state.status = message["status"]
+            elif message["type"] == "websocket.accept":
+                state.status = SWITCHING_PROTOCOLS
+            elif message["type"] == "websocket.close" and state.status != SWITCHING_PROTOCOLS:
+                state.status = FORBIDDEN
             await send(message)
 
         trace = self._tracing.request(Headers(scope=scope)) if self._tracing is not None else nullcontext()
@@ -167,17 +178,14 @@ class LogRequests:
                 record(Metric.TOKEN_ERRORS, code)
         for (projection, outcome), count in state.events.items():
             record(Metric.EVENTS, projection, outcome, amount=count)
-        record(Metric.STORE_RETRIES, amount=statistics.retries)
-        record(Metric.STORE_HEDGES, amount=statistics.hedges)
-        record(Metric.LOOKUP_REPAIRS_FAILED, amount=statistics.lookup_repairs_failed)
-        self._metrics.record_reads(statistics)
+        count_activity(self._metrics, statistics)
 
     def _log(
         self, level: int, scope: Scope, state: RequestState, statistics: RequestStatistics, seconds: float
     ) -> None:
         if not log.isEnabledFor(level):
             return
-        method, path = scope["method"][:MAX_CHARACTERS], scope["path"][:MAX_CHARACTERS]
+        method, path = scope.get("method", "WEBSOCKET")[:MAX_CHARACTERS], scope["path"][:MAX_CHARACTERS]
         fields: dict[str, Any] = {
             "correlationId": state.correlation_id,
             "method": method,
@@ -217,6 +225,13 @@ class Instrumentation:
 
     def instrument_executor(self, executor: OperationExecutor) -> ObservedExecutor:
         return ObservedExecutor(executor, self.metrics, self._tracing)
+
+    def instrument_streams(self, executor: StreamingExecutor) -> ObservedStreams:
+        return ObservedStreams(executor, self.metrics)
+
+    def subscriptions_changed(self, number: int) -> None:
+        """Publish the number of open subscriptions."""
+        self.metrics.set(Metric.SUBSCRIPTIONS, number)
 
     def instrument_database(self, open_database: OpenDatabase) -> OpenDatabase:
         @asynccontextmanager

@@ -68,6 +68,13 @@ class Metric(Enum):
         ("path",),
     )
     OPERATION_SECONDS = ("shardql_operation_seconds", "seconds", "Duration of operations, including their store calls.")
+    SUBSCRIPTIONS = "shardql_subscriptions", "subscriptions", "Open subscriptions."
+    SUBSCRIPTION_EVENTS = (
+        "shardql_subscription_events_total",
+        "events",
+        "Events of subscriptions by outcome: ok, errors (part of the response is missing), refused (not subscribed).",
+        ("outcome",),
+    )
     ERRORS = "shardql_errors_total", "errors", "Errors in responses, by code.", ("code",)
     TOKEN_ERRORS = "shardql_token_errors_total", "errors", "Rejected page tokens, by code.", ("code",)
     STORE_CALLS = (
@@ -167,6 +174,7 @@ class Metric(Enum):
 
 _OPTIONS: Mapping[Metric, Mapping[str, Any]] = {
     Metric.IN_FLIGHT: {"multiprocess_mode": "livesum"},
+    Metric.SUBSCRIPTIONS: {"multiprocess_mode": "livesum"},
     Metric.STORE_SECONDS: {"buckets": SECONDS},
     Metric.OPERATION_SECONDS: {"buckets": SECONDS},
     Metric.INDEX_SECONDS: {"buckets": SECONDS},
