@@ -1,7 +1,8 @@
 """Paging as libraries for sharded tables usually do it: the next page of each shard, and a page key for each shard.
 
 Each page is sorted by itself. The token is the map of page keys. So shards that did not exist when the walk began are
-never read.
+never read. A shard without a page key is read from its beginning: on the first page, and again after its end, until
+all shards end on the same page.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from graphql_api.codecs import KeyRange
 from graphql_api.storage import Key, RangeRead, StartKey, Store
 
 PageKeys = dict[str, list[str] | None]
-"""the last key of each shard that has more: a range value and the key of its record; None: the shard begins"""
+"""the last key of each shard that has more: a range value and the key of its record; None: it begins, or has ended"""
 
 
 async def read_shards(store: Store, hash_keys: Sequence[str], token: str | None, limit: int) -> dict[str, Any]:
@@ -25,7 +26,7 @@ async def read_shards(store: Store, hash_keys: Sequence[str], token: str | None,
         for ordinal, (hash_key, key) in enumerate(keys.items())
     ]
     answers = await asyncio.gather(*(store.read_ranges([read], share) for read in reads))
-    rest: PageKeys = {}
+    rest: PageKeys = dict.fromkeys(keys)
     items = []
     for read, (page,) in zip(reads, answers, strict=True):
         if isinstance(page, Exception):
@@ -36,7 +37,7 @@ async def read_shards(store: Store, hash_keys: Sequence[str], token: str | None,
             rest[read.hash_key] = [str(last.value), last.key.hash, last.key.range]
     items.sort(key=lambda item: (item["nameCanonical"], item["placeId"]))
     shown = [{name: item[name] for name in ("placeId", "name", "country", "nameCanonical")} for item in items]
-    return {"items": shown, "nextToken": json.dumps(rest) if rest else None}
+    return {"items": shown, "nextToken": json.dumps(rest) if any(rest.values()) else None}
 
 
 def _start(key: list[str] | None) -> StartKey | None:
