@@ -118,3 +118,15 @@ def test_the_cost_example(people: str) -> None:
     assert [row[3] for row in rows] == [f"${price}" for price in prices]
     assert [row[4] for row in rows] == [f"${cost:.2f}" for cost in costs]
     assert f"**${sum(round(cost, 2) for cost in costs):.2f}**" in TEXT
+
+
+def test_measured_rows_are_those_of_the_performance_page() -> None:
+    """The multiples in the README are figures of one run, which the performance page shows."""
+    page = (README.parent / "docs/explanation/performance.md").read_text(encoding="utf-8")
+    figures = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| page of 20 x 10")}
+    rows = re.findall(r"^\| (graphql-yoga|Strawberry) .* \| ([\d.]+) \| ([\d.]+) \|$", TEXT, re.MULTILINE)
+    contestants = ["graphql-yoga + SDK v3", "Strawberry + aioboto3 client", "graphql-yoga, static rows"]
+    for (_, *ratios), name in zip(rows, contestants, strict=True):
+        engine = "SQLite" if "static" in name else "DynamoDB protocol"
+        for shards, ratio in zip((16, 150), ratios, strict=True):
+            assert f"{name} {ratio}" in figures[f"| page of 20 x 10, {engine}, {shards} shards, HTTP"]
