@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
+from graphql_api.codecs import hash_key_parts
 from graphql_api.database import Database
 from graphql_api.errors import NotReady, StoreUnavailable, WrongTable
 from graphql_api.evolution import (
@@ -25,6 +26,8 @@ from graphql_api.evolution import (
     State,
     TableRecord,
     check_replayable,
+    is_compared,
+    run_all,
     run_migration,
     save_record,
     served_version,
@@ -32,14 +35,16 @@ from graphql_api.evolution import (
     versions_of,
     wait_times,
 )
-from graphql_api.model import Catalog, ElementStatus, unready_error, versioned_name
+from graphql_api.model import Catalog, ElementStatus, entity_and_version, unready_error, versioned_name
 from graphql_api.projections.event_sources import EventSource
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.projection_run import ProjectionRun, RunProgress
 from graphql_api.projections.stream_items import StoredPosition, projection_items
-from graphql_api.storage import Key
+from graphql_api.storage import Item, Key
 
 _LONGEST_PAUSE = 5.0
+_SEGMENTS = 8
+"""parts of the table that are read at the same time, if the engine gains from that"""
 _ATTEMPTS = 20
 
 Chunks = Callable[[], AsyncIterator[Sequence[bytes]]]
@@ -284,31 +289,68 @@ class Replay:
     # --- positions ---------------------------------------------------------------------------------------------
 
     async def _compare(self, result: ReplayResult) -> list[MissingEvents]:
-        """Return the streams of which the served version has events that the new one lacks, for all tenants."""
-        record = self._schema.latest.record
-        positions = {(one.projection, one.tenant, one.stream): one.last_seq async for one in self._positions()}
-        declared = self._database.catalog.declared
-        names = {one.name for one in self._source.projections}
-        result.not_compared = sorted({name.partition("@")[0] for name, _, _ in positions} - names - self._other_names)
-        missing = []
+        """Return the streams of which the served version has events that the new one lacks, for all tenants.
+
+        Raise `WrongTable` if the served version has records, and no projection of the source has applied events to it.
+        """
+        found = await self._scan()
+        record, declared = self._schema.latest.record, self._database.catalog.declared
+        names = {projection.name for projection in self._source.projections} | self._other_names
+        result.not_compared = sorted({entity_and_version(one.projection)[0] for one in found.positions} - names)
+        last = {(one.projection, one.tenant, one.stream): one.last_seq for one in found.positions}
+        missing, projected = [], set[str]()
         for projection in self._source.projections:
-            served = served_version(record, declared.entity(projection.models[0]).name)
-            old, new = versioned_name(projection.name, served), projection.stored_name
-            for (name, tenant, stream), last in sorted(positions.items(), key=lambda one: (one[0][1] or "", one[0][2])):
-                own = positions.get((new, tenant, stream), projection.first_seq - 1)
-                if name == old and own < last:
-                    missing.append(MissingEvents(projection.name, tenant, stream, own + 1, last))
+            entities = [declared.entity(model).name for model in projection.models]
+            served = served_version(record, entities[0])
+            old = [one for one in found.positions if one.projection == versioned_name(projection.name, served)]
+            projected |= {versioned_name(entity, served) for entity in entities} if old else set()
+            for one in sorted(old, key=lambda one: (one.tenant or "", one.stream)):
+                own = last.get((projection.stored_name, one.tenant, one.stream), projection.first_seq - 1)
+                if own < one.last_seq:
+                    missing.append(MissingEvents(projection.name, one.tenant, one.stream, own + 1, one.last_seq))
+        for name in self._versions:
+            served_name = versioned_name(name, served_version(record, name))
+            if served_name in found.heads - projected:
+                raise WrongTable(
+                    f"The table has records of {served_name} that no projection of {self._source.name} has written: a "
+                    "replay would leave them out. If a projection had another name before, declare that with name=."
+                )
         return missing
 
-    async def _positions(self) -> AsyncIterator[StoredPosition]:
-        """Yield the positions of all streams of the source."""
+    async def _scan(self) -> "_Found":
+        """Read the whole table."""
+        segments = 1 if is_compared(self._database.store) else _SEGMENTS
+        found = _Found()
+        await run_all(self._scan_segment(found, segment, segments) for segment in range(segments))
+        return found
+
+    async def _scan_segment(self, found: "_Found", segment: int, segments: int) -> None:
         after: Key | None = None
         while True:
-            page = await BATCH_RETRIES.run(partial(self._database.store.scan, 0, 1, after))
+            page = await BATCH_RETRIES.run(partial(self._database.store.scan, segment, segments, after))
             for item in page.items:
-                position = StoredPosition.of(item)
-                if position is not None and position.source == self._source.name:
-                    yield position
+                found.add(item, self._source.name)
             after = page.after
             if after is None:
                 return
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a scan has found."""
+
+    positions: list[StoredPosition] = field(default_factory=list)
+    """of all streams of the source"""
+    heads: set[str] = field(default_factory=set)
+    """of the hash keys of records"""
+
+    def add(self, item: Item, source: str) -> None:
+        """Note an item."""
+        parts = hash_key_parts(item["hashKey"])
+        if parts is None:
+            return
+        if not parts.kind:
+            self.heads.add(parts.head)
+        position = StoredPosition.of(item)
+        if position is not None and position.source == source:
+            self.positions.append(position)

@@ -356,6 +356,21 @@ async def test_entities_with_foreign_keys(opened: Opener) -> None:
             await replayed(opened, lines, graph_of(NextChild, NEXT_PARENT))
 
 
+async def test_records_that_no_projection_has_written_are_not_left_out(opened: Opener) -> None:
+    """A replay is refused if clients, or a projection of another name, have written the records."""
+    lines = [event("a", 1)]
+    async with opened(before.CATALOG) as old:
+        await old.put(before.Account(account_id="a", owner="ann"))
+        for file in ([], lines):
+            with pytest.raises(WrongTable, match="records of account that no projection of bank has written"):
+                await replayed(opened, file)
+        assert {*await answers(old, before.Account)} == {"a"}
+        await old.delete(before.Account, "a")
+        result = await replayed(opened, lines)
+        assert result is not None
+        assert result.is_switched
+
+
 async def test_entities_of_two_sources_are_not_replayed(opened: Opener) -> None:
     """One source does not have all events of an entity that two sources write."""
 
