@@ -1,5 +1,6 @@
 """Shared configuration: the depth of the run, a seed that reproduces the run, and DynamoDB Local."""
 
+import os
 from collections.abc import Iterator
 from random import Random, SystemRandom
 
@@ -40,6 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.timeout = DEEP_TIMEOUT_SECONDS
     if config.getoption(SEED_OPTION) is None:
         config.option.hypothesis_seed = str(SystemRandom().randrange(2**32))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """The number of test processes: one more than there are CPUs, since many tests wait for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def replay(config: pytest.Config) -> str:

@@ -77,6 +77,7 @@ BASES: Mapping[Metric, tuple[Basis, ...]] = {
     Metric.DANGLING_MAPPINGS: (replace(_COSTS, unit="per search", events=(Metric.SEARCHES,), by=_INDEX),),
     Metric.LOOKUP_REPAIRS_FAILED: (_COSTS,),
     Metric.EVENTS: (Basis("of events", "share", (Metric.EVENTS,), by=("projection",)),),
+    Metric.SUBSCRIPTION_EVENTS: (replace(_FAILURES, unit="of events", events=(Metric.SUBSCRIPTION_EVENTS,)),),
     Metric.RECORDS_RETURNED: (Basis("per read", "count", _READS, (Metric.EMPTY_READS,), _INDEX),),
 }
 """the bases of all counters of ShardQL"""
