@@ -148,7 +148,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
         runner.run(database_context.__aexit__(None, None, None))
 
 
-@examples(350)
+@examples(580, deep=14_000)
 @given(call=calls(any_type=False))
 def test_any_arguments(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
     """Valid arguments are written or refused with a code, as literals and as variables."""
@@ -159,7 +159,7 @@ def test_any_arguments(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]
     target.execute(field, by_variables, json.loads(json.dumps(arguments)))
 
 
-@examples(200)
+@examples(330, deep=8_000)
 @given(call=calls(any_type=True))
 def test_arguments_of_any_type(target: FuzzTarget, call: tuple[str, str, dict[str, Any]]) -> None:
     """Arguments of wrong types are refused with a code."""

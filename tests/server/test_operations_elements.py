@@ -73,6 +73,7 @@ def test_elements_of_a_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert elements == {
         "shardql_elements announced": 1,
         "shardql_elements building": 0,
+        "shardql_elements switching": 0,
         "shardql_elements ready": 3,
         "shardql_elements unchecked": 0,
         "shardql_elements closing": 0,

@@ -155,7 +155,7 @@ class Metric(Enum):
     ELEMENTS = (
         "shardql_elements",
         "elements",
-        "Elements of the table, such as indexes, by state: ready, unchecked, announced, building, closing, dropping.",
+        "Elements of the table, by state: ready, unchecked, announced, building, switching, closing, dropping.",
         ("state",),
     )
     MIGRATION = (
