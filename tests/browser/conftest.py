@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from graphql_api import Catalog, Entity, open_catalog
 from graphql_api.database import Database
@@ -21,6 +21,7 @@ from tests.support.loopback import serve_app
 
 CHROMIUM_COMMANDS = (os.environ.get("SHARDQL_CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
 SAMPLE = 60
+expect.set_options(timeout=30_000)  # milliseconds: a page on a busy machine may need more than the usual five seconds
 
 DatabaseOpener = Callable[[], AbstractAsyncContextManager[Database]]
 
