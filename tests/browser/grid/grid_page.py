@@ -52,6 +52,7 @@ class GridPage:
         """Open a view, and wait until its records are read. `token`: bearer token to enter first."""
         if token is not None:
             await self.page.goto(self.url)
+            await self.page.locator(".loading").wait_for(state="detached")
             await self.page.get_by_role("button", name="anonymous").click()
             await self.page.get_by_label("Bearer token").fill(token)
             await self.page.get_by_role("button", name="Use them").click()

@@ -70,6 +70,7 @@ async def test_create(shared_browser: Browser, tasks: TaskServer) -> None:
         await grid.button("New").press("Enter")
         panel = grid.page.get_by_role("complementary")
         await panel.get_by_role("button", name="Create").press("Enter")
+        await expect(panel.locator("[aria-invalid=true]").first).to_be_visible()
         for name, text in (("taskId", "new"), ("title", "A"), ("code", "C-1"), ("teamId", "t9"), ("points", "3")):
             await panel.locator(f"#input-{name}").fill(text)
         await panel.locator("#input-title").press("Enter")
@@ -137,12 +138,13 @@ async def test_an_edit_conflict(shared_browser: Browser, tasks: TaskServer) -> N
         await expect(panel.get_by_role("heading", name="Task Task 000 mine")).to_be_visible()
         await panel.get_by_role("button", name="Delete").press("Enter")
         await tasks.database.update(Task, "k000", points=5)
-        await panel.get_by_role("button", name="Delete").press("Enter")
+        question = panel.get_by_role("group", name="Delete")
+        await question.get_by_role("button", name="Delete").press("Enter")
         await expect(grid.alert).to_contain_text("VERSION_CONFLICT")
         await panel.get_by_role("button", name="Show the present record").press("Enter")
-        await expect(panel.locator(".properties")).to_contain_text("points")
+        await expect(panel.locator(".properties div").filter(has_text="points").locator("dd")).to_have_text("5")
         await panel.get_by_role("button", name="Delete").press("Enter")
-        await panel.get_by_role("button", name="Delete").press("Enter")
+        await question.get_by_role("button", name="Delete").press("Enter")
         await expect(panel).to_have_count(0)
         assert (await grid.column())[0] == "Task 001"
     assert await tasks.database.get(Task, "k000") is None

@@ -54,8 +54,9 @@ export const RecordForm = ({ entity, record, onDone, onCancel, onReread }: Props
 
   const change = (name: string, text: string | null): void => {
     key.current = uniqueKey();
-    setDraft({ ...draft, [name]: text });
-    setViolations(Object.fromEntries(Object.entries(violations).filter(([field]) => field !== name)));
+    // Two fields may change before the next frame.
+    setDraft((present) => ({ ...present, [name]: text }));
+    setViolations((present) => Object.fromEntries(Object.entries(present).filter(([field]) => field !== name)));
   };
 
   /** The values to send: those that were changed, or entered. */

@@ -1,7 +1,7 @@
 // One record: its properties, joins and history, and the ways to change it.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
 import { asProblem, Problem } from "./api";
 import type { Entity } from "./catalog";
@@ -36,7 +36,7 @@ export const RecordPanel = ({ entity, id }: { entity: Entity; id: string }): JSX
     );
     return () => abort.abort();
   }, [entity, id, reading]);
-  useEffect(() => setMode("show"), [id]);
+  useLayoutEffect(() => setMode("show"), [id]); // before the record can be edited
 
   const label = record === null ? "" : formatText(record[labelOf(entity)]);
   const done = (text: string): void => {
