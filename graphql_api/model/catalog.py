@@ -21,7 +21,7 @@ from graphql_api.errors import (
     nearest,
 )
 from graphql_api.model.entity import Entity
-from graphql_api.model.entity_versions import with_versions
+from graphql_api.model.versioned_specs import with_versions
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.naming import entity_and_version, versioned_name
 from graphql_api.model.schema_options import VERBS, PageStyle, SchemaOptions, Verb
