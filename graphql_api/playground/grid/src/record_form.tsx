@@ -89,12 +89,13 @@ export const RecordForm = ({ entity, record, onDone, onCancel, onReread }: Props
     if (stored !== null && Object.keys(input).length === 0) return onCancel();
     const version = entity.version === null || stored === null ? undefined : stored[entity.version];
     const controls = stored === null ? {} : { ...("id" in all ? { id: stored.id } : {}), ...versionControl(version) };
+    const sent = key.current;
     setSaving(true);
     try {
-      await run(writeDocument(entity, verb, { ...controls, ...input }, key.current));
+      await run(writeDocument(entity, verb, { ...controls, ...input }, sent));
       onDone();
     } catch (failure) {
-      await explain(asProblem(failure));
+      await explain(asProblem(failure), sent);
     } finally {
       setSaving(false);
     }
@@ -106,15 +107,15 @@ export const RecordForm = ({ entity, record, onDone, onCancel, onReread }: Props
     return control === undefined ? {} : { expectedVersion: parseText(catalog, control.type, formatText(version)) };
   };
 
-  /** Show a problem at its fields; after a conflict, read what is stored. */
-  const explain = async (found: Problem): Promise<void> => {
+  /** Show a problem at its fields, if none has changed since it was sent; after a conflict, read what is stored. */
+  const explain = async (found: Problem, sent: string): Promise<void> => {
     const known = new Map(fields.map(([name]) => [propertyName(name), name]));
     const at: Record<string, string> = {};
     for (const { field, message } of found.fields) at[known.get(field.split(".")[0] ?? "") ?? ""] = message;
     const argument = known.get(found.argument ?? "");
     if (argument !== undefined && !(argument in at)) at[argument] = found.message;
     delete at[""];
-    setViolations(at);
+    if (sent === key.current) setViolations(at);
     setProblem(found);
     if (found.code !== "VERSION_CONFLICT" || stored === null) return;
     const answer = await run(recordDocument(catalog, entity, stored.id)).catch(() => null);
@@ -191,7 +192,7 @@ export const RecordForm = ({ entity, record, onDone, onCancel, onReread }: Props
       ))}
       {rules !== "" && <p class="hint">{rules}</p>}
       {stored !== null && entity.version === null && (
-        <p class="hint">{entity.name} has no version: a change that somebody makes meanwhile is overwritten without a word.</p>
+        <p class="hint">{entity.name} has no version: saving overwrites a change that another user makes meanwhile, and does not say so.</p>
       )}
       <div class="actions">
         <button type="submit" class="primary" disabled={isSaving}>

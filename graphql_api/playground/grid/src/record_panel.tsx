@@ -199,7 +199,7 @@ const DeleteQuestion = ({ entity, record, onCancel, onDone, onReread }: DeletePr
         Delete this {entity.name}: <strong>{formatText(record[labelOf(entity)])}</strong>? This cannot be undone.
       </p>
       {propertyOf(entity, entity.version ?? "") === undefined && (
-        <p class="hint">{entity.name} has no version: a change that somebody made meanwhile is deleted too.</p>
+        <p class="hint">{entity.name} has no version: deleting a record also deletes a change that another user made meanwhile.</p>
       )}
       {problem !== null && (
         <ProblemNotice problem={problem} retry={problem.retryable ? remove : undefined}>
