@@ -1,5 +1,6 @@
 """The command line: `shardql <command>`, one module per command."""
 
+import gc
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -8,6 +9,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+COLLECTION_THRESHOLDS = (100_000, 20, 20)
+"""new objects until the youngest are collected, and such collections until older ones are, too
+
+Imports make hundreds of thousands of objects that stay. The operations in progress of a server have tens of thousands
+under overload. Collections would only visit them.
+"""
 SUMMARIES = {
     "capacity": "Estimate the cost of records: bytes by property, shards, write units, and storage with all indexes.",
     "compare": "Compare the metrics of two moments or of two servers. Print what has changed, the worst first.",
@@ -51,6 +58,7 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Import the command that the words name."""
+        gc.set_threshold(*COLLECTION_THRESHOLDS)
         name, _, words = super().resolve_command(ctx, args)
         return name, load_command(str(name)), words
 

@@ -1,122 +1,129 @@
 """The storage port: the interface of an engine, its frozen values, and checks that all engines share."""
 
-from graphql_api.storage.budgeted_store import BudgetedStore as BudgetedStore
-from graphql_api.storage.capacity_units import ANY_ITEM as ANY_ITEM
-from graphql_api.storage.capacity_units import PAGE_BYTES as PAGE_BYTES
-from graphql_api.storage.capacity_units import READ_UNIT_BYTES as READ_UNIT_BYTES
-from graphql_api.storage.capacity_units import TRANSACTION_FACTOR as TRANSACTION_FACTOR
-from graphql_api.storage.capacity_units import WRITE_UNIT_BYTES as WRITE_UNIT_BYTES
-from graphql_api.storage.capacity_units import BoundOf as BoundOf
-from graphql_api.storage.capacity_units import ItemBound as ItemBound
-from graphql_api.storage.capacity_units import UnitEstimate as UnitEstimate
-from graphql_api.storage.capacity_units import change_units as change_units
-from graphql_api.storage.capacity_units import current_bounds as current_bounds
-from graphql_api.storage.capacity_units import index_entry as index_entry
-from graphql_api.storage.capacity_units import most_of_keys as most_of_keys
-from graphql_api.storage.capacity_units import most_of_query as most_of_query
-from graphql_api.storage.capacity_units import most_of_ranges as most_of_ranges
-from graphql_api.storage.capacity_units import most_of_writes as most_of_writes
-from graphql_api.storage.capacity_units import most_queries as most_queries
-from graphql_api.storage.capacity_units import read_units as read_units
-from graphql_api.storage.capacity_units import sum_of_estimates as sum_of_estimates
-from graphql_api.storage.capacity_units import write_units as write_units
-from graphql_api.storage.ceiling_store import CeilingStore as CeilingStore
-from graphql_api.storage.ceiling_store import ceiling_error as ceiling_error
-from graphql_api.storage.filter_evaluation import ATTRIBUTE_OPERATIONS as ATTRIBUTE_OPERATIONS
-from graphql_api.storage.filter_evaluation import are_comparable as are_comparable
-from graphql_api.storage.filter_evaluation import build_per_search as build_per_search
-from graphql_api.storage.filter_evaluation import filter_matches as filter_matches
-from graphql_api.storage.filter_evaluation import keep_supported_tests as keep_supported_tests
-from graphql_api.storage.filter_evaluation import tested_attributes as tested_attributes
-from graphql_api.storage.item_rules import MAX_CONDITION_ATTRIBUTES as MAX_CONDITION_ATTRIBUTES
-from graphql_api.storage.item_rules import MAX_DIGITS as MAX_DIGITS
-from graphql_api.storage.item_rules import MAX_RECORD_BYTES as MAX_RECORD_BYTES
-from graphql_api.storage.item_rules import FailedCondition as FailedCondition
-from graphql_api.storage.item_rules import attribute_size as attribute_size
-from graphql_api.storage.item_rules import canonical_json as canonical_json
-from graphql_api.storage.item_rules import check_depth as check_depth
-from graphql_api.storage.item_rules import check_number as check_number
-from graphql_api.storage.item_rules import check_record_size as check_record_size
-from graphql_api.storage.item_rules import condition_failed_error as condition_failed_error
-from graphql_api.storage.item_rules import condition_holds as condition_holds
-from graphql_api.storage.item_rules import is_number as is_number
-from graphql_api.storage.item_rules import record_size as record_size
-from graphql_api.storage.item_rules import set_type as set_type
-from graphql_api.storage.item_rules import unsupported_type_error as unsupported_type_error
-from graphql_api.storage.item_rules import value_size as value_size
-from graphql_api.storage.item_rules import values_equal as values_equal
-from graphql_api.storage.metered_store import ForwardingStore as ForwardingStore
-from graphql_api.storage.metered_store import MeteredStore as MeteredStore
-from graphql_api.storage.metered_store import StoreCall as StoreCall
-from graphql_api.storage.port import CheckableStore as CheckableStore
-from graphql_api.storage.port import ComparingStore as ComparingStore
-from graphql_api.storage.port import Store as Store
-from graphql_api.storage.read_only_store import ReadOnlyStore as ReadOnlyStore
-from graphql_api.storage.read_only_store import read_only_error as read_only_error
-from graphql_api.storage.read_resumption import resume_after as resume_after
-from graphql_api.storage.record_body import decode_body as decode_body
-from graphql_api.storage.record_body import encode_body as encode_body
-from graphql_api.storage.request_checks import MAX_HASH_BYTES as MAX_HASH_BYTES
-from graphql_api.storage.request_checks import MAX_RANGE_BYTES as MAX_RANGE_BYTES
-from graphql_api.storage.request_checks import MAX_TOKEN_CHARACTERS as MAX_TOKEN_CHARACTERS
-from graphql_api.storage.request_checks import MAX_TRANSACTION_BYTES as MAX_TRANSACTION_BYTES
-from graphql_api.storage.request_checks import MAX_TRANSACTION_WRITES as MAX_TRANSACTION_WRITES
-from graphql_api.storage.request_checks import check_groups as check_groups
-from graphql_api.storage.request_checks import check_index_attributes as check_index_attributes
-from graphql_api.storage.request_checks import check_key as check_key
-from graphql_api.storage.request_checks import check_reads as check_reads
-from graphql_api.storage.request_checks import check_segment as check_segment
-from graphql_api.storage.request_checks import check_transaction_size as check_transaction_size
-from graphql_api.storage.request_checks import check_want as check_want
-from graphql_api.storage.request_checks import check_write as check_write
-from graphql_api.storage.request_checks import malformed_text_error as malformed_text_error
-from graphql_api.storage.request_checks import prepare_each as prepare_each
-from graphql_api.storage.request_checks import prepare_transaction as prepare_transaction
-from graphql_api.storage.row_projection import RowProjection as RowProjection
-from graphql_api.storage.shard_reads import GroupedPages as GroupedPages
-from graphql_api.storage.shard_reads import MergedPages as MergedPages
-from graphql_api.storage.shard_reads import ReadGroup as ReadGroup
-from graphql_api.storage.shard_reads import ReadGroups as ReadGroups
-from graphql_api.storage.shard_reads import ShardReads as ShardReads
-from graphql_api.storage.shard_reads import first_failure as first_failure
-from graphql_api.storage.shard_reads import index_of as index_of
-from graphql_api.storage.shard_reads import is_descending as is_descending
-from graphql_api.storage.shard_reads import pages_of_groups as pages_of_groups
-from graphql_api.storage.shard_reads import read_each_group as read_each_group
-from graphql_api.storage.shard_reads import total_limit as total_limit
-from graphql_api.storage.shard_reads import total_records_read as total_records_read
-from graphql_api.storage.table_definitions import MAX_INCLUDED as MAX_INCLUDED
-from graphql_api.storage.table_definitions import attribute_types as attribute_types
-from graphql_api.storage.table_definitions import indexes_to_add as indexes_to_add
-from graphql_api.storage.table_definitions import key_attributes as key_attributes
-from graphql_api.storage.table_definitions import projected_attributes as projected_attributes
-from graphql_api.storage.values import AllOf as AllOf
-from graphql_api.storage.values import AnyOf as AnyOf
-from graphql_api.storage.values import AttributeTest as AttributeTest
-from graphql_api.storage.values import AttributeValue as AttributeValue
-from graphql_api.storage.values import Check as Check
-from graphql_api.storage.values import Delete as Delete
-from graphql_api.storage.values import Expect as Expect
-from graphql_api.storage.values import IndexDefinition as IndexDefinition
-from graphql_api.storage.values import Item as Item
-from graphql_api.storage.values import Key as Key
-from graphql_api.storage.values import Position as Position
-from graphql_api.storage.values import Projection as Projection
-from graphql_api.storage.values import Put as Put
-from graphql_api.storage.values import RangeRead as RangeRead
-from graphql_api.storage.values import RangeType as RangeType
-from graphql_api.storage.values import ReadResult as ReadResult
-from graphql_api.storage.values import Row as Row
-from graphql_api.storage.values import RowPage as RowPage
-from graphql_api.storage.values import ScanPage as ScanPage
-from graphql_api.storage.values import StartKey as StartKey
-from graphql_api.storage.values import StoreFilter as StoreFilter
-from graphql_api.storage.values import TableDefinition as TableDefinition
-from graphql_api.storage.values import TransactionWrite as TransactionWrite
-from graphql_api.storage.values import Write as Write
-from graphql_api.storage.values import split_hash_key as split_hash_key
-from graphql_api.storage.write_fence import WriteFence as WriteFence
-from graphql_api.storage.write_fence import current_fence as current_fence
-from graphql_api.storage.write_fence import fenced as fenced
-from graphql_api.storage.write_fence import schema_changed_error as schema_changed_error
-from graphql_api.storage.write_fence import unfenced as unfenced
+from typing import TYPE_CHECKING
+
+from graphql_api.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from graphql_api.storage.budgeted_store import BudgetedStore as BudgetedStore
+    from graphql_api.storage.capacity_units import ANY_ITEM as ANY_ITEM
+    from graphql_api.storage.capacity_units import PAGE_BYTES as PAGE_BYTES
+    from graphql_api.storage.capacity_units import READ_UNIT_BYTES as READ_UNIT_BYTES
+    from graphql_api.storage.capacity_units import TRANSACTION_FACTOR as TRANSACTION_FACTOR
+    from graphql_api.storage.capacity_units import WRITE_UNIT_BYTES as WRITE_UNIT_BYTES
+    from graphql_api.storage.capacity_units import BoundOf as BoundOf
+    from graphql_api.storage.capacity_units import ItemBound as ItemBound
+    from graphql_api.storage.capacity_units import UnitEstimate as UnitEstimate
+    from graphql_api.storage.capacity_units import change_units as change_units
+    from graphql_api.storage.capacity_units import current_bounds as current_bounds
+    from graphql_api.storage.capacity_units import index_entry as index_entry
+    from graphql_api.storage.capacity_units import most_of_keys as most_of_keys
+    from graphql_api.storage.capacity_units import most_of_query as most_of_query
+    from graphql_api.storage.capacity_units import most_of_ranges as most_of_ranges
+    from graphql_api.storage.capacity_units import most_of_writes as most_of_writes
+    from graphql_api.storage.capacity_units import most_queries as most_queries
+    from graphql_api.storage.capacity_units import read_units as read_units
+    from graphql_api.storage.capacity_units import sum_of_estimates as sum_of_estimates
+    from graphql_api.storage.capacity_units import write_units as write_units
+    from graphql_api.storage.ceiling_store import CeilingStore as CeilingStore
+    from graphql_api.storage.ceiling_store import ceiling_error as ceiling_error
+    from graphql_api.storage.filter_evaluation import ATTRIBUTE_OPERATIONS as ATTRIBUTE_OPERATIONS
+    from graphql_api.storage.filter_evaluation import are_comparable as are_comparable
+    from graphql_api.storage.filter_evaluation import build_per_search as build_per_search
+    from graphql_api.storage.filter_evaluation import filter_matches as filter_matches
+    from graphql_api.storage.filter_evaluation import keep_supported_tests as keep_supported_tests
+    from graphql_api.storage.filter_evaluation import tested_attributes as tested_attributes
+    from graphql_api.storage.item_rules import MAX_CONDITION_ATTRIBUTES as MAX_CONDITION_ATTRIBUTES
+    from graphql_api.storage.item_rules import MAX_DIGITS as MAX_DIGITS
+    from graphql_api.storage.item_rules import MAX_RECORD_BYTES as MAX_RECORD_BYTES
+    from graphql_api.storage.item_rules import FailedCondition as FailedCondition
+    from graphql_api.storage.item_rules import attribute_size as attribute_size
+    from graphql_api.storage.item_rules import canonical_json as canonical_json
+    from graphql_api.storage.item_rules import check_depth as check_depth
+    from graphql_api.storage.item_rules import check_number as check_number
+    from graphql_api.storage.item_rules import check_record_size as check_record_size
+    from graphql_api.storage.item_rules import condition_failed_error as condition_failed_error
+    from graphql_api.storage.item_rules import condition_holds as condition_holds
+    from graphql_api.storage.item_rules import is_number as is_number
+    from graphql_api.storage.item_rules import record_size as record_size
+    from graphql_api.storage.item_rules import set_type as set_type
+    from graphql_api.storage.item_rules import unsupported_type_error as unsupported_type_error
+    from graphql_api.storage.item_rules import value_size as value_size
+    from graphql_api.storage.item_rules import values_equal as values_equal
+    from graphql_api.storage.metered_store import ForwardingStore as ForwardingStore
+    from graphql_api.storage.metered_store import MeteredStore as MeteredStore
+    from graphql_api.storage.metered_store import StoreCall as StoreCall
+    from graphql_api.storage.port import CheckableStore as CheckableStore
+    from graphql_api.storage.port import ComparingStore as ComparingStore
+    from graphql_api.storage.port import Store as Store
+    from graphql_api.storage.read_only_store import ReadOnlyStore as ReadOnlyStore
+    from graphql_api.storage.read_only_store import read_only_error as read_only_error
+    from graphql_api.storage.read_resumption import resume_after as resume_after
+    from graphql_api.storage.record_body import decode_body as decode_body
+    from graphql_api.storage.record_body import encode_body as encode_body
+    from graphql_api.storage.request_checks import MAX_HASH_BYTES as MAX_HASH_BYTES
+    from graphql_api.storage.request_checks import MAX_RANGE_BYTES as MAX_RANGE_BYTES
+    from graphql_api.storage.request_checks import MAX_TOKEN_CHARACTERS as MAX_TOKEN_CHARACTERS
+    from graphql_api.storage.request_checks import MAX_TRANSACTION_BYTES as MAX_TRANSACTION_BYTES
+    from graphql_api.storage.request_checks import MAX_TRANSACTION_WRITES as MAX_TRANSACTION_WRITES
+    from graphql_api.storage.request_checks import check_groups as check_groups
+    from graphql_api.storage.request_checks import check_index_attributes as check_index_attributes
+    from graphql_api.storage.request_checks import check_key as check_key
+    from graphql_api.storage.request_checks import check_reads as check_reads
+    from graphql_api.storage.request_checks import check_segment as check_segment
+    from graphql_api.storage.request_checks import check_transaction_size as check_transaction_size
+    from graphql_api.storage.request_checks import check_want as check_want
+    from graphql_api.storage.request_checks import check_write as check_write
+    from graphql_api.storage.request_checks import malformed_text_error as malformed_text_error
+    from graphql_api.storage.request_checks import prepare_each as prepare_each
+    from graphql_api.storage.request_checks import prepare_transaction as prepare_transaction
+    from graphql_api.storage.row_projection import RowProjection as RowProjection
+    from graphql_api.storage.shard_reads import GroupedPages as GroupedPages
+    from graphql_api.storage.shard_reads import MergedPages as MergedPages
+    from graphql_api.storage.shard_reads import ReadGroup as ReadGroup
+    from graphql_api.storage.shard_reads import ReadGroups as ReadGroups
+    from graphql_api.storage.shard_reads import ShardReads as ShardReads
+    from graphql_api.storage.shard_reads import first_failure as first_failure
+    from graphql_api.storage.shard_reads import index_of as index_of
+    from graphql_api.storage.shard_reads import is_descending as is_descending
+    from graphql_api.storage.shard_reads import pages_of_groups as pages_of_groups
+    from graphql_api.storage.shard_reads import read_each_group as read_each_group
+    from graphql_api.storage.shard_reads import total_limit as total_limit
+    from graphql_api.storage.shard_reads import total_records_read as total_records_read
+    from graphql_api.storage.table_definitions import MAX_INCLUDED as MAX_INCLUDED
+    from graphql_api.storage.table_definitions import attribute_types as attribute_types
+    from graphql_api.storage.table_definitions import indexes_to_add as indexes_to_add
+    from graphql_api.storage.table_definitions import key_attributes as key_attributes
+    from graphql_api.storage.table_definitions import projected_attributes as projected_attributes
+    from graphql_api.storage.values import AllOf as AllOf
+    from graphql_api.storage.values import AnyOf as AnyOf
+    from graphql_api.storage.values import AttributeTest as AttributeTest
+    from graphql_api.storage.values import AttributeValue as AttributeValue
+    from graphql_api.storage.values import Check as Check
+    from graphql_api.storage.values import Delete as Delete
+    from graphql_api.storage.values import Expect as Expect
+    from graphql_api.storage.values import IndexDefinition as IndexDefinition
+    from graphql_api.storage.values import Item as Item
+    from graphql_api.storage.values import Key as Key
+    from graphql_api.storage.values import Position as Position
+    from graphql_api.storage.values import Projection as Projection
+    from graphql_api.storage.values import Put as Put
+    from graphql_api.storage.values import RangeRead as RangeRead
+    from graphql_api.storage.values import RangeType as RangeType
+    from graphql_api.storage.values import ReadResult as ReadResult
+    from graphql_api.storage.values import Row as Row
+    from graphql_api.storage.values import RowPage as RowPage
+    from graphql_api.storage.values import ScanPage as ScanPage
+    from graphql_api.storage.values import StartKey as StartKey
+    from graphql_api.storage.values import StoreFilter as StoreFilter
+    from graphql_api.storage.values import TableDefinition as TableDefinition
+    from graphql_api.storage.values import TransactionWrite as TransactionWrite
+    from graphql_api.storage.values import Write as Write
+    from graphql_api.storage.values import split_hash_key as split_hash_key
+    from graphql_api.storage.write_fence import WriteFence as WriteFence
+    from graphql_api.storage.write_fence import current_fence as current_fence
+    from graphql_api.storage.write_fence import fenced as fenced
+    from graphql_api.storage.write_fence import schema_changed_error as schema_changed_error
+    from graphql_api.storage.write_fence import unfenced as unfenced
+else:
+    __getattr__ = lazy_exports(__name__, __file__)

@@ -12,6 +12,7 @@ from types import FrameType
 import uvicorn
 from prometheus_client import disable_created_metrics
 
+from graphql_api.cli import COLLECTION_THRESHOLDS
 from graphql_api.cli.process.connection_guard import ConnectionGuard, raise_file_limit
 from graphql_api.cli.process.early_refusal import EarlyRefusal
 from graphql_api.cli.process.http_protocol import LimitedHttpProtocol
@@ -27,11 +28,6 @@ from graphql_api.server.observability import Instrumentation, log_unfinished_ele
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than the idle timeout of load balancers, so that none of them sends into a connection that is closing."""
-_COLLECTION_THRESHOLDS = (100_000, 20, 20)
-"""new objects until the youngest are collected, and such collections until older ones are, too
-
-The operations in progress have tens of thousands of objects under overload, which collections would only visit.
-"""
 _POLL_SECONDS = 0.05
 _ROUND_TRIP_SECONDS = 0.25
 """between a server and its clients, at most"""
@@ -119,9 +115,8 @@ def _reduce_garbage_collection() -> None:
     Reference counts free nearly all objects of a request. With the defaults of Python, collections would visit the
     schema and the requests in the queue again and again, for a tenth of the CPU time.
     """
-    gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECTION_THRESHOLDS)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
 
 
 class _DrainingServer(uvicorn.Server):

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from graphql_api.errors import InvalidSettings, UnknownArgument
-from graphql_api.storage import Store
+
+if TYPE_CHECKING:
+    from graphql_api.storage import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,7 @@ ENGINES = {
 """the engines by the scheme of their URLs"""
 
 
-async def open_store(url: str, *, read_only: bool = False) -> Store:
+async def open_store(url: str, *, read_only: bool = False) -> "Store":
     """Open the engine of a URL: `sqlite:///relative.db`, `sqlite:////absolute.db`, or `dynamodb://table`.
 
     A `read_only` store refuses writes.
@@ -75,7 +78,7 @@ async def open_store(url: str, *, read_only: bool = False) -> Store:
     return await _opener(engine)(url.removeprefix(engine.prefix), read_only=read_only)
 
 
-def _opener(engine: Engine) -> Callable[..., Awaitable[Store]]:
+def _opener(engine: Engine) -> Callable[..., Awaitable["Store"]]:
     try:
         opener: Callable[..., Awaitable[Store]] = resolve_name(engine.opener)
     except ModuleNotFoundError as missing:
@@ -87,7 +90,7 @@ def _opener(engine: Engine) -> Callable[..., Awaitable[Store]]:
 
 
 @asynccontextmanager
-async def opened_store(url: str, *, read_only: bool = False) -> AsyncIterator[Store]:
+async def opened_store(url: str, *, read_only: bool = False) -> AsyncIterator["Store"]:
     """Open the engine of a URL, and close it at the end of the block."""
     store = await open_store(url, read_only=read_only)
     try:
