@@ -28,8 +28,8 @@ from graphql_api.evolution.entity_versions import served_catalog, switching_vers
 from graphql_api.evolution.shard_generations import SPACE_STATES, recorded_space
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
 from graphql_api.model import (
-    BEHIND,
     HASH_ATTRIBUTE,
+    NEWER,
     RANGE_ATTRIBUTE,
     UNREACHABLE,
     Catalog,
@@ -173,7 +173,7 @@ class _Merge:
                 version=version,
                 inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
                 has_unknown_properties=any(one.element.name not in own for one in self._of(entity.name, "property")),
-                behind=versions.behind
+                write_blocker=versions.uncomputable
                 or misplaced
                 or self._unreachable_lookup(entity.name)
                 or self._unwritable_version(entity),
@@ -221,7 +221,7 @@ class _Merge:
         for part in entity.properties.values():
             if part.stored == created["stored"] and part.codec is not None and part.codec.name == created["codec"]:
                 return (entity if part is entity.created else replace(entity, created=part)), None
-        return entity, ElementStatus(f"{recorded.element}", BEHIND) if recorded.is_maintained else None
+        return entity, ElementStatus(f"{recorded.element}", NEWER) if recorded.is_maintained else None
 
     # --- elements ----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from graphql_api.evolution.table_record import RecordedElement, TableRecord
-from graphql_api.model import BEHIND, ElementStatus, EntitySpec, PropertySpec
+from graphql_api.model import NEWER, ElementStatus, EntitySpec, PropertySpec
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DerivedVersions:
         return part.name in self.properties or part.version == version_of(self._in_force[stored])
 
     @property
-    def behind(self) -> ElementStatus | None:
+    def uncomputable(self) -> ElementStatus | None:
         """A derived property that this server cannot compute; None if there is none."""
         statuses = (self.not_ready[stored] for stored in self._in_force if not self._can_compute(stored))
         return next(statuses, None)
@@ -57,7 +57,7 @@ class DerivedVersions:
         statuses = {}
         for stored, recorded in self._in_force.items():
             if not self._can_compute(stored):
-                statuses[stored] = ElementStatus(f"{recorded.element}", BEHIND)
+                statuses[stored] = ElementStatus(f"{recorded.element}", NEWER)
             elif recorded.state != "ready":
                 statuses[stored] = ElementStatus(f"{recorded.element}", recorded.state)
         for recorded in self.recorded:

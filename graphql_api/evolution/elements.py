@@ -249,7 +249,7 @@ def part_data(part: PropertySpec) -> dict[str, Any]:
 
 
 def _default_text(part: PropertySpec) -> str | None:
-    """Return the default as text, which all engines keep as it is; None if it is no value of the property."""
+    """Return the default as text, which all engines keep unchanged; None if it is no value of the property."""
     try:
         return None if part.default is None else part.column.codec.format(part.default)
     except InvalidValue:

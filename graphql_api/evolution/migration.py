@@ -35,7 +35,7 @@ from graphql_api.evolution.repair_plan import CONSTRAINTS, plan_repairs
 from graphql_api.evolution.table_opening import is_compared, prepare_table
 from graphql_api.evolution.table_record import RecordedElement, TableRecord, save_record
 from graphql_api.evolution.table_schema import SchemaCopy, TableSchema, opened_schema
-from graphql_api.model import Catalog
+from graphql_api.model import Catalog, describe_element, element_remedy
 from graphql_api.storage import Store, schema_changed_error
 
 log = getLogger("shardql")
@@ -135,7 +135,7 @@ class _Migration:
         await self._schema.refresh()
         record = (await self._schema.copy_for_writing()).record
         self._see(record)
-        self._block(self._uncomputable())
+        self._block(self._blocked_entities())
         pending = pending_elements(record, self._catalog, drop=self._settings.drop, without=frozenset(self._blocked))
         announced = [one for one in pending.announced if one.element.kind != "property"]
         if pending.reopened:
@@ -220,16 +220,17 @@ class _Migration:
         await self._wait(prepared, waits.readers, "waiting until all servers read by what is announced")
         await self._set_states(record, elements, "building")
 
-    def _uncomputable(self) -> dict[str, str]:
-        """Return why elements of entities cannot be built whose derived properties this catalog cannot compute."""
+    def _blocked_entities(self) -> dict[str, str]:
+        """Return why elements cannot be built: this catalog cannot write their entities."""
         copy = self._schema.latest
-        behind = {name: entity.behind for name, entity in copy.catalog.entities.items() if entity.behind is not None}
+        entities = copy.catalog.entities.items()
+        blockers = {name: blocker for name, entity in entities if (blocker := entity.write_blocker) is not None}
         pending = pending_elements(copy.record, self._catalog)
         return {
-            one.element.id: f"The {one.element} cannot be built: this catalog cannot compute the "
-            f"{behind[one.element.entity].element}. Run the migration with the newer catalog."
+            one.element.id: f"The {one.element} cannot be built. "
+            f"{describe_element(blockers[one.element.entity])} {element_remedy(blockers[one.element.entity])}"
             for one in (*pending.announced, *pending.verified)
-            if one.element.entity in behind
+            if one.element.entity in blockers
         }
 
     def _block(self, reasons: Mapping[str, str]) -> None:

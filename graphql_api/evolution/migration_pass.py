@@ -51,7 +51,7 @@ class RateLimit:
         self._free_at = clock()
 
     async def wait(self, records: int) -> None:
-        """Wait until so many records may be processed."""
+        """Wait until this number of records may be processed."""
         if self._rate is None:
             return
         now = self._clock()
@@ -73,7 +73,7 @@ class TablePass:
     settings: MigrationSettings
     rate: RateLimit
     on_progress: Callable[[Collection[SegmentProgress]], Awaitable[None]]
-    """called with the progress of each segment, as far as it is known"""
+    """called with the progress of each segment whose progress is known"""
     before_page: Callable[[SchemaCopy], None]
     """called before each page with the newest copy; raises an error if the pass cannot go on"""
     indexes: Sequence[IndexSpec] = ()

@@ -225,7 +225,7 @@ async def plan_migration(
 ) -> MigrationPlan:
     """Return what a migration would do. It only reads, and scans the table only if something is pending.
 
-    `sample`: read one of so many segments of the table, and estimate the rest. With 1 the numbers are exact.
+    `sample`: read one segment of this number of segments, and estimate the rest. With 1 the numbers are exact.
     """
     known = proposed(record, catalog)
     pending = pending_elements(known, catalog, drop=drop)

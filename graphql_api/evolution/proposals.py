@@ -186,7 +186,7 @@ def _merged_entity(entity: EntitySpec, stored: Data, declared: Data) -> Data:
 
 
 def check_replayable(record: TableRecord, catalog: Catalog, served: str, new: str) -> None:
-    """Refuse to build a version of an entity beside the served one if that cannot be done without a wrong answer."""
+    """Refuse to build the next version of an entity if that cannot be done without a wrong answer."""
     entity, elements = catalog.entities[new], [*declared_elements(catalog).values(), *_elements(record)]
     for element in elements:
         if element.kind == "foreign key" and element.definition["parent"] in {served, new}:

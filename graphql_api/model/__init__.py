@@ -76,8 +76,8 @@ from graphql_api.model.naming import versioned_name as versioned_name
 from graphql_api.model.plain_models import is_plain_model as is_plain_model
 from graphql_api.model.property_specs import item_codec as item_codec
 from graphql_api.model.property_specs import parse_annotation as parse_annotation
-from graphql_api.model.readiness import BEHIND as BEHIND
 from graphql_api.model.readiness import LOST as LOST
+from graphql_api.model.readiness import NEWER as NEWER
 from graphql_api.model.readiness import UNCHECKED as UNCHECKED
 from graphql_api.model.readiness import UNREACHABLE as UNREACHABLE
 from graphql_api.model.readiness import describe_element as describe_element

@@ -6,10 +6,12 @@ from typing import Any
 from graphql_api.errors import CatalogBehind, NotReady
 from graphql_api.model.recorded_elements import ElementStatus
 
-BEHIND = "behind"
-"""state of an element that the catalog of this server cannot compute"""
+NEWER = "newer"
+"""state of an element that the catalog of this server cannot maintain, because it does not declare it"""
 UNREACHABLE = "unreachable"
 """state of a lookup whose mapping items are in a store that this server has not opened"""
+_OF_THIS_SERVER = frozenset({NEWER, UNREACHABLE})
+"""states of elements that other servers can use"""
 LOST = "lost"
 """state of an index that is ready, and whose physical index was deleted"""
 UNCHECKED = "unchecked"
@@ -41,6 +43,10 @@ _STATES: Mapping[str, tuple[str, str]] = {
     UNCHECKED: (
         "is unchecked: nothing has verified that all stored records comply with it",
         f"Verify it with: {_MIGRATE} --apply",
+    ),
+    NEWER: (
+        "requires a newer catalog than the one in use",
+        "Deploy the newer catalog on this server, or name it in the command.",
     ),
     UNREACHABLE: (
         "has its mapping items in another store than those of this server",
@@ -99,19 +105,9 @@ def redefinition_remedy(element: object) -> str:
 
 def unready_error(status: ElementStatus, use: str, **values: Any) -> NotReady | CatalogBehind:
     """Return the error for a use of an element that is not ready: `User.by_town needs`. `values`: of the error."""
-    if status.state == BEHIND:
-        return CatalogBehind(
-            f"{use} the {status.element}, which the catalog of this server cannot compute: deploy the newer catalog on "
-            "this server.",
-            **values,
-        )
-    if status.state == UNREACHABLE:
-        return CatalogBehind(
-            f"{use} the {status.element}, whose mapping items are in another store than those of this server: open the "
-            "table with the same lookup store as the other servers, --lookup-store URL.",
-            **values,
-        )
     clause, remedy = _texts(status)
+    if status.state in _OF_THIS_SERVER:
+        return CatalogBehind(f"{use} the {status.element}, which {clause}. {remedy}", **values)
     message = f"{use} the {status.element}, which {clause}{{progress}}. {remedy}"
     return NotReady(message, element=status.element, state=status.state, **values)
 

@@ -17,8 +17,8 @@ class ElementStatus:
     element: str
     """kind and name: `index user.town`"""
     state: str
-    """`absent` if the table does not know it, `replaced` if the table has another element of this name, `behind` if the
-    catalog of this server cannot compute it"""
+    """`absent` if the table does not know it, `replaced` if the table has another element of this name, `newer` if the
+    catalog of this server cannot maintain it"""
     progress: str = ""
     """of its migration, such as `40 %`; set in reports only, since it changes without the catalog"""
 
@@ -46,8 +46,8 @@ class RecordedElements:
     """server-set properties that only other catalogs declare, with their role: `version`, `updated`"""
     has_unknown_properties: bool = False
     """records may have properties that only other catalogs declare, which a put must keep"""
-    behind: ElementStatus | None = None
-    """a derived property that this server cannot compute: the entity cannot be written"""
+    write_blocker: ElementStatus | None = None
+    """an element because of which this server cannot write the entity: one that it cannot maintain, for example"""
     generated_attributes: frozenset[str] = frozenset()
     """keys of all recorded indexes, and derived properties, whatever their state: writes never keep stored ones"""
     raw_keys: Mapping[str, RangeType] = field(default_factory=dict)

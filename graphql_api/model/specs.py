@@ -331,9 +331,9 @@ class EntitySpec:
         return own if self.recorded is None else self.recorded.lookups
 
     @property
-    def behind(self) -> ElementStatus | None:
-        """The element of the table that keeps this server from writing the entity."""
-        return None if self.recorded is None else self.recorded.behind
+    def write_blocker(self) -> ElementStatus | None:
+        """The element of the table because of which this server cannot write the entity."""
+        return None if self.recorded is None else self.recorded.write_blocker
 
     @property
     def written_current(self) -> str | None:

@@ -122,8 +122,8 @@ class _Reconciliation:
         for _ in range(_MAX_ATTEMPTS):
             copy = await self.schema.copy_for_writing()
             for entity in copy.catalog.entities.values():
-                if entity.behind is not None:
-                    raise unready_error(entity.behind, f"{entity.type_name} needs")
+                if entity.write_blocker is not None:
+                    raise unready_error(entity.write_blocker, f"{entity.type_name} needs")
             before = deepcopy(self.result)
             try:
                 with self.schema.fence(copy):

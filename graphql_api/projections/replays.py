@@ -1,4 +1,4 @@
-"""Replays of events: they build the next version of a read model beside the served one, and let servers switch to it.
+"""Replays of events: they build the next version of a read model, and then let servers switch to it.
 
 A replay may be killed at any moment and run again, and several may run at once: what it has done is in the table. Its
 database has the new version pinned, so all its writes go there. Servers go on with the served version until the switch:
@@ -35,7 +35,7 @@ from graphql_api.evolution import (
     versions_of,
     wait_times,
 )
-from graphql_api.model import Catalog, ElementStatus, entity_and_version, unready_error, versioned_name
+from graphql_api.model import NEWER, Catalog, ElementStatus, entity_and_version, unready_error, versioned_name
 from graphql_api.projections.event_sources import EventSource
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.projection_run import ProjectionRun, RunProgress
@@ -98,7 +98,7 @@ def replayed_versions(source: EventSource, catalog: Catalog, record: TableRecord
         newer = {name: version for name, version in served.items() if version > projection.version}
         if newer:
             name, version = next(iter(newer.items()))
-            status = ElementStatus(f"entity version {name}.{version}", "behind")
+            status = ElementStatus(f"entity version {name}.{version}", NEWER)
             raise unready_error(status, f"The projection {projection.name} needs")
         pending = [name for name, version in served.items() if version < projection.version]
         if pending and len(pending) < len(served):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from graphql_api.database import Database
 from graphql_api.errors import ConditionFailed, ItemTooLarge, ShardQLError, StoreError
-from graphql_api.model import BEHIND, Catalog, ElementStatus, Entity, entity_and_version, unready_error
+from graphql_api.model import NEWER, Catalog, ElementStatus, Entity, entity_and_version, unready_error
 from graphql_api.projections.event_envelopes import Envelope
 from graphql_api.projections.projection_functions import Projection
 from graphql_api.projections.stream_items import ATTEMPTS, StreamPosition, letter_item, letter_key, stream_key
@@ -35,7 +35,7 @@ def projection_in_force(projection: Projection, catalog: Catalog) -> Projection:
     if found is not None:
         return found
     name, version = max(served.items(), key=lambda pair: pair[1])
-    status = ElementStatus(f"entity version {name}.{version}", BEHIND)
+    status = ElementStatus(f"entity version {name}.{version}", NEWER)
     if version <= projection.version:
         name = min(served, key=served.__getitem__)
         status = ElementStatus(f"entity version {name}.{projection.version}", "absent")
@@ -61,7 +61,7 @@ class ProjectedStream:
         if {*_served_versions(self.projection, catalog).values()} != {self.projection.version}:
             raise VersionSwitched("Another version of the records is served: apply the events again.")
         for model in self.projection.models:
-            blocking = catalog.entity(model).behind
+            blocking = catalog.entity(model).write_blocker
             if blocking is not None and blocking.state == "switching":
                 raise unready_error(blocking, f"The projection {self.projection.name} needs")
 

@@ -16,7 +16,6 @@ from graphql_api.evolution import (
 from graphql_api.model import (
     HASH_ATTRIBUTE,
     RANGE_ATTRIBUTE,
-    UNREACHABLE,
     Catalog,
     EntitySpec,
     IndexSpec,
@@ -63,8 +62,10 @@ class VerifiedElements:
         self.record: TableRecord = copy.record
         self.catalog: Catalog = copy.catalog
         self._ready = {key: one for key, one in copy.record.elements.items() if one.state == "ready"}
-        self._behind = {
-            name: entity.behind for name, entity in copy.catalog.entities.items() if entity.behind is not None
+        self._blockers = {
+            name: entity.write_blocker
+            for name, entity in copy.catalog.entities.items()
+            if entity.write_blocker is not None
         }
         self._declared = declared
         self._unknown = copy.unknown
@@ -79,7 +80,7 @@ class VerifiedElements:
         self.entities: Mapping[str, VerifiedEntity] = {
             name: self._verified(entity)
             for name, entity in copy.catalog.entities.items()
-            if name not in self._behind and name not in copy.unknown
+            if name not in self._blockers and name not in copy.unknown
         }
 
     def is_known(self, entity: str) -> bool:
@@ -98,10 +99,8 @@ class VerifiedElements:
         """Yield one sentence for each entity and element that is not verified."""
         for name in sorted({*self.record.entities, *self.record.earlier} - self.catalog.entities.keys()):
             yield f"The entity {name} is not verified: {self._why_unknown(name)}."
-        for name, status in self._behind.items():
-            is_elsewhere = status.state == UNREACHABLE
-            reason = "it needs the lookup store of" if is_elsewhere else "this catalog cannot compute"
-            yield f"The entity {name} is not verified: {reason} the {status.element}."
+        for name, status in self._blockers.items():
+            yield f"The entity {name} is not verified. {describe_element(status)}"
         known = {name: data for name, data in self.record.entities.items() if name not in self._unknown}
         for status in unfinished_elements(replace(self.record, entities=known), self._declared):
             if status.state != "unchecked":
@@ -133,7 +132,7 @@ class VerifiedElements:
     def _is_verified(self, recorded: RecordedElement) -> bool:
         element = recorded.element
         names = self._unready_derived.get(element.entity)
-        if names is None or element.entity in self._behind:
+        if names is None or element.entity in self._blockers:
             return False
         if element.kind == "derived property":
             return element.definition["stored"] not in names

@@ -71,7 +71,7 @@ class CombinedWrite:
         """Execute the commands. Return the result of each."""
         for position, command in enumerate(self.commands):
             with _of_operation(position):
-                if command.entity.behind is not None:
+                if command.entity.write_blocker is not None:
                     raise unwritable_error(command.entity)
                 check_command(command)
             records = EntityRecords(self.staged, command.entity, self.tenant, self.clock)

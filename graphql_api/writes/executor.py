@@ -58,7 +58,7 @@ class CommandExecutor:
     def _path(self, command: AnyCommand) -> tuple[Callable[[list[Any]], Coroutine[Any, Any, list[CommandResult]]], str]:
         """Return the method that applies a command, and the entity if it needs commands of one entity."""
         entity = command.entity
-        if entity.behind is not None:
+        if entity.write_blocker is not None:
             return self._refuse, entity.name
         match command:
             case PutRecord(expected_version=None, idempotency_key=None) if not command.lacks_creation_value:

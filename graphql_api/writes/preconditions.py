@@ -17,7 +17,7 @@ from graphql_api.errors import (
     VersionConflict,
     nearest,
 )
-from graphql_api.model import BEHIND, ElementStatus, Entity, EntitySpec, unready_error, value_of
+from graphql_api.model import ElementStatus, Entity, EntitySpec, unready_error, value_of
 from graphql_api.storage import Item
 from graphql_api.writes.commands import Command, Create, Remove, Replace, Update, key_values
 from graphql_api.writes.display_names import format_value, property_error, record_name
@@ -145,14 +145,9 @@ def creation_too_late_error(
 
 
 def unwritable_error(entity: EntitySpec) -> CatalogBehind | NotReady:
-    """Return the error for an entity that has an element in the table which keeps this server from writing it."""
-    assert entity.behind is not None, "the caller has checked it"
-    if entity.behind.state != BEHIND:
-        return unready_error(entity.behind, f"A write of {entity.type_name} needs")
-    return CatalogBehind(
-        f"{entity.type_name} cannot be written: the table has the {entity.behind.element}, which the catalog of this "
-        "server cannot maintain. Deploy the newer catalog on this server."
-    )
+    """Return the error for an entity that has an element in the table because of which this server cannot write it."""
+    assert entity.write_blocker is not None, "the caller has checked it"
+    return unready_error(entity.write_blocker, f"A write of {entity.type_name} needs")
 
 
 def check_not_current(entity: EntitySpec, sub_id_values: Sequence[Any]) -> None:

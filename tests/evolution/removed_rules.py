@@ -83,7 +83,7 @@ REMOVALS: Mapping[str, list[tuple[Any, str, Any]]] = {
     "changes of the record are conditional": [(migration, "save_record", _save)],
     "records are found in a new index": [(TablePass, "_find_in_indexes", _find)],
     "records are found under new keys": [(pass_runner, "rewritten_indexes", _new_indexes)],
-    "a server that is behind stops": [(DerivedVersions, "behind", PropertyMock(return_value=None))],
+    "a server with an older catalog stops": [(DerivedVersions, "uncomputable", PropertyMock(return_value=None))],
     "first entries are guarded while current records change": [
         (EntitySpec, "guards_first_entries", PropertyMock(return_value=False))
     ],

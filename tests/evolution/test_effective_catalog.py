@@ -88,7 +88,7 @@ def test_the_creator_of_a_table_acts_as_declared(catalog: Catalog) -> None:
         assert entity.recorded is not None
         assert not entity.recorded.not_ready
         assert not entity.recorded.has_unknown_properties
-        assert entity.recorded.behind is None
+        assert entity.recorded.write_blocker is None
 
 
 @given(CATALOGS, CATALOGS)
@@ -207,24 +207,24 @@ def test_values_of_a_version_that_is_being_built_are_computed() -> None:
 
 
 @pytest.mark.parametrize("state", ["building", "ready"])
-def test_a_server_without_the_function_is_behind(state: State) -> None:
+def test_a_server_without_the_function_is_blocked(state: State) -> None:
     """A server with the version before neither writes the entity nor searches by it; other searches go on."""
     record = rebuilt(state)
     assert isinstance(problem_of(letters(), record, "by_letter", arguments={"letter": "a"}), CatalogBehind)
-    behind = merged(letters(), record).recorded
-    assert behind is not None
-    assert behind.behind is not None
-    assert behind.behind.element == "derived property user.letter@2"
+    recorded = merged(letters(), record).recorded
+    assert recorded is not None
+    assert recorded.write_blocker is not None
+    assert recorded.write_blocker.element == "derived property user.letter@2"
     assert plan(letters(), record, "by_id").scans
 
 
-def test_a_server_without_the_property_is_behind_only_if_a_key_uses_it() -> None:
+def test_a_server_without_the_property_is_blocked_only_if_a_key_uses_it() -> None:
     """A catalog that lacks a derived property writes the entity, unless an index or constraint needs it."""
     unused = users(letter=(str | None, derived(first_letter, "name")))
-    for catalog, is_behind in ((unused, False), (letters(), True)):
+    for catalog, is_blocked in ((unused, False), (letters(), True)):
         recorded = merged(users(), proposed(EMPTY, catalog)).recorded
         assert recorded is not None
-        assert (recorded.behind is not None) == is_behind
+        assert (recorded.write_blocker is not None) == is_blocked
         assert recorded.has_unknown_properties
 
 
@@ -363,7 +363,7 @@ def test_all_servers_place_and_read_by_the_record(catalog: Catalog, states: tupl
     assert merged(catalog, grown(*states)).indexes["by_id"].space == space
 
 
-def test_a_server_that_cannot_tell_creation_values_is_behind() -> None:
+def test_a_server_that_cannot_tell_creation_values_is_blocked() -> None:
     """A catalog without the creation property cannot place records once a generation is being built."""
 
     class User(Entity):
@@ -371,10 +371,10 @@ def test_a_server_that_cannot_tell_creation_values_is_behind() -> None:
         name: str
 
     expected: dict[State, bool] = {"announced": False, "building": True, "ready": True}
-    for state, is_behind in expected.items():
+    for state, is_blocked in expected.items():
         recorded = merged(Catalog(User), grown(state)).recorded
         assert recorded is not None
-        assert (recorded.behind is not None) == is_behind
+        assert (recorded.write_blocker is not None) == is_blocked
 
 
 def test_keys_hold_the_generation_that_the_table_has() -> None:

@@ -390,7 +390,7 @@ SCRIPTS: dict[str, Script] = {
     "changes of the record are conditional": delayed_migration,
     "records are found in a new index": lagging_index,
     "records are found under new keys": lagging_version,
-    "a server that is behind stops": older_writer,
+    "a server with an older catalog stops": older_writer,
     "unknown properties survive": unknown_property,
     "first entries are guarded while current records change": late_first_entry,
     "values of removed properties are refused": removed_property,

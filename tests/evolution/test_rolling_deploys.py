@@ -53,7 +53,7 @@ class Deployment:
     async def run(self) -> None:
         """Rolls the newer release out, back, out again, migrates, and rolls it out and back once more."""
         rollout, not_ready = self.rollout, {("NEWER", "NOT_READY")}
-        behind = {("OLDER", "CATALOG_BEHIND"), ("OLDER", "NOT_READY")}
+        refused = {("OLDER", "CATALOG_BEHIND"), ("OLDER", "NOT_READY")}
         """of tags only: the older release lacks the new function"""
         await rollout.start("OLDER")
         assert await self.load() == set()
@@ -62,13 +62,13 @@ class Deployment:
         assert await self.load(rollout.stop("NEWER")) <= not_ready
         assert await self.load() == set(), "the rollback of what is announced"
         assert await self.load(rollout.start("NEWER")) <= not_ready
-        assert await self.load(rollout.migrate()) <= not_ready | behind
+        assert await self.load(rollout.migrate()) <= not_ready | refused
         for client in self.clients:
             client.most_users *= 2
-        assert await self.load() <= behind
-        assert await self.load(rollout.stop("NEWER")) <= behind, "the rollback of what is built"
-        assert await self.load(rollout.start("NEWER")) <= behind
-        assert await self.load(rollout.stop("OLDER")) <= behind
+        assert await self.load() <= refused
+        assert await self.load(rollout.stop("NEWER")) <= refused, "the rollback of what is built"
+        assert await self.load(rollout.start("NEWER")) <= refused
+        assert await self.load(rollout.stop("OLDER")) <= refused
         for client in self.clients:
             client.answers.clear()
         assert await self.load() == set()
