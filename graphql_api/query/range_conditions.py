@@ -290,14 +290,14 @@ class _ConditionParser:
                 later = next((name for name in names[at:] if name in requested), None)
                 if later is not None:
                     raise MissingArgument(
-                        f"{later} can be asked for only behind one exact {argument}: the index is ordered by "
+                        f"{later} can be used only after one exact {argument}: the index is ordered by "
                         f"{', '.join(names)}.",
                         argument=later,
                     )
                 break
             if conditions and not isinstance(conditions[-1], Eq):
                 raise ConflictingArguments(
-                    f"{argument} can be asked for only behind one exact {names[at - 1]}: use eq there, or "
+                    f"{argument} can be used only after one exact {names[at - 1]}: use eq there, or "
                     f"leave {argument} out.",
                     argument=argument,
                 )

@@ -40,7 +40,7 @@ class SharedResult(Generic[T]):
         self._waiters += 1
 
     def leave(self) -> None:
-        """Count a waiter less. Without waiters, nobody needs the result."""
+        """Count a waiter less. Without waiters, the result is not needed."""
         self._waiters -= 1
         if not self._waiters and not self.future.done():
             self.is_cancelled = True

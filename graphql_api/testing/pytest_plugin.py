@@ -38,7 +38,7 @@ def shardql_graph(request: pytest.FixtureRequest) -> "Graph":
 
 @pytest.fixture
 def shardql_db(shardql_graph: "Graph") -> "Database":
-    """An empty database in memory, for each test anew."""
+    """An empty database in memory, a new one for each test."""
     from graphql_api.testing import open_in_memory  # noqa: PLC0415 - see above
 
     return asyncio.run(open_in_memory(shardql_graph.catalog))

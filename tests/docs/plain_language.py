@@ -84,7 +84,7 @@ def files_below(path: Path) -> list[Path]:
     """Return the files with prose below a path."""
     if path.is_file():
         return [path]
-    return sorted(one for one in path.rglob("*") if one.suffix in {".py", ".md", ".html"} and "vendor" not in one.parts)
+    return sorted(one for one in path.rglob("*") if one.suffix in {".py", ".md", ".html", ".ts", ".tsx"} and "vendor" not in one.parts)
 
 
 def parts() -> dict[str, list[Path]]:

@@ -124,10 +124,10 @@ CASES: list[Case] = [
     (Thing.by_name, {"name": {"equals": "a"}}, ConflictingArguments, "name", "not ['equals']"),
     (Thing.by_name, {"name": {5: "a"}}, ConflictingArguments, "name", "exactly one of eq, prefix"),
     # --- conditions out of order
-    (Thing.by_name, {"created": 5}, MissingArgument, "created", "only behind one exact name"),
-    (Thing.by_name, {"name": "a", "state": State.OPEN}, MissingArgument, "state", "only behind one exact created"),
+    (Thing.by_name, {"created": 5}, MissingArgument, "created", "only after one exact name"),
+    (Thing.by_name, {"name": "a", "state": State.OPEN}, MissingArgument, "state", "only after one exact created"),
     (Thing.by_name, {"eq": "a", "state": State.OPEN}, MissingArgument, "state", "ordered by name, created, state"),
-    (Thing.by_name, {"prefix": "a", "created": 5}, ConflictingArguments, "created", "only behind one exact name"),
+    (Thing.by_name, {"prefix": "a", "created": 5}, ConflictingArguments, "created", "only after one exact name"),
     (Thing.by_name, {"name": {"to": "b"}, "created": 5}, ConflictingArguments, "created", "use eq there, or leave"),
     (
         Thing.by_name,

@@ -83,7 +83,7 @@ CONDITIONS = [
     ('thingByName(eq: "a", name: {eq: "a"})', "CONFLICTING_ARGUMENTS", "eq", "eq and name ask for the same property"),
     ('thingByName(from: "b", to: "a")', "INVALID_RANGE", "from", "ends before it begins"),
     ('thingByName(name: {between: {from: "b", to: "a"}})', "INVALID_RANGE", "name", "ends before it begins"),
-    ("thingByName(created: {eq: 1})", "MISSING_ARGUMENT", "created", "created can be asked for only behind"),
+    ("thingByName(created: {eq: 1})", "MISSING_ARGUMENT", "created", "created can be used only after"),
     ('thingByName(name: {prefix: "a"}, created: {eq: 1})', "CONFLICTING_ARGUMENTS", "created", "one exact name"),
     ('thingByOwner(owner: "")', "EMPTY_KEY", "owner", "owner is empty"),
     (f'thingByOwner(owner: "{"o" * 3_000}")', "KEY_TOO_LONG", "owner", "at most 2,048 fit"),

@@ -37,7 +37,7 @@ from graphql_api.model import Catalog, load_catalog
 from graphql_api.storage import Store
 
 _SAMPLED_PARTS = 64
-"""a table of an engine that bills reads is planned from one of so many parts, if that part is large enough"""
+"""a table of an engine that bills reads is planned from one of this number of parts, if that part is large enough"""
 _MIN_SAMPLED_RECORDS = 1000
 _SHOWN_VIOLATIONS = 10
 

@@ -108,7 +108,7 @@ def project(
     applied. An event waits while one before it is missing in its stream. An event that cannot be applied becomes a
     dead letter in the table.
 
-    A replay builds a new version of the records beside the one that servers use, and then lets servers switch to it.
+    A replay builds a new version of the records while servers use the old one, and then lets servers switch to it.
     `shardql migrate --drop` removes the version before.
 
     Exit codes: 0 everything applied, 1 dead letters or missing events, 2 usage, 3 store, 4 catalog.

@@ -93,7 +93,7 @@ class RouteResolver:
         return RequestRoute(endpoint, host, region, service)
 
     def _has_other_hooks(self) -> bool:
-        """Return whether somebody else has registered a handler for an event of a request."""
+        """Return whether other code has registered a handler for an event of a request."""
         registered = self._client.meta.events._emitter._handlers
         return any(
             getattr(handler, "__module__", None) is None or handler.__module__.partition(".")[0] not in _OWN_PACKAGES
