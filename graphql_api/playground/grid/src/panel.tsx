@@ -1,4 +1,4 @@
-// The panel beside the grid. It takes the focus when it opens; Escape closes it.
+// The panel next to the grid. It takes the focus when it opens; Escape closes it.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";

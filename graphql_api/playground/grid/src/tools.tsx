@@ -31,7 +31,7 @@ export const Tools = ({ entity, search, columns }: Props): JSX.Element => {
     const link = `${location.origin}${location.pathname}${toAddress(view)}`;
     try {
       await navigator.clipboard.writeText(link);
-      say("The link is in the clipboard. It opens this view, with the rights of whoever opens it.");
+      say("The link is in the clipboard. It opens this view, with the rights of the user who opens it.");
     } catch {
       say(`The clipboard is blocked. The address of this page is the link: ${link}`);
     }
