@@ -11,12 +11,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from graphql_api.evolution.derived_versions import DerivedVersions
+from graphql_api.evolution.element_states import ElementStates
 from graphql_api.evolution.elements import (
     Data,
-    Element,
-    ElementKind,
-    declared_elements,
     foreign_key_from_data,
     index_from_data,
     lookup_from_data,
@@ -24,14 +21,13 @@ from graphql_api.evolution.elements import (
     parts_from_data,
     unique_from_data,
 )
-from graphql_api.evolution.entity_versions import served_catalog, switching_version, versions_of
+from graphql_api.evolution.entity_versions import served_catalog
 from graphql_api.evolution.shard_generations import SPACE_STATES, recorded_space
-from graphql_api.evolution.table_record import RecordedElement, TableRecord
+from graphql_api.evolution.table_record import TableRecord
 from graphql_api.model import (
     HASH_ATTRIBUTE,
     NEWER,
     RANGE_ATTRIBUTE,
-    UNREACHABLE,
     Catalog,
     ElementStatus,
     Entity,
@@ -42,7 +38,6 @@ from graphql_api.model import (
     RecordedElements,
     SortProperty,
     UniqueSpec,
-    entity_and_version,
 )
 from graphql_api.sharding import ShardSpace
 from graphql_api.storage import RangeType
@@ -59,10 +54,7 @@ class _Merge:
     def __init__(self, declared: Catalog, record: TableRecord) -> None:
         self._declared = declared
         self._record = record
-        self._own = declared_elements(declared)
-        self._elements: dict[tuple[str, ElementKind], list[RecordedElement]] = defaultdict(list)
-        for recorded in record.elements.values():
-            self._elements[recorded.element.entity, recorded.element.kind].append(recorded)
+        self._states = ElementStates(declared, record)
         self._spaces: dict[str, ShardSpace] = {}
 
     def catalog(self) -> Catalog:
@@ -120,15 +112,18 @@ class _Merge:
             created=None if data["created"] is None else part_from_data(data["created"]),
             space=self._space(name),
             indexes=MappingProxyType({"by_id": primary}),
-            current=next((one.element.definition["subId"] for one in self._maintained(name, "current record")), None),
+            current=next(
+                (one.element.definition["subId"] for one in self._states.maintained(name, "current record")), None
+            ),
             ttl=next(
-                (part_from_data(part) for role, _, part in self._server_set(name) if part and role == "expiry"), None
+                (part_from_data(part) for role, _, part in self._states.server_set(name) if part and role == "expiry"),
+                None,
             ),
         )
 
     def _merged(self, declared: EntitySpec) -> EntitySpec:
         """Return a declared entity with the elements of the table, but its foreign keys and children."""
-        versions = self._derived_versions(declared)
+        versions = self._states.derived_versions(declared)
         entity = self._with_roles(_with_properties(declared, versions.properties))
         entity, misplaced = self._with_creation_property(entity)
         indexes = {
@@ -144,15 +139,15 @@ class _Merge:
         own = {part.stored for part in entity.properties.values()}
         inherited = [
             (role, part_from_data(part))
-            for role, stored, part in self._server_set(entity.name)
+            for role, stored, part in self._states.server_set(entity.name)
             if stored not in own and part is not None
         ]
-        current = None if entity.current is None else self._status(entity.name, "current record", "current")
+        current = None if entity.current is None else self._states.status(entity.name, "current record", "current")
         version = None
         if declared.version is not None:
-            version = self._status(entity.name, "server-set", f"{declared.version.stored}.version")
-        hidden = self._hidden_current(entity.name)
-        if hidden is not None and not self._declares(hidden):
+            version = self._states.status(entity.name, "server-set", f"{declared.version.stored}.version")
+        hidden = self._states.hidden_current(entity.name)
+        if hidden is not None and not self._states.declares(hidden):
             entity = replace(entity, current=hidden.element.definition["subId"])
         else:
             hidden = None
@@ -167,23 +162,24 @@ class _Merge:
             recorded=RecordedElements(
                 indexes=(indexes["by_id"], *written),
                 lookups=tuple(self._written_lookups(entity, indexes)),
-                not_ready=MappingProxyType(self._not_ready(indexes, versions)),
-                unready_unique=MappingProxyType(self._unready_unique(declared, versions)),
+                not_ready=MappingProxyType(self._states.not_ready(indexes, versions)),
+                unready_unique=MappingProxyType(self._states.unready_unique(declared, versions)),
                 current=current,
                 version=version,
                 inherited=tuple((role, part) for role, part in inherited if role in {"version", "updated"}),
-                has_unknown_properties=any(one.element.name not in own for one in self._of(entity.name, "property")),
-                write_blocker=versions.uncomputable
-                or misplaced
-                or self._unreachable_lookup(entity.name)
-                or self._unwritable_version(entity),
+                has_unknown_properties=any(
+                    one.element.name not in own for one in self._states.of(entity.name, "property")
+                ),
+                write_blocker=versions.uncomputable or misplaced or self._states.write_blocker(entity),
                 generated_attributes=self._generated_attributes(entity),
                 raw_keys=self._raw_keys,
                 new_generations=tuple(self._new_generations(entity, written)),
-                maintains_current=any(self._maintained(entity.name, "current record")),
-                changes_current=any(one.state != "ready" for one in self._maintained(entity.name, "current record")),
+                maintains_current=any(self._states.maintained(entity.name, "current record")),
+                changes_current=any(
+                    one.state != "ready" for one in self._states.maintained(entity.name, "current record")
+                ),
                 hides_current=current is not None or hidden is not None,
-                unkept_properties=self._unkept_properties(entity),
+                unkept_properties=self._states.unkept_properties(entity),
             ),
         )
 
@@ -193,7 +189,9 @@ class _Merge:
         Servers set a declared property only from then on, unless records need it.
         """
         own = {part.stored: part for part in entity.properties.values()}
-        maintained = {(role, own[stored].name) for role, stored, _ in self._server_set(entity.name) if stored in own}
+        maintained = {
+            (role, own[stored].name) for role, stored, _ in self._states.server_set(entity.name) if stored in own
+        }
         changes: dict[str, PropertySpec] = {}
         for part in own.values():
             if ("immutable", part.name) in maintained and not part.immutable:
@@ -214,7 +212,7 @@ class _Merge:
 
     def _with_creation_property(self, entity: EntitySpec) -> tuple[EntitySpec, ElementStatus | None]:
         """Return an entity with the creation property of its generations, and one that this catalog cannot place."""
-        recorded = next((one for one in self._of(entity.name, "generation") if one.state in SPACE_STATES), None)
+        recorded = next((one for one in self._states.of(entity.name, "generation") if one.state in SPACE_STATES), None)
         if recorded is None:
             return entity, None
         created = recorded.element.definition["created"]
@@ -225,98 +223,26 @@ class _Merge:
 
     # --- elements ----------------------------------------------------------------------------------------------
 
-    def _of(self, entity: str, kind: ElementKind) -> list[RecordedElement]:
-        """Return the recorded elements of one kind."""
-        return self._elements.get((entity, kind), [])
-
-    def _maintained(self, entity: str, kind: ElementKind) -> Iterator[RecordedElement]:
-        return (one for one in self._of(entity, kind) if one.is_maintained)
-
-    def _hidden_current(self, entity: str) -> RecordedElement | None:
-        """Return the current records that searches leave out, from `announced` on: others may write them already."""
-        return next(iter(self._of(entity, "current record")), None)
-
-    def _declares(self, recorded: RecordedElement) -> bool:
-        """Return whether this catalog declares an element with the recorded definition."""
-        own = self._own.get(recorded.element.id)
-        return own is not None and own.fits(recorded.element)
-
-    def _status(self, entity: str, kind: ElementKind, name: str) -> ElementStatus | None:
-        """Return the status of a declared element, or None if it is ready."""
-        element = self._own[Element(kind, entity, name).id]
-        recorded = self._record.elements.get(element.id)
-        if recorded is None:
-            return ElementStatus(f"{element}", "absent")
-        if not recorded.element.fits(element):
-            return ElementStatus(f"{element}", UNREACHABLE if element.is_apart_from(recorded.element) else "replaced")
-        return None if recorded.state == "ready" else ElementStatus(f"{element}", recorded.state)
-
-    def _unkept_properties(self, entity: EntitySpec) -> dict[str, ElementStatus]:
-        """Return the properties whose values other servers may erase: new ones, and those that are removed."""
-        statuses = {
-            part.stored: status
-            for part in entity.properties.values()
-            if (status := self._status(entity.name, "property", part.stored)) is not None
-        }
-        for part in filter(None, (entity.version, entity.updated)):
-            if part.stored in statuses and statuses[part.stored].state != "announced":
-                del statuses[part.stored]  # Servers set it, so that no value of a caller is lost.
-        return statuses
-
-    def _not_ready(self, indexes: Mapping[str, IndexSpec], versions: DerivedVersions) -> dict[str, ElementStatus]:
-        """Return the statuses of the indexes and derived properties that searches may not use."""
-        not_ready = dict(versions.not_ready)
-        for index in indexes.values():
-            status = self._index_status(index)
-            keys = (*index.hash, *index.range_properties)
-            status = status or next((found for part in keys if (found := versions.not_ready.get(part.stored))), None)
-            not_ready |= {} if status is None else {index.attribute: status}
-        return not_ready
-
-    def _index_status(self, index: IndexSpec) -> ElementStatus | None:
-        if index.lookup is not None:
-            return self._status(index.entity, "lookup", index.lookup)
-        return None if index.physical is None else self._status(index.entity, "index", index.physical)
-
-    def _unreachable_lookup(self, entity: str) -> ElementStatus | None:
-        """Return a lookup whose mapping items are in a store that this server has not opened."""
-        for recorded in self._maintained(entity, "lookup"):
-            if recorded.element.definition.get("store") != self._declared.lookup_store:
-                return ElementStatus(f"{recorded.element}", UNREACHABLE)
-        return None
-
-    def _unwritable_version(self, entity: EntitySpec) -> ElementStatus | None:
-        """Return the version that is about to replace the one that is served, or a replayed one that is dropped."""
-        name = entity.declared_name
-        if name not in self._declared.pinned:
-            switching = switching_version(self._record, name)
-            return None if switching is None else ElementStatus(f"{switching.element}", switching.state)
-        _, version = entity_and_version(entity.name)
-        replayed = versions_of(self._record).get(name, {}).get(version)
-        if replayed is None or replayed.state not in {"closing", "dropping"}:
-            return None
-        return ElementStatus(f"{replayed.element}", replayed.state)
-
     def _written_lookups(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
         own = {index.lookup: index for index in declared.values()}
-        for recorded in self._maintained(entity.name, "lookup"):
-            is_own = self._declares(recorded)
+        for recorded in self._states.maintained(entity.name, "lookup"):
+            is_own = self._states.declares(recorded)
             yield own[recorded.element.name] if is_own else lookup_from_data(recorded.element)
 
     def _written_indexes(self, entity: EntitySpec, declared: Mapping[str, IndexSpec]) -> Iterator[IndexSpec]:
         own = {index.physical: index for index in declared.values()}
-        for recorded in self._maintained(entity.name, "index"):
-            if self._declares(recorded):
+        for recorded in self._states.maintained(entity.name, "index"):
+            if self._states.declares(recorded):
                 yield own[recorded.element.name]
             else:
                 yield index_from_data(recorded.element, self._space(recorded.element.definition["hashEntity"]))
 
     def _generated_attributes(self, entity: EntitySpec) -> frozenset[str]:
-        definitions = [one.element.definition for one in self._of(entity.name, "index")]
+        definitions = [one.element.definition for one in self._states.of(entity.name, "index")]
         generated = {data["hashAttribute"] for data in definitions}
         generated |= {data["rangeAttribute"] for data in definitions if not data["isRaw"]}
         # A server that cannot compute a derived property removes its value, which would be stale.
-        derived = {one.element.definition["stored"] for one in self._of(entity.name, "derived property")}
+        derived = {one.element.definition["stored"] for one in self._states.of(entity.name, "derived property")}
         return frozenset(generated | derived)
 
     @cached_property
@@ -330,45 +256,23 @@ class _Merge:
 
     def _unique(self, entity: EntitySpec) -> Iterator[UniqueSpec]:
         own = {unique.name: unique for unique in entity.unique}
-        for recorded in self._maintained(entity.name, "unique"):
-            unique = own[recorded.element.name] if self._declares(recorded) else unique_from_data(recorded.element)
+        for recorded in self._states.maintained(entity.name, "unique"):
+            unique = (
+                own[recorded.element.name] if self._states.declares(recorded) else unique_from_data(recorded.element)
+            )
             yield unique if recorded.state == "ready" else replace(unique, is_ready=False)
-
-    def _unready_unique(self, declared: EntitySpec, versions: DerivedVersions) -> dict[str, ElementStatus]:
-        """Return the statuses of the declared unique constraints by which no record can be read."""
-        statuses: dict[str, ElementStatus] = {}
-        for unique in declared.unique:
-            of_parts = (versions.not_ready.get(part.stored) for part in unique.parts)
-            status = self._status(declared.name, "unique", unique.name) or next(filter(None, of_parts), None)
-            statuses |= {} if status is None else {unique.name: status}
-        return statuses
 
     def _foreign_keys(self, entity: EntitySpec, parents: Mapping[str, EntitySpec]) -> Iterator[ForeignKeySpec]:
         own = {key.name: key for key in entity.foreign_keys}
-        for recorded in self._maintained(entity.name, "foreign key"):
+        for recorded in self._states.maintained(entity.name, "foreign key"):
             parent = parents.get(recorded.element.definition["parent"])
             if parent is None:
                 continue
-            if self._declares(recorded):
+            if self._states.declares(recorded):
                 key = replace(own[recorded.element.name], parent=parent)
             else:
                 key = foreign_key_from_data(recorded.element, parent)
             yield key if recorded.state == "ready" else replace(key, is_ready=False)
-
-    def _server_set(self, entity: str) -> Iterator[tuple[str, str, Data | None]]:
-        """Yield role, stored name and definition of the properties that servers set or protect; None: no scalar."""
-        for recorded in self._maintained(entity, "server-set"):
-            data = recorded.element.definition
-            yield recorded.element.name.rpartition(".")[2], data["stored"], next(iter(data["parts"]), None)
-
-    def _derived_versions(self, entity: EntitySpec) -> DerivedVersions:
-        used = (
-            name
-            for kind in ("index", "lookup", "unique", "foreign key")
-            for one in self._maintained(entity.name, kind)
-            for name in one.element.derived
-        )
-        return DerivedVersions(entity, self._of(entity.name, "derived property"), frozenset(used))
 
     # --- shard spaces ------------------------------------------------------------------------------------------
 
@@ -379,7 +283,7 @@ class _Merge:
             self._spaces[entity] = (
                 self._declared.entities[entity].space
                 if data is None
-                else recorded_space(data, self._of(entity, "generation"))
+                else recorded_space(data, self._states.of(entity, "generation"))
             )
         return self._spaces[entity]
 
@@ -388,7 +292,7 @@ class _Merge:
         names = [entity.name, *(index.hash_entity for index in indexes if index.is_sharded)]
         for name in dict.fromkeys(names):
             space = self._space(name)
-            building = {one.element.name: one for one in self._of(name, "generation") if one.state == "building"}
+            building = {one.element.name: one for one in self._states.of(name, "generation") if one.state == "building"}
             for number, generation in enumerate(space.generations):
                 recorded = building.get(f"{number}")
                 if recorded is not None:

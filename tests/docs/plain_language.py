@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 3.0
+SUFFIXES = frozenset({".py", ".md", ".html", ".ts", ".tsx"})
 LONGEST_SENTENCE = 25
 PRIVATE = re.compile(
     r"\b(told|tells|stands|standing|whoever|whomever|somebody|nobody|everybody|anew|beside|mend|thrice|so many|as it is"
@@ -84,7 +85,7 @@ def files_below(path: Path) -> list[Path]:
     """Return the files with prose below a path."""
     if path.is_file():
         return [path]
-    return sorted(one for one in path.rglob("*") if one.suffix in {".py", ".md", ".html", ".ts", ".tsx"} and "vendor" not in one.parts)
+    return sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and "vendor" not in one.parts)
 
 
 def parts() -> dict[str, list[Path]]:

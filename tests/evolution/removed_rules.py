@@ -7,8 +7,8 @@ from typing import Any
 from unittest.mock import PropertyMock, patch
 
 from graphql_api.evolution import migration, pass_runner, shard_generations, table_opening, table_schema
-from graphql_api.evolution.catalog_merge import _Merge
 from graphql_api.evolution.derived_versions import DerivedVersions
+from graphql_api.evolution.element_states import ElementStates
 from graphql_api.evolution.migration_pass import TablePass, rewritten_indexes
 from graphql_api.evolution.migration_plan import WaitTimes
 from graphql_api.evolution.table_record import EPOCH_KEY, RecordedElement, TableRecord, read_epoch
@@ -46,8 +46,8 @@ def _new_indexes(catalog: Catalog, elements: Sequence[RecordedElement]) -> list[
     return rewritten_indexes(catalog, [one for one in elements if one.element.kind == "index"])
 
 
-def _built_current(merge: _Merge, entity: str) -> RecordedElement | None:
-    return next((one for one in merge._of(entity, "current record") if one.state != "announced"), None)
+def _built_current(states: ElementStates, entity: str) -> RecordedElement | None:
+    return next((one for one in states.of(entity, "current record") if one.state != "announced"), None)
 
 
 def _fence(seconds: float) -> list[tuple[Any, str, Any]]:
@@ -74,7 +74,7 @@ REMOVALS: Mapping[str, list[tuple[Any, str, Any]]] = {
     "the final pass waits for the life of a request": _fence(LEASE + MARGIN),
     "the final pass waits at all": _fence(0.0),
     "dropping waits for readers": [(WaitTimes, "readers", PropertyMock(return_value=0.0))],
-    "readers leave announced current records out": [(_Merge, "_hidden_current", _built_current)],
+    "readers leave announced current records out": [(ElementStates, "hidden_current", _built_current)],
     "readers search announced generations": [(shard_generations, "SPACE_STATES", ("building", "ready"))],
     "current records are built after a read lease": [(migration, "READERS_PREPARE", frozenset())],
     "generations are built after a read lease": [(migration, "READERS_PREPARE", frozenset())],
@@ -87,7 +87,7 @@ REMOVALS: Mapping[str, list[tuple[Any, str, Any]]] = {
     "first entries are guarded while current records change": [
         (EntitySpec, "guards_first_entries", PropertyMock(return_value=False))
     ],
-    "values of removed properties are refused": [(_Merge, "_unkept_properties", lambda *_: {})],
+    "values of removed properties are refused": [(ElementStates, "unkept_properties", lambda *_: {})],
     "unknown properties survive": [(entity_records, "unknown_attributes", lambda *_: {})],
 }
 
