@@ -5,10 +5,6 @@ from typing import TYPE_CHECKING
 from graphql_api.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from graphql_api.schema.authorization import check_caller as check_caller
-    from graphql_api.schema.authorization import decide_without_record as decide_without_record
-    from graphql_api.schema.authorization import describe_rule as describe_rule
-    from graphql_api.schema.authorization import ownership_properties as ownership_properties
     from graphql_api.schema.error_formatting import ErrorFormatter as ErrorFormatter
     from graphql_api.schema.execution.document_executor import DocumentExecutor as DocumentExecutor
     from graphql_api.schema.execution.document_limits import Limits as Limits
@@ -28,6 +24,10 @@ if TYPE_CHECKING:
     from graphql_api.schema.input_values import input_literal as input_literal
     from graphql_api.schema.request_context import Caller as Caller
     from graphql_api.schema.request_context import Context as Context
+    from graphql_api.schema.rule_decisions import check_caller as check_caller
+    from graphql_api.schema.rule_decisions import decide_without_record as decide_without_record
+    from graphql_api.schema.rule_decisions import describe_rule as describe_rule
+    from graphql_api.schema.rule_decisions import ownership_properties as ownership_properties
     from graphql_api.schema.sdl import SchemaChanges as SchemaChanges
     from graphql_api.schema.sdl import compare_schemas as compare_schemas
     from graphql_api.schema.sdl import print_sdl as print_sdl
