@@ -29,7 +29,7 @@ from graphql_api.evolution.table_record import RecordedElement
 from graphql_api.evolution.table_schema import SchemaCopy, TableSchema
 from graphql_api.model import HASH_ATTRIBUTE, Catalog, EntitySpec, IndexSpec
 from graphql_api.runtime import RetryStrategy
-from graphql_api.storage import Item, Key, Put, RangeRead, Store, Write, resume_after
+from graphql_api.storage import Item, Key, Put, RangeRead, Store, Write, resume_after, schema_changed_error
 from graphql_api.writes import expect_unchanged, item_key, possible_keys, retry_on_conflict
 
 BATCH_SIZE = 100
@@ -91,7 +91,7 @@ class TablePass:
         progress = await self._fenced(claim.acquire)
         while not progress.is_done:
             await self._report(segment, progress)
-            self.before_page(await self.work.copy(self.schema))
+            self.before_page(await self._copy())
             page = await self.store.scan(segment, work.segments, progress.after)
             written = await self._process(page.items, claim, progress)
             following = None
@@ -129,11 +129,22 @@ class TablePass:
         """Process a batch under the fence, and again if the store does not answer or the record's epoch changes."""
 
         async def attempt() -> Any:
-            copy = await self.work.copy(self.schema)
+            copy = await self._copy()
             with self.schema.fence(copy):
                 return await process(copy)
 
         return await BATCH_RETRIES.run(attempt)
+
+    async def _copy(self) -> SchemaCopy:
+        """Return the newest copy. Raise SchemaChanged if this catalog can no longer write the records to repair."""
+        copy = await self.work.copy(self.schema)
+        entities = copy.catalog.entities
+        if self.work.kind == "repair" and any(
+            entities[name].write_blocker is not None
+            for name in {one.element.entity for one in self.work.elements} & entities.keys()
+        ):
+            raise schema_changed_error()
+        return copy
 
     async def _fenced(self, write: Callable[[], Awaitable[Any]]) -> Any:
         with self.schema.fence(await self.work.copy(self.schema)):

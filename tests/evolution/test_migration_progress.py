@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from graphql_api import Catalog, Id, Index, SubId, Unique
+from graphql_api import Catalog, Id, Index, SubId, Unique, derived
 from graphql_api.errors import NotReady, StoreError, StoreUnavailable
-from graphql_api.evolution import MigrationProgress, MigrationResult, MigrationSettings, TableRecord, run_migration
-from graphql_api.evolution.table_opening import announce
+from graphql_api.evolution import (
+    MigrationProgress,
+    MigrationResult,
+    MigrationSettings,
+    TableRecord,
+    proposed,
+    run_migration,
+)
+from graphql_api.evolution.migration import migrate_at_opening
+from graphql_api.evolution.table_opening import announce, prepare_table
 from graphql_api.evolution.table_record import (
     EPOCH_KEY,
     PassProgress,
@@ -19,7 +27,7 @@ from graphql_api.evolution.table_record import (
     save_progress,
     save_record,
 )
-from graphql_api.evolution.table_schema import LeasedSchema, read_copy
+from graphql_api.evolution.table_schema import LeasedSchema, TableSchema, opened_schema, read_copy
 from graphql_api.storage import (
     ForwardingStore,
     Item,
@@ -395,3 +403,56 @@ async def test_current_records_are_found_in_lagging_indexes(tmp_path: Path) -> N
     assert {text for text in looked_up if "now" in text}
     assert {sum(f"o{n}" in text and "now" in text for text in looked_up) for n in range(3)} == {1}
     assert all(looks >= 3 for looks in store.looks.values())
+
+
+# --- other releases --------------------------------------------------------------------------------------------
+
+
+def first_letter(name: str) -> str:
+    """A derived value."""
+    return name[:1]
+
+
+class OvertakenTable(LeasedTable):
+    """An engine on which another release begins to build its elements while the second page is read."""
+
+    schema: TableSchema
+
+    def __init__(self, inner: Store, newer: Catalog) -> None:
+        super().__init__(inner)
+        self._newer = newer
+        self._scans = self.written = self.written_before = 0
+
+    async def scan(self, segment: int, of: int, after: Key | None) -> ScanPage:
+        self._scans += 1
+        if self._scans == 2:
+            self.written_before = self.written
+            record = await recorded(self.inner)
+            proposal = proposed(record, self._newer)
+            added = [one for key, one in proposal.elements.items() if key not in record.elements]
+            building = proposal.changed(*(replace(one, state="building") for one in added))
+            assert await save_record(self.inner, record, building)
+            await self.schema.refresh()  # A lease ends, and the migration goes on with a new copy.
+        return await super().scan(segment, of, after)
+
+    async def write(self, writes: Sequence[Write]) -> Sequence[StoreError | None]:
+        results = await super().write(writes)
+        is_record = [isinstance(one, Put) and one.item["hashKey"] == "user!" for one in writes]
+        self.written += sum(own and problem is None for own, problem in zip(is_record, results, strict=True))
+        return results
+
+
+async def test_a_pass_stops_when_its_catalog_can_no_longer_write_the_records(tmp_path: Path) -> None:
+    """A pass writes no record after another release has begun to build a derived property that it cannot compute."""
+    await fill(tmp_path)
+    clock = Clock(segments=1)
+    letter = derived(first_letter, "name")
+    newer = Catalog(users({"letter": str | None}, letter=letter, by_letter=Index(hash="letter", sort="name")))
+    async with opened_store(tmp_path) as inner:
+        store = OvertakenTable(inner, newer)
+        served = await prepare_table(store, AFTER, create_table=False)
+        async with opened_schema(store, AFTER, served=served) as store.schema:
+            result = await migrate_at_opening(store, AFTER, store.schema, clock.settings)
+        assert (await recorded(store)).elements["user index town"].state == "building"
+    assert store.written == store.written_before > 0
+    assert "requires a newer catalog" in result.withdrawn["user index town"]
