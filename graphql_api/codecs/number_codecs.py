@@ -94,6 +94,8 @@ class IntegerCodec(NumberCodec[int]):
     allowed_range: ClassVar[str]
 
     def check(self, value: object) -> int:
+        if type(value) is int and self.minimum <= value <= self.maximum:
+            return value
         number = super().check(value)
         if not self.minimum <= number <= self.maximum:
             raise InvalidValue(f"{short_repr(number)} is beyond {self.name}. Give a value from {self.allowed_range}.")

@@ -126,6 +126,7 @@ from graphql_api.model.specs import PropertySpec as PropertySpec
 from graphql_api.model.specs import SortProperty as SortProperty
 from graphql_api.model.specs import UnionSpec as UnionSpec
 from graphql_api.model.specs import UniqueSpec as UniqueSpec
+from graphql_api.model.specs import compiled_once as compiled_once
 from graphql_api.model.stored_columns import ExpectedTypes as ExpectedTypes
 from graphql_api.model.stored_columns import StoredColumns as StoredColumns
 from graphql_api.model.stored_columns import UndecodedRecord as UndecodedRecord
