@@ -220,7 +220,7 @@ async def test_concurrent_load_of_one_file_is_refused(file: Path) -> None:
 async def test_exception_cancels_the_write(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any exception during a load cancels the write in progress."""
     file.write_text("\n".join(map(line, range(20))), encoding="utf-8")
-    reading = module._LineParser.parse
+    reading = module.LineParser.parse
 
     def parse(*arguments: Any) -> Entity:
         if f"{line(6)}\n".encode() in arguments:
@@ -231,7 +231,7 @@ async def test_exception_cancels_the_write(file: Path, monkeypatch: pytest.Monke
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(module._LineParser, "parse", parse)
+    monkeypatch.setattr(module.LineParser, "parse", parse)
     with pytest.raises(Stopped):
         await load_lines(put_many, PAYMENT, file, batch=4)
     assert asyncio.all_tasks() == {asyncio.current_task()}
