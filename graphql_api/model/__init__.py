@@ -130,6 +130,7 @@ from graphql_api.model.specs import compiled_once as compiled_once
 from graphql_api.model.stored_columns import ExpectedTypes as ExpectedTypes
 from graphql_api.model.stored_columns import StoredColumns as StoredColumns
 from graphql_api.model.stored_columns import UndecodedRecord as UndecodedRecord
+from graphql_api.model.stored_columns import decode_records as decode_records
 from graphql_api.model.stored_columns import expected_types as expected_types
 from graphql_api.model.validation.access_validation import find_unrestricted_access as find_unrestricted_access
 from graphql_api.model.validation.access_validation import join_type_names as join_type_names

@@ -178,6 +178,19 @@ def partial_record(spec: EntitySpec, values: Mapping[str, Any], provided: Iterab
     return record
 
 
+def make_records(spec: EntitySpec, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Entity]:
+    """Create records with these properties, all of which count as set: `partial_record` for each row."""
+    records, model, make, set_names = [], spec.model, spec.model.__new__, set(names)
+    for row in rows:
+        record = make(model)
+        _set(record, "__dict__", dict(zip(names, row, strict=True)))
+        _set(record, "__pydantic_fields_set__", set_names.copy())
+        _set(record, "__pydantic_extra__", None)
+        _set(record, "__pydantic_private__", None)
+        records.append(record)
+    return records
+
+
 def decode_property(spec: EntitySpec, part: PropertySpec, stored: AttributeValue) -> Any:
     """Decode the stored value of a single property that is no scalar."""
     if stored is None:
