@@ -74,6 +74,7 @@ from graphql_api.model.naming import entity_name as entity_name
 from graphql_api.model.naming import strip_id_suffix as strip_id_suffix
 from graphql_api.model.naming import versioned_name as versioned_name
 from graphql_api.model.plain_models import is_plain_model as is_plain_model
+from graphql_api.model.plain_records import plain_record_maker as plain_record_maker
 from graphql_api.model.property_specs import item_codec as item_codec
 from graphql_api.model.property_specs import parse_annotation as parse_annotation
 from graphql_api.model.readiness import BEHIND as BEHIND
