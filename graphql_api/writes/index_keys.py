@@ -77,13 +77,17 @@ class IndexKeys:
         ]
         self._names = [part.name if self._is_declared(part) else None for part in self._parts]
         self._segments = [(at, column.segment) for at, column in self._columns]
+        names = [name for name in self._names if name is not None]
+        self._all_names = names if len(names) == len(self._names) else None
+        """None: some values must be read from the attributes, since only other catalogs declare their properties"""
 
     def add_to(self, item: dict[str, Any], values: Mapping[str, Any], identity: RecordIdentity) -> None:
         """Add the key attributes to the attributes of a record with these values."""
-        found = [
-            values[name] if name is not None else _stored_value(part, item)
-            for name, part in zip(self._names, self._parts, strict=True)
-        ]
+        if self._all_names is not None:
+            found = [values[name] for name in self._all_names]
+        else:
+            named = zip(self._names, self._parts, strict=True)
+            found = [_stored_value(part, item) if name is None else values[name] for name, part in named]
         segments = ["" if found[at] is _UNREADABLE else segment(found[at]) for at, segment in self._segments]
         ordinals: dict[int, int] = {}
         hash_keys: dict[int, str] = {}
