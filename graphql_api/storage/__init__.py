@@ -55,6 +55,7 @@ from graphql_api.storage.read_only_store import ReadOnlyStore as ReadOnlyStore
 from graphql_api.storage.read_only_store import read_only_error as read_only_error
 from graphql_api.storage.read_resumption import resume_after as resume_after
 from graphql_api.storage.record_body import decode_body as decode_body
+from graphql_api.storage.record_body import dump_body as dump_body
 from graphql_api.storage.record_body import encode_body as encode_body
 from graphql_api.storage.record_body import tag_number as tag_number
 from graphql_api.storage.record_body import tagged_values as tagged_values

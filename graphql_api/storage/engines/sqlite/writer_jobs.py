@@ -2,7 +2,7 @@
 
 import sqlite3
 from asyncio import Future, get_running_loop
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -27,6 +27,7 @@ from graphql_api.storage import (
     condition_holds,
     current_fence,
     decode_body,
+    dump_body,
     encode_body,
     prepare_each,
     prepare_transaction,
@@ -84,6 +85,8 @@ class PreparedWrite(NamedTuple):
     entries: list[Entry]
     expect: Expect | None
     only_checks: bool
+    parts: Mapping[str, Any] | None = None
+    """of a record: what its body contains"""
 
     @property
     def is_unconditional_put(self) -> bool:
@@ -103,10 +106,13 @@ def prepare_write(layout: TableLayout, position: int, write: TransactionWrite) -
         encode_body(dict.fromkeys(write.expect.without))
     table_key = encode_table_key(key)
     tie = tie_breaker(key.hash.encode(), table_key[1])
-    entries, body = list[Entry](), None
-    if isinstance(write, Put):
-        entries, body = layout.entries(write.item, tie), encode_body(write.item)
-    return PreparedWrite(position, key, table_key, tie, body, entries, write.expect, isinstance(write, Check))
+    if not isinstance(write, Put):
+        return PreparedWrite(position, key, table_key, tie, None, [], write.expect, isinstance(write, Check))
+    parts = tagged_values(write.item)
+    body = dump_body(parts, write.item)
+    return PreparedWrite(
+        position, key, table_key, tie, body, layout.entries(write.item, tie), write.expect, False, parts
+    )
 
 
 class WriteTransaction:
@@ -329,7 +335,7 @@ class TransactionJob(WriterJob):
         self._changes = prepare_transaction(self._writes, self._token, partial(prepare_write, layout))
         if sum(len(change.body or b"") for change in self._changes) > MAX_TRANSACTION_BYTES // 2:
             check_transaction_size(self._writes)
-        self._digest = _digest(self._writes, self._changes)
+        self._digest = _digest(self._changes)
 
     def apply(self, transaction: WriteTransaction) -> None:
         """Apply all writes if the token is new and all conditions hold."""
@@ -339,18 +345,15 @@ class TransactionJob(WriterJob):
             transaction.apply_all(self._changes)
 
 
-def _digest(writes: Sequence[TransactionWrite], changes: Sequence[PreparedWrite]) -> bytes:
+def _digest(changes: Sequence[PreparedWrite]) -> bytes:
     """Return the digest by which repeated requests are compared."""
     parts = []
-    for write, change in zip(writes, changes, strict=True):
-        content: Any = "check" if change.only_checks else None
+    for change in changes:
         condition: list[Any] | None = None
-        if isinstance(write, Put):
-            content = tagged_values(write.item)
         if change.expect is not None:
             condition = [change.expect.absent, tagged_values(change.expect.attributes)]
             condition += [sorted(set(change.expect.without))] if change.expect.without else []
-        parts.append([*change.key, content, condition])
+        parts.append([*change.key, "check" if change.only_checks else change.parts, condition])
     return blake2b(orjson.dumps(parts, default=tag_number, option=orjson.OPT_SORT_KEYS), digest_size=32).digest()
 
 
