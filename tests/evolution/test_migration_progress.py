@@ -11,6 +11,7 @@ import pytest
 from graphql_api import Catalog, Id, Index, SubId, Unique
 from graphql_api.errors import NotReady, StoreError, StoreUnavailable
 from graphql_api.evolution import MigrationProgress, MigrationResult, MigrationSettings, TableRecord, run_migration
+from graphql_api.evolution.schema_copy import read_copy
 from graphql_api.evolution.table_opening import announce
 from graphql_api.evolution.table_record import (
     EPOCH_KEY,
@@ -19,7 +20,7 @@ from graphql_api.evolution.table_record import (
     save_progress,
     save_record,
 )
-from graphql_api.evolution.table_schema import LeasedSchema, read_copy
+from graphql_api.evolution.table_schema import LeasedSchema
 from graphql_api.storage import (
     ForwardingStore,
     Item,
