@@ -23,6 +23,7 @@ from graphql_api.codecs.key_ranges import RangeValue as RangeValue
 from graphql_api.codecs.key_ranges import decode_tuple as decode_tuple
 from graphql_api.codecs.key_ranges import encode_tuple as encode_tuple
 from graphql_api.codecs.key_ranges import encoded_range as encoded_range
+from graphql_api.codecs.key_ranges import join_columns as join_columns
 from graphql_api.codecs.key_ranges import join_segments as join_segments
 from graphql_api.codecs.key_ranges import key_segment as key_segment
 from graphql_api.codecs.key_ranges import raw_range as raw_range

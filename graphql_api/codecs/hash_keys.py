@@ -43,23 +43,35 @@ class HashKeyParts:
 
 def hash_key(head: str, shard: str, values: Sequence[tuple[str, str]] = (), tenant: str | None = None) -> str:
     """Build the hash key of one shard of the entity `head`, restricted to the encoded values of some properties."""
-    return _hash_key(head, shard, tuple(values), tenant)
-
-
-@lru_cache(MAX_CACHED_KEYS)
-def _hash_key(head: str, shard: str, values: tuple[tuple[str, str], ...], tenant: str | None) -> str:
-    if not head or any(map(_RESERVED_CHARACTERS.search, (head, shard, *(name for name, _ in values)))):
-        raise ValueError(f"{head!r}, {shard!r} and the names of {values!r} cannot be written unescaped into a hash key")
-    if tenant == "":
-        raise EmptyKey("The tenant is empty. Give the id of a tenant, or no tenant at all.", argument="tenant")
-    with about("tenant"):
-        prefix = "" if tenant is None else f"{_escape(tenant)}|"
-    key = f"{prefix}{head}!{shard}" + "".join(f"|{name}#{_escape(value)}" for name, value in values)
-    size = len(key.encode())
+    key = _shard_key(head, shard, tenant)
+    if not values and len(key) <= MAX_HASH_BYTES and key.isascii():
+        return key
+    for name, value in values:
+        key += _check_unescaped(f"|{name}#", name) + _escape(value)
+    size = len(key) if key.isascii() else len(key.encode())
     if size > MAX_HASH_BYTES:
         names = ", ".join(name for name, _ in values) or "the tenant"
         raise KeyTooLong(f"The hash key would have {size:,} bytes, at most {MAX_HASH_BYTES:,} fit. Shorten {names}.")
     return key
+
+
+@lru_cache(MAX_CACHED_KEYS)
+def _shard_key(head: str, shard: str, tenant: str | None) -> str:
+    _check_unescaped(head, head)
+    _check_unescaped(f"!{shard}", shard)
+    if tenant == "":
+        raise EmptyKey("The tenant is empty. Give the id of a tenant, or no tenant at all.", argument="tenant")
+    with about("tenant"):
+        prefix = "" if tenant is None else f"{_escape(tenant)}|"
+    return f"{prefix}{head}!{shard}"
+
+
+@lru_cache(MAX_CACHED_KEYS)
+def _check_unescaped(part: str, name: str) -> str:
+    """Return a part of a hash key. Refuse a name in it that would need escapes."""
+    if _RESERVED_CHARACTERS.search(name) or not part:
+        raise ValueError(f"{name!r} cannot be written unescaped into a hash key")
+    return part
 
 
 @dataclass(frozen=True)
@@ -118,6 +130,8 @@ def shard_name(hash_key: str) -> str:
 
 
 def _escape(value: str) -> str:
+    if value.isalnum() and value.isascii():
+        return value
     return check_well_formed(value).translate(_ESCAPE_TABLE)
 
 

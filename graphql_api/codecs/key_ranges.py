@@ -153,29 +153,24 @@ class Column:
 
     def segment(self, value: Any) -> str:
         """Build the column's segment of a range value. Null is the bare name."""
-        return key_segment(self.name, None if value is None else self.encode(value))
+        return self.name if value is None else f"{self.name}#{self.encode(value)}"
 
 
-def encode_tuple(columns: Sequence[Column], values: Sequence[Any], segments: dict[int, str] | None = None) -> str:
-    """Encode the range value of a record: the columns in order. Only the first column must not be null.
-
-    `segments` keeps the segments of the record's columns, by the identity of the column, for its other range values.
-    """
+def encode_tuple(columns: Sequence[Column], values: Sequence[Any]) -> str:
+    """Encode the range value of a record: the columns in order. Only the first column must not be null."""
     if len(values) != len(columns):
         raise ValueError(f"{len(values)} values for {len(columns)} columns")
+    if columns and values[0] is None:
+        raise ValueError(f"{columns[0].name}: a record without its first column has no range value")
+    return join_columns(columns, [column.segment(value) for column, value in zip(columns, values, strict=True)])
+
+
+def join_columns(columns: Sequence[Column], segments: Sequence[str]) -> str:
+    """Return the range value of a record with these segments of its columns."""
     if not columns:
         return SINGLETON_RANGE_VALUE
-    if values[0] is None:
-        raise ValueError(f"{columns[0].name}: a record without its first column has no range value")
-    if segments is None:
-        segments = {}
-    parts = []
-    for column, value in zip(columns, values, strict=True):
-        segment = segments.get(id(column))
-        if segment is None:
-            segment = segments[id(column)] = column.segment(value)
-        parts.append(segment)
-    return _check_size(join_segments(parts), MAX_KEY_BYTES, columns)
+    key = SEP.join(segments)
+    return key if len(key) <= MAX_KEY_BYTES and key.isascii() else _check_size(key, MAX_KEY_BYTES, columns)
 
 
 def decode_tuple(columns: Sequence[Column], text: str) -> tuple[Any, ...]:

@@ -94,13 +94,22 @@ class IntegerCodec(NumberCodec[int]):
     allowed_range: ClassVar[str]
 
     def check(self, value: object) -> int:
+        if type(value) is int and self.minimum <= value <= self.maximum:
+            return value
         number = super().check(value)
         if not self.minimum <= number <= self.maximum:
             raise InvalidValue(f"{short_repr(number)} is beyond {self.name}. Give a value from {self.allowed_range}.")
         return int(number)
 
+    def encode(self, value: int) -> str:
+        is_plain = type(value) is int and self.minimum <= value <= self.maximum
+        return self._encode(value if is_plain else self.check(value))
+
+    def store(self, value: int) -> StoredScalar:
+        return value if type(value) is int and self.minimum <= value <= self.maximum else self.check(value)
+
     def _encode(self, value: int) -> str:
-        return f"{value + _INT_BIAS:0{_INT_WIDTH}d}"
+        return f"{value + _INT_BIAS:020d}"
 
     def _decode(self, text: str) -> int:
         return int(text) - _INT_BIAS
@@ -119,6 +128,11 @@ class IntegerCodec(NumberCodec[int]):
         if self._is_json_native:
             return stored
         return [*map(str, numbers)] if numbers is stored else [None if one is None else str(one) for one in stored]
+
+    def load_column(self, stored: Sequence[object]) -> Sequence[int]:
+        numbers: Any = stored
+        is_plain = set(map(type, stored)) == {int} and min(numbers) >= self.minimum and max(numbers) <= self.maximum
+        return numbers if is_plain else super().load_column(stored)
 
     def _exact_number(self, number: float | Decimal) -> object:
         # `5.0` and `5e0` become 5, `5.5` stays and is refused.
@@ -189,13 +203,16 @@ class Float64(NumberCodec[float]):
 
     def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
         """Convert all values at once, if they are numbers of the usual magnitudes."""
+        return super().column_to_json(stored) if None in stored else self.load_column(stored)
+
+    def load_column(self, stored: Sequence[object]) -> Sequence[float]:
         if not set(map(type, stored)) <= {Decimal, int}:
-            return super().column_to_json(stored)
+            return super().load_column(stored)
         numbers: Any = stored
         values = [float(number) + 0.0 for number in numbers]
         sizes = [*filter(None, map(abs, values))]
         is_usual = not sizes or (min(sizes) > _SMALLEST_USUAL and max(sizes) < _LARGEST_USUAL)
-        return values if is_usual else super().column_to_json(stored)
+        return values if is_usual else super().load_column(stored)
 
     def _load(self, stored: int | Decimal) -> float:
         # An int is converted too: the stored decimal is the shortest text of a float, which need not equal it exactly.

@@ -235,6 +235,13 @@ class Codec(ABC, Generic[T]):
         """
         return [None if one is None else self.to_json(self.load(one)) for one in stored]
 
+    def load_column(self, stored: Sequence[object]) -> Sequence[T]:
+        """Convert the stored values of one property of several records back: `load` of each.
+
+        Codecs that convert all values at once override it.
+        """
+        return [self.load(one) for one in stored]
+
     def from_json(self, value: object) -> T:
         """Convert a JSON value, or the value of a literal."""
         if isinstance(value, str) and not self._is_json_native:

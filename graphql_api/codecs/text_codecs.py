@@ -10,7 +10,7 @@ from hashlib import blake2b
 from secrets import choice
 from string import ascii_lowercase, digits
 from types import NoneType
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
 from graphql_api.codecs.scalar_codec import (
@@ -101,6 +101,11 @@ class Text(Codec[str]):
         """Return the column: JSON holds well-formed text as it is stored."""
         return stored if set(map(type, stored)) <= {str, NoneType} else super().column_to_json(stored)
 
+    def load_column(self, stored: Sequence[object]) -> Sequence[str]:
+        texts: Any = stored
+        is_plain = set(map(type, stored)) == {str} and all(map(str.isascii, texts))
+        return texts if is_plain else super().load_column(stored)
+
     def _encode(self, value: str) -> str:
         return escape_text(value)
 
@@ -140,6 +145,10 @@ class Boolean(Codec[bool]):
 
     def load(self, stored: object) -> bool:
         return self.check(stored)
+
+    def load_column(self, stored: Sequence[object]) -> Sequence[bool]:
+        flags: Any = stored
+        return flags if set(map(type, stored)) == {bool} else super().load_column(stored)
 
     def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
         """Return the column: JSON holds what is stored."""

@@ -36,6 +36,7 @@ from graphql_api.evolution.record_repair import Violation as Violation
 from graphql_api.evolution.repair_plan import EntityRepair as EntityRepair
 from graphql_api.evolution.repair_plan import plan_repairs as plan_repairs
 from graphql_api.evolution.repair_plan import recomputed as recomputed
+from graphql_api.evolution.schema_copy import SchemaCopy as SchemaCopy
 from graphql_api.evolution.shard_generations import describe_generations as describe_generations
 from graphql_api.evolution.shard_generations import recorded_generations as recorded_generations
 from graphql_api.evolution.table_differences import CREATE_TABLE_REMEDY as CREATE_TABLE_REMEDY
@@ -60,7 +61,6 @@ from graphql_api.evolution.table_record import read_record as read_record
 from graphql_api.evolution.table_record import save_record as save_record
 from graphql_api.evolution.table_schema import LEASE_MARGIN_SECONDS as LEASE_MARGIN_SECONDS
 from graphql_api.evolution.table_schema import REQUEST_LIFE_SECONDS as REQUEST_LIFE_SECONDS
-from graphql_api.evolution.table_schema import SchemaCopy as SchemaCopy
 from graphql_api.evolution.table_schema import TableSchema as TableSchema
 from graphql_api.evolution.table_schema import opened_schema as opened_schema
 from graphql_api.evolution.unique_lookups import UniqueLookup as UniqueLookup

@@ -32,9 +32,10 @@ from graphql_api.evolution.migration_settings import (
 from graphql_api.evolution.pass_runner import LONGEST_PAUSE, PassRunner
 from graphql_api.evolution.record_repair import failed_elements
 from graphql_api.evolution.repair_plan import CONSTRAINTS, plan_repairs
+from graphql_api.evolution.schema_copy import SchemaCopy
 from graphql_api.evolution.table_opening import is_compared, prepare_table
 from graphql_api.evolution.table_record import RecordedElement, TableRecord, save_record
-from graphql_api.evolution.table_schema import SchemaCopy, TableSchema, opened_schema
+from graphql_api.evolution.table_schema import TableSchema, opened_schema
 from graphql_api.model import Catalog, describe_element, element_remedy
 from graphql_api.storage import Store, schema_changed_error
 

@@ -15,8 +15,9 @@ from typing import Literal
 from graphql_api.codecs import KeyRange
 from graphql_api.errors import ConditionFailed, StoreError
 from graphql_api.evolution.record_repair import Violation
+from graphql_api.evolution.schema_copy import SchemaCopy
 from graphql_api.evolution.table_record import TABLE_RECORD_KEY, RecordedElement, TableRecord
-from graphql_api.evolution.table_schema import SchemaCopy, TableSchema
+from graphql_api.evolution.table_schema import TableSchema
 from graphql_api.storage import Delete, Item, Key, Put, RangeRead, Store, Write, resume_after, schema_changed_error
 from graphql_api.writes import commit_single, expect_unchanged, item_at, item_key
 

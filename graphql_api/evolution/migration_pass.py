@@ -25,8 +25,9 @@ from graphql_api.evolution.migration_checkpoints import (
 )
 from graphql_api.evolution.migration_settings import MigrationSettings
 from graphql_api.evolution.record_repair import RecordRepairer, Violation
+from graphql_api.evolution.schema_copy import SchemaCopy
 from graphql_api.evolution.table_record import RecordedElement
-from graphql_api.evolution.table_schema import SchemaCopy, TableSchema
+from graphql_api.evolution.table_schema import TableSchema
 from graphql_api.model import HASH_ATTRIBUTE, Catalog, EntitySpec, IndexSpec
 from graphql_api.runtime import RetryStrategy
 from graphql_api.storage import Item, Key, Put, RangeRead, Store, Write, resume_after, schema_changed_error

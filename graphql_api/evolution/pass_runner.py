@@ -22,9 +22,10 @@ from graphql_api.evolution.migration_settings import (
     ProgressCallback,
 )
 from graphql_api.evolution.record_repair import RecordRepairer, Violation
+from graphql_api.evolution.schema_copy import SchemaCopy
 from graphql_api.evolution.table_opening import is_compared
 from graphql_api.evolution.table_record import PassProgress, RecordedElement, TableRecord, save_progress
-from graphql_api.evolution.table_schema import RENEWALS, SchemaCopy, TableSchema
+from graphql_api.evolution.table_schema import RENEWALS, TableSchema
 from graphql_api.storage import Key, Store, TableDefinition
 
 LONGEST_PAUSE = 1.0

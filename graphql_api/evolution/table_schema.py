@@ -10,26 +10,26 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from logging import getLogger
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from graphql_api.clock import Instant, read_clocks, seconds_between
 from graphql_api.errors import (
     NotReady,
+    OutcomeUnknown,
     SchemaChanged,
     ShardQLError,
     StoreError,
     StoreUnavailable,
     for_one_of_several,
 )
-from graphql_api.evolution.catalog_merge import effective_catalog
-from graphql_api.evolution.entity_versions import switching_version
-from graphql_api.evolution.table_opening import ServedRecord, read_served_record
-from graphql_api.evolution.table_record import TableRecord, epoch_check, read_epoch, save_record, with_progress
+from graphql_api.evolution.schema_copy import SchemaCopy, copy_of, planned_with, read_copy
+from graphql_api.evolution.table_opening import ServedRecord
+from graphql_api.evolution.table_record import TableRecord, read_epoch, save_record, with_progress
 from graphql_api.model import Catalog
-from graphql_api.storage import Check, ComparingStore, Store, WriteFence, fenced, schema_changed_error
-from graphql_api.writes import AnyCommand, CommandResult
+from graphql_api.storage import ComparingStore, Store, WriteFence, fenced, schema_changed_error
+from graphql_api.writes import AnyCommand, CommandResult, always_commits
 
 log = getLogger("shardql")
 
@@ -50,24 +50,11 @@ _RENEWED_SHARE = 2 / 3
 """share of a lease after which a request renews the copy before it begins"""
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaCopy:
-    """A copy of the table's record, and the catalog that a process with it acts on."""
-
-    record: TableRecord
-    catalog: Catalog
-    asked_at: Instant
-    """before the read was sent that brought the copy, or confirmed it"""
-    check: Check
-    """the condition that the record has not changed"""
-    unknown: frozenset[str] = frozenset()
-    """entities of this catalog that the table does not know: nothing has announced them"""
-    is_switching: bool = False
-    """a version of an entity is about to replace another one: reads compare the copy with the table"""
-
-
 class TableSchema(ABC):
     """The schema of a table, as one process knows it. Use it as a context manager, or by `opened_schema`."""
+
+    verifies_commits: ClassVar[bool] = False
+    """each commit verifies the copy itself, so that nothing has to verify it before"""
 
     def __init__(self, store: Store, catalog: Catalog, copy: SchemaCopy, clocks: Callable[[], Instant]) -> None:
         self.latest = copy
@@ -105,18 +92,37 @@ class TableSchema(ABC):
         """Execute commands, and again those that a change of the table's record has stopped: they wrote nothing."""
         results: list[CommandResult] = [None] * len(commands)
         waiting = [*range(len(commands))]
-        for _ in range(MAX_ATTEMPTS):
-            copy = await self.copy_for_writing()
+        for attempt in range(MAX_ATTEMPTS):
+            is_unverified = attempt == 0 and self._needs_no_verification(commands)
+            copy = self.latest if is_unverified else await self.copy_for_writing()
             with self.fence(copy):
-                executed = await execute([_planned_with(copy, commands[position]) for position in waiting])
+                executed = await execute([planned_with(copy, commands[position]) for position in waiting])
             for position, result in zip(waiting, executed, strict=True):
                 results[position] = result
-            waiting = [position for position in waiting if isinstance(results[position], SchemaChanged)]
+            stopped = [position for position in waiting if isinstance(results[position], SchemaChanged)]
+            waiting = await self._planned_with_old(copy, waiting, results) if is_unverified else stopped
             if not waiting:
                 break
             await self.refresh()
         await self.inform(results)
         return results
+
+    def _needs_no_verification(self, commands: Sequence[AnyCommand]) -> bool:
+        return self.verifies_commits and not self.latest.unknown and all(map(always_commits, commands))
+
+    async def _planned_with_old(
+        self, copy: SchemaCopy, positions: Sequence[int], results: list[CommandResult]
+    ) -> list[int]:
+        """Return which commands were refused with a copy that is not the present one. No commit has verified it."""
+        refused = [position for position in positions if _is_refusal(results[position])]
+        if not refused or any(isinstance(results[position], SchemaChanged) for position in refused):
+            return refused
+        try:
+            return [] if await self.copy_for_writing() is copy else refused
+        except StoreError as problem:  # What was created stays created.
+            for position in refused:
+                results[position] = for_one_of_several(problem)
+            return []
 
     async def inform(self, results: Iterable[object]) -> None:
         """Add the progress of a migration to the errors among these results that refuse what is not ready."""
@@ -171,33 +177,15 @@ class TableSchema(ABC):
             self.latest = replace(self.latest, record=with_progress(self.latest.record, item), asked_at=asked_at)
 
 
-def _planned_with(copy: SchemaCopy, command: C) -> C:
-    entity = copy.catalog.entity(command.entity.model)
-    if entity.name in copy.unknown:
-        raise NotReady(
-            "Nothing has announced {entity} to the table, so it cannot be written: open the table once without the "
-            "read-only mode.",
-            entity=entity.type_name,
-            element=f"entity {entity.name}",
-            state="absent",
-        )
-    return command if command.entity is entity else replace(command, entity=entity)
-
-
-async def read_copy(store: Store, catalog: Catalog, clocks: Callable[[], Instant] = read_clocks) -> SchemaCopy:
-    """Read the table's record."""
-    return _copy_of(await read_served_record(store, catalog, clocks), catalog)
-
-
-def _copy_of(served: ServedRecord, catalog: Catalog) -> SchemaCopy:
-    record, unknown = served.record, served.unknown
-    merged, check = effective_catalog(catalog, record), epoch_check(record.epoch)
-    is_switching = any(switching_version(record, name) is not None for name in merged.by_declared_name)
-    return SchemaCopy(record, merged, served.asked_at, check, unknown, is_switching)
+def _is_refusal(result: CommandResult) -> bool:
+    """Return whether a command was refused, so that it can be executed again."""
+    return isinstance(result, ShardQLError) and not isinstance(result, OutcomeUnknown)
 
 
 class ComparedSchema(TableSchema):
     """Compares the epoch with the table at each request. For engines whose comparison costs next to nothing."""
+
+    verifies_commits = True
 
     def __init__(
         self,
@@ -376,7 +364,7 @@ async def opened_schema(
     `served`: the record as it was read when the table was opened; by default it is read now. `settles`: let new
     properties become ready after a lease, the margin and the life of a request, as servers that may write do.
     """
-    copy = await read_copy(store, catalog, clocks) if served is None else _copy_of(served, catalog)
+    copy = await read_copy(store, catalog, clocks) if served is None else copy_of(served, catalog)
     schema: TableSchema
     if isinstance(store, ComparingStore):
         schema = ComparedSchema(store, catalog, copy, clocks)

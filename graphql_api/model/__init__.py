@@ -74,6 +74,7 @@ from graphql_api.model.naming import entity_name as entity_name
 from graphql_api.model.naming import strip_id_suffix as strip_id_suffix
 from graphql_api.model.naming import versioned_name as versioned_name
 from graphql_api.model.plain_models import is_plain_model as is_plain_model
+from graphql_api.model.plain_records import plain_record_maker as plain_record_maker
 from graphql_api.model.property_specs import item_codec as item_codec
 from graphql_api.model.property_specs import parse_annotation as parse_annotation
 from graphql_api.model.readiness import LOST as LOST
@@ -126,9 +127,11 @@ from graphql_api.model.specs import PropertySpec as PropertySpec
 from graphql_api.model.specs import SortProperty as SortProperty
 from graphql_api.model.specs import UnionSpec as UnionSpec
 from graphql_api.model.specs import UniqueSpec as UniqueSpec
+from graphql_api.model.specs import compiled_once as compiled_once
 from graphql_api.model.stored_columns import ExpectedTypes as ExpectedTypes
 from graphql_api.model.stored_columns import StoredColumns as StoredColumns
 from graphql_api.model.stored_columns import UndecodedRecord as UndecodedRecord
+from graphql_api.model.stored_columns import decode_records as decode_records
 from graphql_api.model.stored_columns import expected_types as expected_types
 from graphql_api.model.validation.access_validation import find_unrestricted_access as find_unrestricted_access
 from graphql_api.model.validation.access_validation import join_type_names as join_type_names

@@ -4,7 +4,7 @@ Values that are no scalars are stored as maps (models and maps), lists (sequence
 store, because it is empty or has several item types, is stored as a list.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from enum import Enum
@@ -21,7 +21,7 @@ from graphql_api.model.markers import Stored, value_of
 from graphql_api.model.naming import TABLE_KEYS, camel_case
 from graphql_api.model.plain_models import is_plain_model
 from graphql_api.model.property_specs import parse_annotation
-from graphql_api.model.specs import EntitySpec, PropertySpec
+from graphql_api.model.specs import EntitySpec, PropertySpec, compiled_once
 from graphql_api.storage import AttributeValue, Item
 
 _set = object.__setattr__
@@ -33,8 +33,9 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
     """Encode the properties of a record by stored name. Recompute derived properties, also on the record itself."""
     if not isinstance(record, spec.model):
         raise InvalidRecord(f"A {type(record).__name__} is no {spec.type_name}: pass an instance of {spec.type_name}.")
+    provided, derived = _attribute_encoders(spec)
     attributes: dict[str, AttributeValue] = {}
-    _add_attributes(attributes, spec, record, spec.provided_properties)
+    _add_attributes(attributes, spec, record, provided)
     # Functions receive only values of the declared types, and an error in one does not fail the records of a batch.
     try:
         record.compute_derived(spec.derived_functions)
@@ -42,8 +43,23 @@ def encode_record(spec: EntitySpec, record: Entity) -> dict[str, AttributeValue]
         raise InvalidRecord(
             f"{spec.type_name}: a derived property cannot be computed ({problem}). Use values that its function takes."
         ) from problem
-    _add_attributes(attributes, spec, record, spec.derived_properties)
+    _add_attributes(attributes, spec, record, derived)
     return attributes
+
+
+_AttributeEncoder = tuple[str, str, Callable[[Any], AttributeValue], PropertySpec]
+"""name, stored name, and the function that encodes a value which is not null"""
+
+
+@compiled_once
+def _attribute_encoders(spec: EntitySpec) -> tuple[Sequence[_AttributeEncoder], Sequence[_AttributeEncoder]]:
+    """Return the encoders of the provided properties, and those of the derived ones."""
+
+    def encoders(parts: Iterable[PropertySpec]) -> Sequence[_AttributeEncoder]:
+        stores = ((part, to_attribute_value if part.codec is None else part.codec.store) for part in parts)
+        return [(part.name, part.stored, store, part) for part, store in stores]
+
+    return encoders(spec.provided_properties), encoders(spec.derived_properties)
 
 
 def default_attribute(spec: EntitySpec, part: PropertySpec) -> AttributeValue:
@@ -60,22 +76,24 @@ def _to_attribute(part: PropertySpec, value: Any) -> AttributeValue:
 
 
 def _add_attributes(
-    attributes: dict[str, AttributeValue], spec: EntitySpec, record: Entity, parts: Iterable[PropertySpec]
+    attributes: dict[str, AttributeValue], spec: EntitySpec, record: Entity, encoders: Sequence[_AttributeEncoder]
 ) -> None:
     values = vars(record)
-    for part in parts:
-        value = values[part.name] if part.name in values else value_of(record, part.name)
+    for name, stored, store, part in encoders:
+        value = values[name] if name in values else value_of(record, name)
         if value is not None:
             try:
-                attributes[part.stored] = to_attribute_value(value) if part.codec is None else part.codec.store(value)
+                attributes[stored] = store(value)
             except InvalidValue as problem:
-                name, shown = PropertyName(part.name), PropertyName(part.name, spec.type_name)
-                raise InvalidValue("{name}: {problem}", name=shown, problem=problem, argument=name) from problem
+                shown = PropertyName(name, spec.type_name)
+                raise InvalidValue(
+                    "{name}: {problem}", name=shown, problem=problem, argument=PropertyName(name)
+                ) from problem
         elif not part.nullable:
-            name, shown = PropertyName(part.name), PropertyName(part.name, spec.type_name)
-            raise InvalidRecord("{name} is null: provide a value.", name=shown, argument=name)
+            shown = PropertyName(name, spec.type_name)
+            raise InvalidRecord("{name} is null: provide a value.", name=shown, argument=PropertyName(name))
         elif part.null_is_stored:
-            attributes[part.stored] = None
+            attributes[stored] = None
 
 
 def decode_record(spec: EntitySpec, item: Item) -> Entity:
@@ -146,17 +164,31 @@ def _undecodable(spec: EntitySpec, item: Item, name: Localizable, problem: objec
     return InvalidRecord("{record}: {name}: {problem}", record=record, name=name, problem=problem, argument=name)
 
 
-def partial_record(spec: EntitySpec, values: Mapping[str, Any]) -> Entity:
+def partial_record(spec: EntitySpec, values: Mapping[str, Any], provided: Iterable[str] | None = None) -> Entity:
     """Create a record with only some of its properties. The others are missing attributes, not defaults.
 
     Pydantic's `model_construct` would fill in defaults, including factories that depend on missing properties.
+    `provided`: the properties that count as set; None: all with values.
     """
     record = spec.model.__new__(spec.model)
     vars(record).update(values)
-    _set(record, "__pydantic_fields_set__", set(values))
+    _set(record, "__pydantic_fields_set__", set(values if provided is None else provided))
     _set(record, "__pydantic_extra__", None)
     _set(record, "__pydantic_private__", None)
     return record
+
+
+def make_records(spec: EntitySpec, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Entity]:
+    """Create records with these properties, all of which count as set: `partial_record` for each row."""
+    records, model, make, set_names = [], spec.model, spec.model.__new__, set(names)
+    for row in rows:
+        record = make(model)
+        _set(record, "__dict__", dict(zip(names, row, strict=True)))
+        _set(record, "__pydantic_fields_set__", set_names.copy())
+        _set(record, "__pydantic_extra__", None)
+        _set(record, "__pydantic_private__", None)
+        records.append(record)
+    return records
 
 
 def decode_property(spec: EntitySpec, part: PropertySpec, stored: AttributeValue) -> Any:

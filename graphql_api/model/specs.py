@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from graphql_api.codecs import Codec, Column, ScalarKind
 from graphql_api.model.access_declarations import Rules
@@ -18,6 +18,8 @@ from graphql_api.storage import MAX_RECORD_BYTES, IndexDefinition, Item, Project
 
 if TYPE_CHECKING:
     from graphql_api.model.entity import Entity
+
+T = TypeVar("T")
 
 
 class DerivedFunctions(dict[str, Callable[..., Any]]):
@@ -298,6 +300,11 @@ class EntitySpec:
     """what the table's own record adds to the declaration; None: nothing"""
 
     @cached_property
+    def compiled(self) -> dict[Any, Any]:
+        """What is compiled of the entity, by the function that compiles it: see `compiled_once`."""
+        return {}
+
+    @cached_property
     def declared_name(self) -> str:
         """The name that the catalog declares: that of the first version of the records."""
         name, _ = entity_and_version(self.name)
@@ -455,3 +462,16 @@ class EntitySpec:
         checks_stored_record = self.version is not None or any(part.immutable for part in self.properties.values())
         has_items = bool(self.unique or self.foreign_keys or self.counters or self.written_lookups)
         return checks_stored_record or has_items
+
+
+def compiled_once(compile_entity: "Callable[[EntitySpec], T]") -> "Callable[[EntitySpec], T]":
+    """Keep what a function compiles of an entity with its specification, which never changes."""
+
+    def compiled(entity: EntitySpec) -> T:
+        known: dict[Any, T] = entity.compiled
+        found = known.get(compile_entity)
+        if found is None:
+            found = known[compile_entity] = compile_entity(entity)
+        return found
+
+    return compiled

@@ -11,7 +11,8 @@ from typing import Any
 
 from graphql_api.codecs import StoredType
 from graphql_api.model.entity import Entity
-from graphql_api.model.record_codec import decode_property, partial_record
+from graphql_api.model.plain_models import is_plain_model
+from graphql_api.model.record_codec import decode_property, decode_record, make_records
 from graphql_api.model.specs import EntitySpec, PropertySpec
 from graphql_api.storage import AttributeValue, Item
 
@@ -73,7 +74,7 @@ class StoredColumns:
         """Return records with only these properties."""
         columns = {name: self.values(name) for name in names}
         rows = zip(*columns.values(), strict=True) if columns else [()] * len(self.items)
-        return [partial_record(self.entity, dict(zip(columns, row, strict=True))) for row in rows]
+        return make_records(self.entity, [*columns], rows)
 
     def check_types(self, expected: "ExpectedTypes") -> None:
         """Raise `UndecodedRecord` if a record lacks a required value, or has one of an unexpected type.
@@ -84,6 +85,38 @@ class StoredColumns:
             found = {type(item.get(name)) for item in self.items}
             if NoneType in found if types is None else not found <= types:
                 raise UndecodedRecord(name)
+
+
+def decode_records(entity: EntitySpec, items: Sequence[Item]) -> Sequence[Entity]:
+    """Decode stored items to records: all values of a property at once, if codecs alone can decode every item."""
+    records = _decode_columns(entity, items) if entity.has_only_scalars and is_plain_model(entity.model) else None
+    return [decode_record(entity, item) for item in items] if records is None else records
+
+
+def _decode_columns(entity: EntitySpec, items: Sequence[Item]) -> Sequence[Entity] | None:
+    stored = StoredColumns(entity, items)
+    try:
+        columns = {part.name: _decode_column(stored, part) for part in entity.provided_properties}
+        derived = [part.name for part in entity.derived_properties]
+        if derived:  # Records have their properties in the declared order.
+            columns = {name: columns.get(name, [None] * len(items)) for name in entity.properties}
+        rows = zip(*columns.values(), strict=True) if columns else [()] * len(items)
+        records = make_records(entity, [*columns], rows)
+        for record in records if derived else ():
+            record.model_fields_set.difference_update(derived)
+            record.compute_derived(entity.derived_functions)
+    except Exception:  # noqa: BLE001 - decoding one by one reports it
+        return None
+    return records
+
+
+def _decode_column(columns: StoredColumns, part: PropertySpec) -> Sequence[Any]:
+    column, codec = columns.scalar(part), part.column.codec
+    if column.defaults:
+        raise UndecodedRecord(part.stored)
+    if None in column.values:
+        return [None if value is None else codec.load(value) for value in column.values]
+    return codec.load_column(column.values)
 
 
 ExpectedTypes = Sequence[tuple[str, frozenset[type] | None]]

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from graphql_api.ops.exporter import Format as Format
     from graphql_api.ops.exporter import every_record as every_record
     from graphql_api.ops.item_capacity import mean_size as mean_size
+    from graphql_api.ops.line_parser import validation_messages as validation_messages
     from graphql_api.ops.loader import DEFAULT_BATCH_SIZE as DEFAULT_BATCH_SIZE
     from graphql_api.ops.loader import LoadProgress as LoadProgress
     from graphql_api.ops.loader import load_lines as load_lines
     from graphql_api.ops.loader import put_with_retries as put_with_retries
     from graphql_api.ops.loader import read_records as read_records
-    from graphql_api.ops.loader import validation_messages as validation_messages
     from graphql_api.ops.lookup_reconciliation import ReconciliationResult as ReconciliationResult
     from graphql_api.ops.lookup_reconciliation import ReconciliationSettings as ReconciliationSettings
     from graphql_api.ops.lookup_reconciliation import reconcile_lookups as reconcile_lookups

@@ -7,21 +7,15 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pydantic import ValidationError
-
-from graphql_api.clock import system_clock
-from graphql_api.codecs import short_repr
-from graphql_api.errors import InvalidRecord, InvalidValue, ShardQLError, UnknownArgument, about, nearest
+from graphql_api.errors import InvalidValue, ShardQLError, about
 from graphql_api.model import Entity, EntitySpec
-from graphql_api.ops.record_lines import restored
-from graphql_api.runtime import RetryStrategy
-from graphql_api.writes import FIRST_VERSION, current_time_value
+from graphql_api.ops.line_parser import NO_IDS, LineParser, read_lines
+from graphql_api.runtime import RetryStrategy, without_old_objects
 
 if sys.platform != "win32":
     import fcntl
@@ -29,14 +23,9 @@ if sys.platform != "win32":
 DEFAULT_BATCH_SIZE = 1000
 BATCH_BYTES = 8 * 2**20
 """bytes of lines per batch, so that a batch of long lines is written early"""
-MAX_LINE_LENGTH = 4 * 2**20
-"""bytes; enough for a record of 400 KB with every character escaped"""
 LINE_RETRIES = RetryStrategy(max_attempts=6, first_backoff_seconds=0.5, max_backoff_seconds=15.0)
 """of a batch of lines that the store does not write or read"""
-MAX_EXPONENT = 400
-"""exponent of a number; larger ones cannot be stored, and their conversion to int would take forever"""
 _HEAD_BYTES = 4096
-_NO_IDS: Mapping[str, Any] = {}
 
 PutMany = Callable[[Sequence[Entity]], Awaitable[Sequence[ShardQLError | None]]]
 """writes records independently and returns the error or None of each"""
@@ -91,7 +80,7 @@ async def load_lines(
     creation time get the current time.
     """
     progress_path, rejects_path = _progress_path(path), path.with_name(f"{path.name}.rejected")
-    with path.open("rb") as lines, rejects_path.open("ab") as rejects:
+    with path.open("rb") as lines, rejects_path.open("ab") as rejects, without_old_objects():
         lock_for_writing(rejects, path)
         progress = _open_progress(lines, rejects, progress_path if resume else None, f"{entity.name} {into}")
         show(progress)
@@ -163,28 +152,17 @@ def digest_before(lines: BinaryIO, offset: int) -> str:
     return blake2b(text, digest_size=16).hexdigest() if start + len(text) == offset else ""
 
 
-def _read_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Yield each line and its size. A line that is too long is truncated."""
-    while text := file.readline(MAX_LINE_LENGTH + 1):
-        size = len(text)
-        while size > MAX_LINE_LENGTH and not text.endswith(b"\n") and (rest := file.readline(MAX_LINE_LENGTH)):
-            size += len(rest)
-            if rest.endswith(b"\n"):
-                break
-        yield text, size
-
-
 def _read_batches(
     entity: EntitySpec, lines: BinaryIO, progress: LoadProgress, size: int, *, new: bool
 ) -> Iterator[_Batch]:
-    parser = _LineParser(entity, new=new)
+    parser = LineParser(entity, new=new)
     line, offset = progress.lines, progress.offset
     batch, batch_bytes = _Batch(offset, line), 0
-    for text, length in _read_lines(lines):
+    for text, length in read_lines(lines):
         line, offset, batch_bytes = line + 1, offset + length, batch_bytes + len(text)
         if text.strip():
             try:
-                generated_ids = progress.made.get(str(line), _NO_IDS)
+                generated_ids = progress.made.get(str(line), NO_IDS)
                 record = parser.parse(text, generated_ids)
                 generated_ids = generated_ids or parser.find_generated_ids(record)
                 if generated_ids:
@@ -201,82 +179,12 @@ def _read_batches(
 
 def read_records(entity: EntitySpec, path: Path, limit: int) -> Iterator[Entity]:
     """Yield the first records of a file of JSON lines. An invalid line is an error."""
-    parser = _LineParser(entity)
+    parser = LineParser(entity)
     with path.open("rb") as lines:
-        non_empty = ((number, text) for number, (text, _) in enumerate(_read_lines(lines), 1) if text.strip())
+        non_empty = ((number, text) for number, (text, _) in enumerate(read_lines(lines), 1) if text.strip())
         for number, text in islice(non_empty, limit):
             with about(f"{path}, line {number}"):
                 yield parser.parse(text)
-
-
-class _LineParser:
-    """Parser of the lines of an entity. With `new`, records without a creation time get the current time."""
-
-    def __init__(self, entity: EntitySpec, *, new: bool = False) -> None:
-        self.entity = entity
-        self.new = new
-        self.names = {part.stored: part.name for part in entity.properties.values()}
-        self.composite = {part.stored for part in entity.properties.values() if part.codec is None}
-
-    def parse(self, text: bytes, generated_ids: Mapping[str, Any] = _NO_IDS) -> Entity:
-        """Return the record of a line. Only its properties, and ids generated by an earlier attempt, count as set."""
-        if len(text) > MAX_LINE_LENGTH:
-            raise InvalidRecord(f"The line has more than {MAX_LINE_LENGTH:,} bytes. A record has at most 400 KB.")
-        try:
-            # Decimal preserves all digits; pydantic converts it to the type of the property.
-            provided = json.loads(text.decode("utf-8-sig"), parse_float=_parse_number, parse_constant=_reject_constant)
-        except (ValueError, RecursionError) as problem:
-            raise InvalidRecord(f"The line is not valid JSON: {problem}") from problem
-        if not isinstance(provided, dict):
-            raise InvalidRecord(f"A record must be a JSON object, not {type(provided).__name__}.")
-        values: dict[str, Any] = {}
-        for stored, value in {**generated_ids, **provided}.items():
-            if stored not in self.names:
-                hint = nearest(stored, self.names)
-                raise UnknownArgument(f"{self.entity.type_name} has no property {stored!r}.{hint}")
-            values[self.names[stored]] = restored(value) if stored in self.composite else value
-        # Servers set these on creation; a line may lack them.
-        now = system_clock()
-        times = (self.entity.created if self.new else None, self.entity.updated)
-        server_values: dict[str, Any] = {part.name: current_time_value(part, now) for part in times if part is not None}
-        if self.entity.version is not None:
-            server_values[self.entity.version.name] = FIRST_VERSION
-        try:
-            record = self.entity.model.model_validate(server_values | values, by_name=True, by_alias=True)
-        except ValidationError as problem:
-            stored_names = {name: stored for stored, name in self.names.items()}
-            raise InvalidRecord("; ".join(validation_messages(problem, stored_names))) from problem
-        record.model_fields_set.difference_update(server_values.keys() - values.keys())
-        return record
-
-    def find_generated_ids(self, record: Entity) -> Mapping[str, Any]:
-        """Return the generated ids that the line lacks, by stored name."""
-        missing = {
-            part.name: part.stored for part in self.entity.primary_key if part.name not in record.model_fields_set
-        }
-        values = record.model_dump(mode="json", include=set(missing)) if missing else _NO_IDS
-        return {missing[name]: value for name, value in values.items()}
-
-
-def validation_messages(problem: ValidationError, stored_names: Mapping[str, str] = _NO_IDS) -> Iterator[str]:
-    """Yield the validation errors of a record, under stored names if these are given."""
-    for error in problem.errors(include_url=False, include_input=False, include_context=False):
-        first, *rest = map(str, error["loc"]) if error["loc"] else ("record",)
-        yield f"{'.'.join([stored_names.get(first, first), *rest])}: {error['msg']}"
-
-
-def _parse_number(text: str) -> Decimal:
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        number = None
-    if number is None or abs(number.adjusted()) > MAX_EXPONENT:
-        raise ValueError(f"{short_repr(text)} is outside the range of numbers that can be stored")
-    return number
-
-
-def _reject_constant(text: str) -> None:
-    raise ValueError(f"{text} is not a number")
 
 
 # --- writing ---------------------------------------------------------------------------------------------------

@@ -60,7 +60,10 @@ if TYPE_CHECKING:
     from graphql_api.storage.read_only_store import read_only_error as read_only_error
     from graphql_api.storage.read_resumption import resume_after as resume_after
     from graphql_api.storage.record_body import decode_body as decode_body
+    from graphql_api.storage.record_body import dump_body as dump_body
     from graphql_api.storage.record_body import encode_body as encode_body
+    from graphql_api.storage.record_body import tag_number as tag_number
+    from graphql_api.storage.record_body import tagged_values as tagged_values
     from graphql_api.storage.request_checks import MAX_HASH_BYTES as MAX_HASH_BYTES
     from graphql_api.storage.request_checks import MAX_RANGE_BYTES as MAX_RANGE_BYTES
     from graphql_api.storage.request_checks import MAX_TOKEN_CHARACTERS as MAX_TOKEN_CHARACTERS
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from graphql_api.storage.request_checks import check_index_attributes as check_index_attributes
     from graphql_api.storage.request_checks import check_key as check_key
     from graphql_api.storage.request_checks import check_reads as check_reads
+    from graphql_api.storage.request_checks import check_record_key as check_record_key
     from graphql_api.storage.request_checks import check_segment as check_segment
     from graphql_api.storage.request_checks import check_transaction_size as check_transaction_size
     from graphql_api.storage.request_checks import check_want as check_want

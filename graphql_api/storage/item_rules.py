@@ -177,6 +177,8 @@ class FailedCondition(NamedTuple):
 
 def check_condition(expect: Expect) -> None:
     """Refuse a condition that is contradictory or exceeds the limits."""
+    if not (expect.attributes or expect.without):
+        return
     if expect.absent and (expect.attributes or expect.without):
         raise StoreRefused(
             "A record is expected both to be absent and to have or lack attributes. Expect only one of them."

@@ -1,8 +1,10 @@
 """Record bodies: JSON, with a type tag for each value that JSON cannot represent (docs/explanation/engines.md)."""
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import orjson
@@ -19,28 +21,58 @@ from graphql_api.storage.item_rules import (
 from graphql_api.storage.values import Item
 
 _INT64 = range(-(2**63), 2**63)
+_PLAIN_TYPES = frozenset({str, bool, int, NoneType, Decimal})
+"""types of the values of nearly all records, which need no walk"""
+_SHORT_NUMBER = re.compile(r"-?[0-9.]{1,30}")
+"""texts of numbers that are certainly within all limits"""
 _SAFE_BODY_BYTES = MAX_RECORD_BYTES // 2
 """A body is never shorter than two thirds of the counted size, so a body below this needs no count."""
 
 
 def encode_body(item: Item) -> bytes:
     """Encode a record for storage. Refuse a record that exceeds the limits of an engine."""
-    parts: dict[str, Any] = {}
-    for name, value in item.items():
-        kind = type(value)
-        plain = kind is str or kind is bool or value is None or (kind is int and value in _INT64)
-        parts[name] = value if plain else _encode_value(value, name, 1)
+    return dump_body(tagged_values(item), item)
+
+
+def tagged_values(item: Item) -> Mapping[str, Any]:
+    """Return the attributes as JSON holds them, with tags. Decimals may remain, which `tag_number` converts."""
+    if type(item) is dict and set(map(type, item.values())) <= _PLAIN_TYPES:
+        integers = [value for value in item.values() if type(value) is int]
+        if not integers or (min(integers) >= _INT64.start and max(integers) < _INT64.stop):
+            return item
+    return _walk(item)
+
+
+def dump_body(parts: Mapping[str, Any], item: Item) -> bytes:
+    """Return the JSON of a record from its tagged values."""
     if "" in parts:
         raise StoreRefused("A record has an attribute with an empty name. Name every attribute.")
     try:
-        body = orjson.dumps(parts)
+        body = orjson.dumps(parts, default=tag_number)
     except orjson.JSONEncodeError as problem:
+        _walk(item)  # It refuses an invalid number with the name of its attribute.
         raise StoreRefused(
             f"A record cannot be stored: {problem}. Use well-formed text for names and values."
         ) from problem
     if len(body) > _SAFE_BODY_BYTES:
         check_record_size(item)
     return body
+
+
+def _walk(item: Item) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    for name, value in item.items():
+        kind = type(value)
+        plain = kind is str or kind is bool or value is None or (kind is int and value in _INT64)
+        parts[name] = value if plain else _encode_value(value, name, 1)
+    return parts
+
+
+def tag_number(value: Any) -> dict[str, str]:
+    """Return the tagged form of a Decimal. JSON encoders call it for values that JSON cannot represent."""
+    if type(value) is not Decimal:
+        raise TypeError
+    return {"N": _encode_number(value, "A number")}
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
@@ -93,8 +125,10 @@ def _encode_set(value: frozenset[Any], where: str) -> dict[str, list[str]]:
 
 
 def _encode_number(value: int | Decimal, where: str) -> str:
-    check_number(value, where)
-    return str(value) if value else "0"
+    text = str(value) if value else "0"
+    if not _SHORT_NUMBER.fullmatch(text):
+        check_number(value, where)
+    return text
 
 
 def _decode_value(value: Any) -> Any:

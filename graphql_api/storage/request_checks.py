@@ -176,6 +176,15 @@ P = TypeVar("P", bound=Prepared)
 
 def check_write(table: TableDefinition, write: TransactionWrite) -> Key:
     """Refuse a write that is invalid whatever is stored. Return the key of its record."""
+    key = check_record_key(table, write)
+    if isinstance(write, Put):
+        for index in table.indexes:
+            check_index_attributes(index, write.item)
+    return key
+
+
+def check_record_key(table: TableDefinition, write: TransactionWrite) -> Key:
+    """Refuse a write whose condition or key is invalid. Return the key of its record."""
     if write.expect is not None:
         check_condition(write.expect)
     if not isinstance(write, Put):
@@ -186,8 +195,6 @@ def check_write(table: TableDefinition, write: TransactionWrite) -> Key:
             raise StoreRefused(f"The record lacks the key attribute {attribute!r}. Provide both key attributes.")
     key = Key(write.item[table.hash_attribute], write.item[table.range_attribute])
     check_key(key, "the record")
-    for index in table.indexes:
-        check_index_attributes(index, write.item)
     return key
 
 

@@ -13,6 +13,7 @@ from graphql_api.writes.commands import Remove as Remove
 from graphql_api.writes.commands import Replace as Replace
 from graphql_api.writes.commands import Update as Update
 from graphql_api.writes.commands import WriteGuard as WriteGuard
+from graphql_api.writes.commands import always_commits as always_commits
 from graphql_api.writes.commands import is_idempotent as is_idempotent
 from graphql_api.writes.constraints import OWNER_EXPIRES as OWNER_EXPIRES
 from graphql_api.writes.constraints import ConstraintItem as ConstraintItem

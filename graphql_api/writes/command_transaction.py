@@ -33,11 +33,16 @@ from graphql_api.writes.transactions import commit_transaction, retry_on_conflic
 
 
 async def execute_transaction(
-    records: EntityRecords, command: Command, subject: str | None, ttl_attribute: str | None
+    records: EntityRecords,
+    command: Command,
+    subject: str | None,
+    ttl_attribute: str | None,
+    planned: Entity | None = None,
 ) -> Entity | None:
     """Execute a command by a transaction. Return the record as it was written, or the record that was deleted.
 
     `subject`: owner of idempotency keys. `ttl_attribute`: the attribute by which the engine deletes expired items.
+    `planned`: the record of a create that was sent without a read, and was not written.
     """
     check_command(command)
     key, guard = command.idempotency_key, None
@@ -45,6 +50,7 @@ async def execute_transaction(
         request = IdempotentRequest(key, [command])
         guard = IdempotencyGuard(request, records.store, records.tenant, subject, records.clock(), ttl_attribute)
     execution = CommandExecution(records, command, guard)
+    execution.new_record, execution.has_read = planned, planned is not None
     try:
         result = await retry_on_conflict(execution.attempt, execution.display_name)
     except ShardQLError as problem:

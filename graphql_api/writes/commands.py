@@ -119,3 +119,8 @@ def is_idempotent(command: Command) -> bool:
     if isinstance(command, Create) or command.expected_version is not None:
         return False
     return None not in key_values(command)
+
+
+def always_commits(command: AnyCommand) -> bool:
+    """Return whether a command can only succeed by a commit. Others may find nothing to write, or a stored response."""
+    return isinstance(command, Create) and command.idempotency_key is None

@@ -60,7 +60,8 @@ class EntityRecords:
 
     def item(self, record: Entity, old: Item | None = None) -> Item:
         """Return the item of a record, under a new write id. It keeps what only other catalogs declare of `old`."""
-        if self.entity.recorded is None:
+        recorded = self.entity.recorded
+        if recorded is None or (old is None and not (recorded.inherited or recorded.unkept_properties)):
             return to_item(self.entity, record, self.tenant, new_write_id())
         kept = {**unknown_attributes(self.entity, old), **dict(self._inherited_attributes(old))}
         item = to_item(self.entity, record, self.tenant, new_write_id(), kept)

@@ -13,8 +13,9 @@ from graphql_api.model import Entity
 from graphql_api.storage import Delete, Key, Put, Store, Write
 from graphql_api.writes.combined_write import CombinedWrite, ResultCheck, WriteCompanion
 from graphql_api.writes.command_transaction import execute_transaction
-from graphql_api.writes.commands import AnyCommand, Command, PutRecord, Remove, Replace, key_values
+from graphql_api.writes.commands import AnyCommand, Command, Create, PutRecord, Remove, Replace, key_values
 from graphql_api.writes.counters import raise_counters
+from graphql_api.writes.creation_batches import CreationBatch, can_be_planned
 from graphql_api.writes.entity_records import EntityRecords
 from graphql_api.writes.history_batches import put_history_entries
 from graphql_api.writes.idempotency import IdempotencyGuard, IdempotentRequest
@@ -139,52 +140,74 @@ class CommandExecutor:
 
     async def _run_transactions(self, commands: Sequence[AnyCommand]) -> list[CommandResult]:
         """Run a transaction for each command. Concurrent ones are coalesced."""
+        records = _positions_by_record(commands)
+        creations = CreationBatch(self.store, self.tenant, self.clock)
+        for positions in records:
+            command = commands[positions[0]]
+            if len(positions) == 1 and isinstance(command, Create) and can_be_planned(command):
+                creations.add(positions[0], command)
+        await creations.commit()
+        left = [positions for positions in records if positions[0] not in creations.results]
+        if left:
+            await self._run_separately(commands, left, creations)
+        return [creations.results[position] for position in range(len(commands))]
+
+    async def _run_separately(
+        self, commands: Sequence[AnyCommand], records: Sequence[Sequence[int]], creations: CreationBatch
+    ) -> None:
+        """Run a transaction for each command of these records, and add their results."""
         if len(commands) == 1:
-            return [await self._run_transaction(self.store, commands[0])]
+            await self._run_in_order(self.store, commands, records[0], creations)
+            return
         with suppress(ShardQLError):  # The write of an affected record reports the error.
             await raise_counters(self.store, [put for put in commands if isinstance(put, PutRecord)], self.tenant)
-        async with WriteCoalescer(self.store) as coalescer:
-            return await self._run_grouped_by_record(coalescer, commands)
-
-    async def _run_grouped_by_record(self, store: Store, commands: Sequence[AnyCommand]) -> list[CommandResult]:
-        """Run commands concurrently, but those of one record in order.
-
-        After a retryable error the remaining commands of the record are skipped with that error, so that a retry keeps
-        their order.
-        """
-        results: list[CommandResult] = [None] * len(commands)
-        groups: dict[Hashable, list[int]] = {}
-        for position, command in enumerate(commands):
-            id_values = key_values(command)[: len(command.entity.ids)]
-            # A record whose id is not known before the execution is like no other one.
-            record = position if None in id_values else (command.entity.name, *map(str, id_values))
-            groups.setdefault(record, []).append(position)
         semaphore = asyncio.Semaphore(MAX_CONCURRENT_TRANSACTIONS)
 
-        async def run_group(positions: Sequence[int]) -> None:
-            failure: ShardQLError | None = None
+        async def run(positions: Sequence[int]) -> None:
             async with semaphore:
-                for position in positions:
-                    if failure is not None:
-                        results[position] = skipped = for_one_of_several(failure)
-                        skipped.rephrase("Skipped, because an earlier write of the same record failed: {problem}")
-                        continue
-                    results[position] = result = await self._run_transaction(store, commands[position])
-                    is_stopped = isinstance(result, SchemaChanged)
-                    failure = result if isinstance(result, ShardQLError) and (result.retryable or is_stopped) else None
+                await self._run_in_order(coalescer, commands, positions, creations)
 
-        async with asyncio.TaskGroup() as tasks:
-            for positions in groups.values():
-                tasks.create_task(run_group(positions))
-        return results
+        async with WriteCoalescer(self.store) as coalescer, asyncio.TaskGroup() as tasks:
+            for positions in records:
+                tasks.create_task(run(positions))
 
-    async def _run_transaction(self, store: Store, command: AnyCommand) -> CommandResult:
+    async def _run_in_order(
+        self, store: Store, commands: Sequence[AnyCommand], positions: Sequence[int], creations: CreationBatch
+    ) -> None:
+        """Run the commands of one record in order.
+
+        After a retryable error the remaining ones are skipped with that error, so that a retry keeps their order.
+        """
+        failure: ShardQLError | None = None
+        for position in positions:
+            if failure is not None:
+                creations.results[position] = skipped = for_one_of_several(failure)
+                skipped.rephrase("Skipped, because an earlier write of the same record failed: {problem}")
+                continue
+            planned = creations.planned.get(position)
+            result = await self._run_transaction(store, commands[position], None if planned is None else planned.record)
+            creations.results[position] = result
+            is_stopped = isinstance(result, SchemaChanged)
+            failure = result if isinstance(result, ShardQLError) and (result.retryable or is_stopped) else None
+
+    async def _run_transaction(self, store: Store, command: AnyCommand, planned: Entity | None = None) -> CommandResult:
+        """Run the transaction of a command. `planned`: the record of a create that has failed without a read."""
         try:
             if isinstance(command, PutRecord):
                 values = record_values(command.entity, command.record)
                 version, key = command.expected_version, command.idempotency_key
                 command = Replace(command.entity, values, version, key, restoring=command.restoring)
             records = EntityRecords(store, command.entity, self.tenant, self.clock)
-            return await execute_transaction(records, command, self.subject, self.ttl_attribute)
+            return await execute_transaction(records, command, self.subject, self.ttl_attribute, planned)
         except ShardQLError as problem:
             return problem
+
+
+def _positions_by_record(commands: Sequence[AnyCommand]) -> list[list[int]]:
+    """Return the positions of the commands of each record. One whose id is not known yet is like no other one."""
+    groups: dict[Hashable, list[int]] = {}
+    for position, command in enumerate(commands):
+        id_values = key_values(command)[: len(command.entity.ids)]
+        record = position if None in id_values else (command.entity.name, *map(str, id_values))
+        groups.setdefault(record, []).append(position)
+    return [*groups.values()]

@@ -1,6 +1,6 @@
 """Derive items and keys from records. No other module does (docs/reference/: key-format.md, table-format.md)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,6 @@ from graphql_api.model import (
     IndexSpec,
     PropertySpec,
     encode_record,
-    stored_value,
     value_of,
     values_by_name,
 )
@@ -26,10 +25,10 @@ from graphql_api.storage import (
     RangeType,
     TransactionWrite,
     check_record_size,
-    is_number,
     values_equal,
 )
 from graphql_api.writes.display_names import property_error
+from graphql_api.writes.index_keys import RecordIdentity, index_keys, is_plain_key, longest_input
 
 WRITE_ID = "_w"
 """attribute of every record: identifies the write that produced it"""
@@ -72,21 +71,16 @@ def to_item(entity: EntitySpec, record: Entity, tenant: str | None, write_id: st
 
     `kept`: attributes of the stored record that the entity does not declare.
     """
-    attributes = {**kept, **encode_record(entity, record)}
+    item = {**kept, **encode_record(entity, record)}
     values = values_by_name(record, entity.properties.keys())
-    created = values[entity.created.name] if entity.created is not None else None
+    created = None if entity.created is None else values[entity.created.name]
     own_id = encode_id(entity, [values[part.name] for part in entity.ids])
     for part in entity.sub_ids:
         _check_not_empty(entity, part, values[part.name])
-    declared = entity.properties
-
-    def read(part: PropertySpec) -> Any:
-        return values[part.name] if declared.get(part.name) is part else stored_value(part, attributes)
-
     for index in entity.raw_indexes:
-        _check_plain_key(entity, index, attributes)
-    item = {**attributes, WRITE_ID: write_id}
-    _add_index_keys(item, entity, read, own_id, created, tenant)
+        _check_plain_key(entity, index, item)
+    item[WRITE_ID] = write_id
+    index_keys(entity).add_to(item, values, RecordIdentity(own_id, created, tenant))
     if entity.recorded is not None:
         for attribute, key_type in entity.recorded.raw_keys.items():
             _make_storable(item, entity, attribute, key_type)
@@ -100,94 +94,6 @@ def to_current_item(entity: EntitySpec, entry: Entity, tenant: str | None, write
     (sub_id,) = entity.sub_ids
     current = entry.model_copy(update={sub_id.name: entity.written_current})
     return {**to_item(entity, current, tenant, write_id, kept), CURRENT_OF: value_of(entry, sub_id.name)}
-
-
-def _add_index_keys(
-    item: dict[str, Any],
-    entity: EntitySpec,
-    read: Callable[[PropertySpec], Any],
-    own_id: str,
-    created: Any,
-    tenant: str | None,
-) -> None:
-    """Add the key attributes of all indexes that contain a record."""
-    segments: dict[int, str] = {}
-    hash_keys: dict[tuple[str, int], str] = {}
-    ordinals: dict[int, int] = {}
-    """of the record's own shard, by the identity of the shard space"""
-    for index in entity.written_indexes:
-        try:
-            hash_values = [read(part) for part in index.hash]
-            range_values = [read(part) for part in index.range_properties]
-        except InvalidValue:
-            continue  # Another application wrote a value that the index of another catalog cannot contain.
-        if None in hash_values or "" in hash_values or (range_values and range_values[0] is None):
-            continue  # This index does not contain the record.
-        if index.raw and not _is_key(item.get(index.range_attribute, range_values[0]), index.definition.range_type):
-            continue
-        # Indexes that share a key attribute derive it in the same way.
-        keys: dict[str, Any] = {}
-        try:
-            if index.hash_attribute not in item:
-                # Indexes without hash properties have one hash key, which they need not compute again.
-                shared = None if hash_values else (index.hash_entity, id(index.space))
-                key = None if shared is None else hash_keys.get(shared)
-                if key is None:
-                    own = None if index.sharded_like_parent else _own_ordinal(index, own_id, created, ordinals)
-                    key = _index_hash_key(entity, index, hash_values, own, created, tenant)
-                if shared is not None:
-                    hash_keys[shared] = key
-                keys[index.hash_attribute] = key
-            if index.range_attribute not in item and index.raw:
-                keys[index.range_attribute] = index.sort[0].property.column.codec.store(range_values[0])
-            elif index.range_attribute not in item:
-                keys[index.range_attribute] = _range_value(entity, index, range_values, segments)
-        except KeyTooLong:
-            is_hash = index.hash_attribute not in keys and index.hash_attribute not in item
-            longest = _longest(index.hash, hash_values) if is_hash else _longest(index.range_properties, range_values)
-            if longest is None or any(part.stored == longest.stored for part in entity.properties.values()):
-                raise
-            continue  # Only another catalog declares the property. `shardql migrate` reports the record.
-        item |= keys
-
-
-def _own_ordinal(index: IndexSpec, own_id: str, created: Any, known: dict[int, int]) -> int:
-    """Return the ordinal of the shard of the record's own id."""
-    space = index.space
-    ordinal = known.get(id(space))
-    if ordinal is None:
-        ordinal = known[id(space)] = space.ordinal(own_id, space.generation_at(created))
-    return ordinal
-
-
-def _index_hash_key(
-    entity: EntitySpec, index: IndexSpec, values: Sequence[Any], own: int | None, created: Any, tenant: str | None
-) -> str:
-    """Return the hash key; `own`: the ordinal by the record's own id, or None if the hash values select the shard."""
-    encoded = [part.column.encode(value) for part, value in zip(index.hash, values, strict=True)]
-    ordinal = own
-    if ordinal is None:
-        ordinal = index.space.ordinal(join_segments(encoded), index.space.generation_at(created))
-    named_values = [(part.stored, text) for part, text in zip(index.hash, encoded, strict=True)]
-    try:
-        return hash_key(index.hash_entity, index.space.shard_text(ordinal), named_values, tenant)
-    except KeyTooLong as problem:
-        raise _too_long_error(entity, index, index.hash, encoded, problem) from problem
-
-
-def _range_value(entity: EntitySpec, index: IndexSpec, values: Sequence[Any], segments: dict[int, str]) -> str:
-    try:
-        return encode_tuple(index.columns, values, segments)
-    except KeyTooLong as problem:
-        raise _too_long_error(entity, index, index.range_properties, values, problem) from problem
-
-
-def _too_long_error(
-    entity: EntitySpec, index: IndexSpec, parts: Sequence[PropertySpec], values: Sequence[Any], problem: KeyTooLong
-) -> KeyTooLong:
-    """Return the error about a key that is too long, with its index, and the longest of its values as the argument."""
-    name, argument = SearchName(entity.type_name, index.attribute), _longest_input(parts, values) or "tenant"
-    return KeyTooLong("{index}: {problem}", index=name, problem=problem, argument=argument)
 
 
 def _check_plain_key(entity: EntitySpec, index: IndexSpec, attributes: Mapping[str, Any]) -> None:
@@ -207,13 +113,6 @@ def _check_plain_key(entity: EntitySpec, index: IndexSpec, attributes: Mapping[s
     raise property_error(KeyTooLong, problem, entity, part, size=size, limit=MAX_KEY_BYTES, **names)
 
 
-def _is_key(value: Any, key_type: RangeType) -> bool:
-    """Return whether engines accept a stored value as the key of a raw index."""
-    if key_type == "N":
-        return is_number(value)
-    return isinstance(value, str) and 0 < len(value.encode()) <= MAX_KEY_BYTES
-
-
 def _make_storable(item: dict[str, Any], entity: EntitySpec, attribute: str, key_type: RangeType) -> None:
     """Remove a value that no engine accepts, because a raw index of the table has its attribute as key.
 
@@ -221,7 +120,7 @@ def _make_storable(item: dict[str, Any], entity: EntitySpec, attribute: str, key
     removed if the record reads as before without it. Otherwise the write is refused, as by servers with the index.
     """
     part = next((part for part in entity.properties.values() if part.stored == attribute), None)
-    if part is None or attribute not in item or _is_key(item[attribute], key_type):
+    if part is None or attribute not in item or is_plain_key(item[attribute], key_type):
         return
     stored = item.pop(attribute)
     unset = None if part.default is None else part.column.codec.store(part.default)
@@ -231,18 +130,6 @@ def _make_storable(item: dict[str, Any], entity: EntitySpec, attribute: str, key
     kind = EmptyKey if stored == "" else KeyTooLong if isinstance(stored, str) and key_type == "S" else InvalidValue
     problem = "{property} must be {needed}: an index of the table stores it as a plain key. Choose another value."
     raise property_error(kind, problem, entity, part, needed=needed, argument=PropertyName(part.input_names[0]))
-
-
-def _longest(parts: Sequence[PropertySpec], values: Sequence[Any]) -> PropertySpec | None:
-    """Return the property with the longest value."""
-    sizes = [len(str(value).encode(errors="surrogatepass")) for value in values]
-    return parts[sizes.index(max(sizes))] if sizes else None
-
-
-def _longest_input(parts: Sequence[PropertySpec], values: Sequence[Any]) -> PropertyName | None:
-    """Return the property with the longest value, or the source that a derived one is computed from."""
-    longest = _longest(parts, values)
-    return None if longest is None else PropertyName(longest.input_names[0])
 
 
 def encode_id(entity: EntitySpec, values: Sequence[Any]) -> str:
@@ -268,7 +155,7 @@ def possible_keys(
     try:
         range_key = encode_tuple(entity.indexes["by_id"].columns, values)
     except ShardQLError:
-        with about(_longest_input(entity.primary_key, values)):
+        with about(longest_input(entity.primary_key, values)):
             raise
     own_id = encode_id(entity, values[: len(entity.ids)])
     return [Key(hash_text, range_key) for hash_text in possible_hash_keys(entity, own_id, tenant, generation)]

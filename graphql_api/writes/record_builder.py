@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from graphql_api.codecs import DateTime
 from graphql_api.errors import FieldPath, FieldProblemList, InvalidRecord
-from graphql_api.model import Entity, EntitySpec, PropertySpec, value_of
+from graphql_api.model import Entity, EntitySpec, PropertySpec, plain_record_maker, value_of
 from graphql_api.writes.commands import PutRecord
 
 FIRST_VERSION = 1
@@ -67,6 +67,9 @@ def omits_creation_value(entity: EntitySpec, provided: Mapping[str, Any]) -> boo
 
 def validate_record(entity: EntitySpec, values: Mapping[str, Any]) -> Entity:
     """Return the record with these values. Raise one error that lists the problems of all properties."""
+    record = plain_record_maker(entity).make(values, entity.derived_functions)
+    if record is not None:
+        return record
     try:
         return entity.model.model_validate(dict(values), by_name=True, by_alias=False, context=entity.derived_functions)
     except ValidationError as invalid:

@@ -14,8 +14,9 @@ from graphql_api.database import Database
 from graphql_api.errors import NotReady, OutcomeUnknown, ShardQLError, StoreUnavailable, WrongTable
 from graphql_api.evolution import MigrationSettings, prepare_table, read_record
 from graphql_api.evolution.migration import _Migration
+from graphql_api.evolution.schema_copy import read_copy
 from graphql_api.evolution.table_record import EPOCH_KEY
-from graphql_api.evolution.table_schema import LeasedSchema, TableSchema, read_copy
+from graphql_api.evolution.table_schema import LeasedSchema, TableSchema
 from graphql_api.model import LOST
 from graphql_api.query import TokenSeal
 from graphql_api.storage import Item, Key

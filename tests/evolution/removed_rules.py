@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from graphql_api.evolution import migration, pass_runner, shard_generations, table_opening, table_schema
+from graphql_api.evolution import migration, pass_runner, shard_generations, table_opening
 from graphql_api.evolution.derived_versions import DerivedVersions
 from graphql_api.evolution.element_states import ElementStates
 from graphql_api.evolution.migration_pass import TablePass, rewritten_indexes
 from graphql_api.evolution.migration_plan import WaitTimes
+from graphql_api.evolution.schema_copy import SchemaCopy, read_copy
 from graphql_api.evolution.table_record import EPOCH_KEY, RecordedElement, TableRecord, read_epoch
-from graphql_api.evolution.table_schema import LeasedSchema, SchemaCopy, TableSchema
+from graphql_api.evolution.table_schema import LeasedSchema, TableSchema
 from graphql_api.model import Catalog, EntitySpec, IndexSpec
 from graphql_api.storage import Put, Store
 from graphql_api.writes import commit_transaction, entity_records, item_at
@@ -29,7 +30,7 @@ async def _held(schema: LeasedSchema, copy: SchemaCopy) -> bool:
 
 async def _renew(schema: LeasedSchema) -> None:
     if (await read_epoch(schema._store))["epoch"] != schema.latest.record.epoch:
-        schema.latest = await table_schema.read_copy(schema._store, schema._declared, schema._clocks)
+        schema.latest = await read_copy(schema._store, schema._declared, schema._clocks)
     schema.latest = replace(schema.latest, asked_at=schema._clocks())
 
 

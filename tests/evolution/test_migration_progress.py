@@ -19,6 +19,7 @@ from graphql_api.evolution import (
     run_migration,
 )
 from graphql_api.evolution.migration import migrate_at_opening
+from graphql_api.evolution.schema_copy import read_copy
 from graphql_api.evolution.table_opening import announce, prepare_table
 from graphql_api.evolution.table_record import (
     EPOCH_KEY,
@@ -27,7 +28,7 @@ from graphql_api.evolution.table_record import (
     save_progress,
     save_record,
 )
-from graphql_api.evolution.table_schema import LeasedSchema, TableSchema, opened_schema, read_copy
+from graphql_api.evolution.table_schema import LeasedSchema, TableSchema, opened_schema
 from graphql_api.storage import (
     ForwardingStore,
     Item,

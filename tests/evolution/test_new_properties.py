@@ -12,12 +12,8 @@ from pydantic import Field
 from graphql_api import Catalog, Entity, Id
 from graphql_api.errors import NotReady
 from graphql_api.evolution import announce, prepare_table, read_record
-from graphql_api.evolution.table_schema import (
-    LEASE_MARGIN_SECONDS,
-    REQUEST_LIFE_SECONDS,
-    LeasedSchema,
-    read_copy,
-)
+from graphql_api.evolution.schema_copy import read_copy
+from graphql_api.evolution.table_schema import LEASE_MARGIN_SECONDS, REQUEST_LIFE_SECONDS, LeasedSchema
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
 from tests.evolution.test_table_schema import LEASE, OLD, FakeClocks, LeasingStore, User, database, stored_user
 

@@ -13,9 +13,10 @@ from graphql_api.database import Database
 from graphql_api.errors import InvalidValue, NotReady, VersionConflict
 from graphql_api.evolution import plan_migration, run_migration
 from graphql_api.evolution.migration_plan import WaitTimes
+from graphql_api.evolution.schema_copy import read_copy
 from graphql_api.evolution.table_opening import announce
 from graphql_api.evolution.table_record import read_record, save_record
-from graphql_api.evolution.table_schema import LeasedSchema, read_copy
+from graphql_api.evolution.table_schema import LeasedSchema
 from tests.evolution.migration_support import ROWS, migrated, model_of, opened, opened_store, put_all, users
 from tests.evolution.test_migration_faults import Waits
 from tests.evolution.test_new_properties import Renewals

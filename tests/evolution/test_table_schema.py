@@ -13,17 +13,18 @@ import pytest
 from graphql_api import Catalog, Entity, Id, Index, SubId
 from graphql_api.clock import Instant, read_clocks, running_clock, seconds_between
 from graphql_api.database import Database
-from graphql_api.errors import NotReady, SchemaChanged, ShardQLError, StoreError, StoreUnavailable
+from graphql_api.errors import InvalidValue, NotReady, SchemaChanged, ShardQLError, StoreError, StoreUnavailable
 from graphql_api.evolution import State, TableSchema, announce, opened_schema, prepare_table, read_record, save_record
+from graphql_api.evolution.schema_copy import read_copy
 from graphql_api.evolution.table_record import EPOCH_KEY, TABLE_RECORD_KEY
-from graphql_api.evolution.table_schema import ComparedSchema, LeasedSchema, read_copy
+from graphql_api.evolution.table_schema import ComparedSchema, LeasedSchema
 from graphql_api.model import Entity as AnyEntity
 from graphql_api.query import TokenSeal
 from graphql_api.query.execution import PointLookup
 from graphql_api.runtime import meter_part
 from graphql_api.storage import ForwardingStore, Item, Key, Store, TransactionWrite, Write, current_fence
 from graphql_api.storage.engines.sqlite import SqliteStore, open_sqlite
-from graphql_api.writes import Create, Update
+from graphql_api.writes import CommandResult, Create, Update
 from tests.support.store_doubles import InterleavingStore, all_items
 
 LEASE = 30.0
@@ -443,6 +444,38 @@ async def test_sqlite_writes_with_an_older_plan(tmp_path: Path) -> None:
         stored = await stored_user(other, "u")
         assert stored is not None
         assert stored[TOWN_KEY].startswith("town#Bern")
+
+
+async def test_sqlite_creates_with_an_older_copy(tmp_path: Path) -> None:
+    """A create that is planned with an older copy is planned again, although nothing has verified the copy before."""
+    async with two_processes(tmp_path) as (db, other):
+        await begin_building(other)
+        await db.create(User, user_id="u")
+        stored = await stored_user(other, "u")
+        assert stored is not None
+        assert TOWN_KEY in stored
+
+
+@pytest.mark.parametrize("is_overtaken", [True, False])
+async def test_sqlite_refusals_of_an_older_copy(tmp_path: Path, *, is_overtaken: bool) -> None:
+    """A create that was refused with an older copy is planned again; a refusal with the present one is final."""
+    async with two_processes(tmp_path) as (db, other):
+        assert db.schema is not None
+        commands = [Create(USER, {"user_id": id}) for id in ("u", "v")]
+        plans = []
+
+        async def execute(planned: Sequence[Create]) -> list[CommandResult]:
+            plans.append([command.values["user_id"] for command in planned])
+            if len(plans) > 1:
+                return await db._execute(planned)
+            (created,) = await db._execute(planned[1:])
+            if is_overtaken:
+                await elsewhere(lambda: begin_building(other))
+            return [InvalidValue("refused"), created]
+
+        results = await db.schema.write(commands, execute)
+        assert plans == ([["u", "v"], ["u"]] if is_overtaken else [["u", "v"]])
+        assert [isinstance(result, User) for result in results] == [is_overtaken, True]
 
 
 class OvertakenStore(ForwardingStore):

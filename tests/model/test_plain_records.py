@@ -10,7 +10,7 @@ import pytest
 from graphql_api import Catalog, Entity, Id, derived
 from graphql_api.errors import ShardQLError
 from graphql_api.examples import issues, orders, users
-from graphql_api.model import EntitySpec, decode_record
+from graphql_api.model import EntitySpec, decode_record, decode_records
 from graphql_api.model.record_codec import decode_by_model
 from graphql_api.storage import Item
 from graphql_api.writes.item_keys import to_item
@@ -80,6 +80,26 @@ def test_codecs_decode_as_the_model_does(random: Random) -> None:
             assert outcome(decode_record, entity, one) == outcome(decode_by_model, entity, one), one
         plain += entity.has_only_scalars
     assert plain > 0
+
+
+def test_pages_are_decoded_as_single_records(random: Random) -> None:
+    """Several items at once are decoded as one by one: equal records, or the error of the first invalid one."""
+    items: dict[str, tuple[EntitySpec, list[Item]]] = {}
+    for entity, item in stored_samples():
+        items.setdefault(entity.type_name, (entity, []))[1].append(item)
+    for entity, stored in [*items.values()] * depth(quick=4, deep=200):
+        page = random.choices(stored, k=random.randrange(5))
+        if page and random.random() < 0.7:
+            page[-1] = damaged(entity, page[-1], random)
+
+        def decode_last(spec: EntitySpec, item: Item, before: Sequence[Item] = page[:-1]) -> Any:
+            return decode_records(spec, [*before, item])[-1]
+
+        if page:
+            assert outcome(decode_last, entity, page[-1]) == outcome(decode_record, entity, page[-1]), page
+        assert [outcome(lambda _, __, one=one: one, entity, {}) for one in decode_records(entity, page[:-1])] == [
+            outcome(decode_record, entity, one) for one in page[:-1]
+        ]
 
 
 @pytest.mark.parametrize("record", WORDS)

@@ -14,6 +14,7 @@ from graphql_api import Catalog, Id, generated
 from graphql_api.errors import InvalidValue, ShardQLError, StoreUnavailable, Throttled, WrongTable
 from graphql_api.model.entity import Entity
 from graphql_api.ops import loader as module
+from graphql_api.ops.line_parser import LineParser
 from graphql_api.ops.loader import LoadProgress, load_lines
 from tests.ops.payments import PAYMENT, Payment, RecordingWriter, line, rejects_of
 from tests.support.run_depth import depth
@@ -220,7 +221,7 @@ async def test_concurrent_load_of_one_file_is_refused(file: Path) -> None:
 async def test_exception_cancels_the_write(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any exception during a load cancels the write in progress."""
     file.write_text("\n".join(map(line, range(20))), encoding="utf-8")
-    reading = module._LineParser.parse
+    reading = LineParser.parse
 
     def parse(*arguments: Any) -> Entity:
         if f"{line(6)}\n".encode() in arguments:
@@ -231,7 +232,7 @@ async def test_exception_cancels_the_write(file: Path, monkeypatch: pytest.Monke
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(module._LineParser, "parse", parse)
+    monkeypatch.setattr(LineParser, "parse", parse)
     with pytest.raises(Stopped):
         await load_lines(put_many, PAYMENT, file, batch=4)
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -9,7 +9,7 @@ import pytest
 
 from graphql_api.connection import open_catalog
 from graphql_api.errors import EmptyKey
-from graphql_api.ops import loader as module
+from graphql_api.ops import line_parser as module
 from graphql_api.ops.loader import load_lines
 from tests.ops.payments import PAYMENT, PAYMENTS, Colour, Payment, RecordingWriter, line, rejects_of
 

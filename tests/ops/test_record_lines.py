@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graphql_api import Catalog, Entity, Id
 from graphql_api.errors import InvalidValue
 from graphql_api.model.record_codec import encode_record
-from graphql_api.ops.loader import _LineParser
+from graphql_api.ops.line_parser import LineParser
 from graphql_api.ops.record_lines import record_line
 from graphql_api.storage import Item
 from tests.model.test_record_codec import RECORDS, SPEC, with_decimals
@@ -40,7 +40,7 @@ ANYTHING = st.recursive(
 
 def stored_by_load(spec: Any, line: bytes) -> Item:
     """Return the attributes that a load of a line stores."""
-    return encode_record(spec, _LineParser(spec).parse(line))
+    return encode_record(spec, LineParser(spec).parse(line))
 
 
 @examples(20, deep=3_000)
@@ -78,7 +78,7 @@ def test_invalid_marks_are_refused(value: Any) -> None:
     """The line is rejected with the mark, and nothing is guessed."""
     line = json.dumps({"looseId": "a", "anything": value}).encode()
     with pytest.raises(InvalidValue, match=r"\$"):
-        _LineParser(LOOSE).parse(line)
+        LineParser(LOOSE).parse(line)
 
 
 def test_maps_with_other_keys_are_plain() -> None:

@@ -18,7 +18,8 @@ from graphql_api.database import Database
 from graphql_api.errors import ShardQLError
 from graphql_api.evolution import MigrationSettings, prepare_table, read_record, served_version
 from graphql_api.evolution.migration import _Migration
-from graphql_api.evolution.table_schema import LeasedSchema, SchemaCopy, read_copy
+from graphql_api.evolution.schema_copy import SchemaCopy, read_copy
+from graphql_api.evolution.table_schema import LeasedSchema
 from graphql_api.projections import StreamProjector, parse_envelope, replay
 from graphql_api.query import TokenSeal
 from graphql_api.runtime import RetryStrategy

@@ -8,7 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
-from graphql_api.evolution.table_schema import READ_LEASES, LeasedSchema, SchemaCopy
+from graphql_api.evolution.schema_copy import SchemaCopy
+from graphql_api.evolution.table_schema import READ_LEASES, LeasedSchema
 from graphql_api.projections import replays
 from graphql_api.projections.replays import MissingEvents, Replay, ReplayResult
 from tests.projections.replay_world import run_schedule

@@ -8,7 +8,7 @@ from math import log2
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.errors import StoreUnavailable
-from graphql_api.model import Entity, StoredColumns, decode_record, partial_record
+from graphql_api.model import Entity, StoredColumns, decode_record, decode_records, partial_record
 from graphql_api.query import Cursor, SearchPlan, ShardProgress, TokenSeal, pack
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult, last_cursors
 from graphql_api.query.execution.search_estimate import explain_search
@@ -88,6 +88,9 @@ class Page(Generic[E]):
     @cached_property
     def items(self) -> Sequence[E]:
         """Return the records of the page."""
+        stored = self.stored_records
+        if stored is not None:
+            return cast(Sequence[E], decode_records(stored.entity, stored.items))
         return cast(Sequence[E], [self._record(match) for match in self._matches])
 
     def _record(self, match: MatchedRow) -> Entity:

@@ -15,7 +15,7 @@ from typing import Any
 from graphql_api.errors import StoreError, StoreUnavailable, for_one_of_several
 from graphql_api.storage.engines.sqlite.database_file import STORAGE_PROBLEMS, connect_writer, write_error
 from graphql_api.storage.engines.sqlite.file_watch import FileWatch
-from graphql_api.storage.engines.sqlite.table_layout import TableLayout, layout_version, load_layout
+from graphql_api.storage.engines.sqlite.table_layout import TableLayout, load_layout, version_and_highest
 from graphql_api.storage.engines.sqlite.writer_jobs import WriterJob, WriteTransaction
 
 MAX_WRITES_PER_COMMIT = 10_000
@@ -126,9 +126,10 @@ class GroupCommitWriter:
         self._sql.execute("RELEASE job")
 
     def _transaction(self) -> WriteTransaction:
-        if self._layout is None or self._layout.version != layout_version(self._sql):
+        version, highest = version_and_highest(self._sql)
+        if self._layout is None or self._layout.version != version:
             self._layout = load_layout(self._sql)
-        return WriteTransaction(self._sql, self._layout)
+        return WriteTransaction(self._sql, self._layout, highest)
 
 
 def _resolve_futures(jobs: list[WriterJob]) -> None:

@@ -12,6 +12,8 @@ import orjson
 from graphql_api.codecs import DecimalNumber, RangeValue
 from graphql_api.errors import StoreRefused, WrongTable
 from graphql_api.storage import (
+    MAX_HASH_BYTES,
+    MAX_RANGE_BYTES,
     IndexDefinition,
     Item,
     Key,
@@ -97,9 +99,34 @@ class TableLayout:
         table = IndexDefinition("the table", hash_attribute, range_attribute)
         return {None: PhysicalIndex(0, table, True), **{index.definition.name: index for index in self.indexes}}
 
+    @cached_property
+    def _attributes(self) -> list[tuple[str, str, bool, PhysicalIndex]]:
+        """The attributes of each index, and whether its range values are text."""
+        keys = [(index.definition, index) for index in self.indexes]
+        return [(each.hash_attribute, each.range_attribute, each.range_type == "S", index) for each, index in keys]
+
     def entries(self, item: Item, tie: bytes) -> list[Entry]:
-        """Return the entry of a valid record in each index that contains it."""
-        return [entry for index in self.indexes if (entry := _entry(index, item, tie)) is not None]
+        """Return the entry of a record in each index that contains it. Refuse attributes that no entry can have."""
+        entries = []
+        for hash_attribute, range_attribute, is_text, index in self._attributes:
+            hash_key: Any = item.get(hash_attribute)
+            value: Any = item.get(range_attribute)
+            if (
+                is_text
+                and type(hash_key) is type(value) is str
+                and 0 < len(hash_key) <= MAX_HASH_BYTES
+                and 0 < len(value) <= MAX_RANGE_BYTES
+                and hash_key.isascii()
+                and value.isascii()
+            ):
+                base, shard = encode_hash_key(hash_key)
+                entries.append((index.number, base, value.encode(), shard, tie))
+            elif hash_attribute in item or range_attribute in item:
+                check_index_attributes(index.definition, item)
+                entry = _entry(index, item, tie)
+                if entry is not None:
+                    entries.append(entry)
+        return entries
 
     def stored_entries(self, item: Item, tie: bytes) -> list[Entry]:
         """Return the entries of a stored record. An index that was added later omits attributes of another type."""
@@ -140,6 +167,13 @@ def layout_version(sql: sqlite3.Connection) -> int:
     """Return a number that increases with every change of the table definition, by any process."""
     (version,) = sql.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
     return int(version)
+
+
+def version_and_highest(sql: sqlite3.Connection) -> tuple[int, int | None]:
+    """Return the version of the layout, and the highest number of a record; None if there are no records."""
+    select = "SELECT value, (SELECT max(id) FROM records) FROM meta WHERE name = 'layout'"
+    version, highest = sql.execute(select).fetchone()
+    return int(version), highest
 
 
 def load_layout(sql: sqlite3.Connection) -> TableLayout | None:

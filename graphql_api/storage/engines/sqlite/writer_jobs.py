@@ -2,10 +2,11 @@
 
 import sqlite3
 from asyncio import Future, get_running_loop
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import orjson
@@ -20,16 +21,19 @@ from graphql_api.storage import (
     Put,
     TransactionWrite,
     Write,
+    check_record_key,
     check_transaction_size,
-    check_write,
     condition_failed_error,
     condition_holds,
     current_fence,
     decode_body,
+    dump_body,
     encode_body,
     prepare_each,
     prepare_transaction,
     schema_changed_error,
+    tag_number,
+    tagged_values,
 )
 from graphql_api.storage.engines.sqlite.table_layout import (
     Entry,
@@ -51,13 +55,16 @@ FIND_RECORD = (
     " WHERE idx = 0 AND base = ? AND value = ? AND shard = ? AND tie = x''"
 )
 _NUMBER_OF = "SELECT record FROM entries WHERE idx = 0 AND base = ? AND value = ? AND shard = ? AND tie = x''"
-_ADD_KEY = "INSERT INTO entries (idx, base, value, shard, tie, record) VALUES (0, ?, ?, ?, x'', ?)"
-_ADD_NEW_KEY = _ADD_KEY.replace("INSERT", "INSERT OR IGNORE")
+_ADD_NEW_KEY = "INSERT OR IGNORE INTO entries (idx, base, value, shard, tie, record) VALUES (0, ?, ?, ?, x'', ?)"
 _DROP_KEY = "DELETE FROM entries WHERE idx = 0 AND base = ? AND value = ? AND shard = ? AND tie = x''"
+_DROP_ADDED_KEY = f"{_DROP_KEY} AND record = ?"
 _ADD_RECORD = "INSERT INTO records (id, hash, range, body) VALUES (?, ?, ?, ?)"
 _CHANGE_RECORD = "UPDATE records SET body = ? WHERE id = ?"
 _DROP_RECORD = "DELETE FROM records WHERE id = ?"
 _ADD_ENTRY = "INSERT OR REPLACE INTO entries (idx, base, value, shard, tie, record) VALUES (?, ?, ?, ?, ?, ?)"
+_ENTRIES_PER_STATEMENT = 30
+"""more in one statement gain nothing"""
+_ADD_ENTRIES = _ADD_ENTRY + ", (?, ?, ?, ?, ?, ?)" * (_ENTRIES_PER_STATEMENT - 1)
 _DROP_ENTRY = "DELETE FROM entries WHERE idx = ? AND base = ? AND value = ? AND shard = ? AND tie = ?"
 
 
@@ -78,52 +85,79 @@ class PreparedWrite(NamedTuple):
     entries: list[Entry]
     expect: Expect | None
     only_checks: bool
+    parts: Mapping[str, Any] | None = None
+    """of a record: what its body contains"""
 
     @property
     def is_unconditional_put(self) -> bool:
         return self.body is not None and self.expect is None
 
+    @property
+    def is_creation(self) -> bool:
+        """Whether it puts a record where there must be none."""
+        return self.body is not None and self.expect is not None and self.expect.absent
+
 
 def prepare_write(layout: TableLayout, position: int, write: TransactionWrite) -> PreparedWrite:
     """Validate and encode a write, independent of what is stored."""
-    key = check_write(layout.definition, write)
-    if write.expect is not None:
+    key = check_record_key(layout.definition, write)
+    if write.expect is not None and (write.expect.attributes or write.expect.without):
         encode_body(write.expect.attributes)
         encode_body(dict.fromkeys(write.expect.without))
     table_key = encode_table_key(key)
     tie = tie_breaker(key.hash.encode(), table_key[1])
-    entries, body = list[Entry](), None
-    if isinstance(write, Put):
-        entries, body = layout.entries(write.item, tie), encode_body(write.item)
-    return PreparedWrite(position, key, table_key, tie, body, entries, write.expect, isinstance(write, Check))
+    if not isinstance(write, Put):
+        return PreparedWrite(position, key, table_key, tie, None, [], write.expect, isinstance(write, Check))
+    parts = tagged_values(write.item)
+    body = dump_body(parts, write.item)
+    return PreparedWrite(
+        position, key, table_key, tie, body, layout.entries(write.item, tie), write.expect, False, parts
+    )
 
 
 class WriteTransaction:
     """The changes of writes to the file between BEGIN and COMMIT."""
 
-    def __init__(self, sql: sqlite3.Connection, layout: TableLayout | None) -> None:
+    def __init__(self, sql: sqlite3.Connection, layout: TableLayout | None, highest: int | None) -> None:
         self.sql = sql
         self._layout = layout
-        (highest,) = sql.execute("SELECT max(id) FROM records").fetchone()
         self._next = (highest or 0) + 1
+        self._held: Check | None = None
+        """the last condition of a fence that held, until its record changes"""
 
     @property
     def layout(self) -> TableLayout:
         """Return the layout of the table. Refuse if there is no table."""
         return require_table(self._layout)
 
+    def holds(self, check: Check) -> bool:
+        """Return whether a condition holds. The jobs of one commit have the same one, which is evaluated once."""
+        if self._held is not check:
+            self._held = check if check_holds(self.sql, check) else None
+        return self._held is check
+
+    def use_token(self, token: str, digest: bytes, now: float) -> bool:
+        """Record that a token is used. Return False if it was used before. Refuse if that was for other writes."""
+        self.sql.execute("DELETE FROM tokens WHERE used <= ?", (now - TOKEN_SECONDS,))
+        if self.sql.execute("INSERT OR IGNORE INTO tokens VALUES (?, ?, ?)", (token, digest, now)).rowcount:
+            return True
+        if self.sql.execute("SELECT digest FROM tokens WHERE token = ?", (token,)).fetchone() != (digest,):
+            raise StoreRefused(f"The token {token!r} was used for other writes. Use a new token per set of writes.")
+        return False
+
     def put_all(self, changes: Sequence[PreparedWrite]) -> None:
         """Put records without conditions. New records, the usual case, are inserted without a read."""
-        numbered = list(enumerate(changes, self._next))
-        keys = ((*change.table_key, number) for number, change in numbered)
-        added = self.sql.executemany(_ADD_NEW_KEY, keys).rowcount
-        if added < len(numbered):
+        self._forget_held(changes)
+        numbered = self._numbered(changes)
+        if self._add_new_keys(numbered) < len(numbered):
             numbered = [pair for pair in numbered if self._is_new(*pair)]
-        self._next += len(changes)
         self._add_records(numbered)
 
     def apply_all(self, changes: Sequence[PreparedWrite]) -> None:
         """Apply changes if all of their conditions hold."""
+        self._forget_held(changes)
+        if self._create_all(changes):
+            return
         for change, stored in zip(changes, self._read_and_check(changes), strict=True):
             if change.only_checks:
                 continue
@@ -131,15 +165,50 @@ class WriteTransaction:
                 if stored is not None:
                     self._delete(change, stored)
             elif stored is None:
-                self.sql.execute(_ADD_KEY, (*change.table_key, self._next))
-                self._add_records([(self._next, change)])
-                self._next += 1
+                numbered = self._numbered([change])
+                self._add_new_keys(numbered)
+                self._add_records(numbered)
             elif stored[1] != change.body:
                 self._replace(change, stored)
 
+    def _create_all(self, changes: Sequence[PreparedWrite]) -> bool:
+        """Create all records without reading them. Return False, without effect, if that is not all or one exists."""
+        creations = [change for change in changes if change.is_creation]
+        checks = [change for change in changes if change.only_checks]
+        if len(creations) + len(checks) < len(changes) or not creations or not all(map(self._holds, checks)):
+            return False
+        numbered = self._numbered(creations)
+        if self._add_new_keys(numbered) < len(numbered):
+            self.sql.executemany(_DROP_ADDED_KEY, [(*change.table_key, number) for number, change in numbered])
+            return False
+        self._add_records(numbered)
+        return True
+
+    def _holds(self, change: PreparedWrite) -> bool:
+        return change.expect is None or check_holds(self.sql, Check(change.key, change.expect))
+
+    def _numbered(self, changes: Sequence[PreparedWrite]) -> list[tuple[int, PreparedWrite]]:
+        """Return the changes with the numbers of new records."""
+        numbered = list(enumerate(changes, self._next))
+        self._next += len(numbered)
+        return numbered
+
+    def _add_new_keys(self, numbered: Sequence[tuple[int, PreparedWrite]]) -> int:
+        """Add the keys that no record has yet. Return their number."""
+        return self.sql.executemany(_ADD_NEW_KEY, [(*change.table_key, number) for number, change in numbered]).rowcount
+
+    def _forget_held(self, changes: Iterable[PreparedWrite]) -> None:
+        if self._held is not None and any(change.key == self._held.key for change in changes):
+            self._held = None
+
     def add_entries(self, entries: list[tuple[int, bytes, bytes, bytes, bytes, int]]) -> None:
         """Add entries with the numbers of their records, in the order of the file."""
-        self.sql.executemany(_ADD_ENTRY, sorted(entries))
+        entries.sort()
+        whole = len(entries) - len(entries) % _ENTRIES_PER_STATEMENT
+        for at in range(0, whole, _ENTRIES_PER_STATEMENT):
+            self.sql.execute(_ADD_ENTRIES, [*chain.from_iterable(entries[at : at + _ENTRIES_PER_STATEMENT])])
+        if whole < len(entries):
+            self.sql.executemany(_ADD_ENTRY, entries[whole:])
 
     def _read_and_check(self, changes: Sequence[PreparedWrite]) -> list[StoredRecord | None]:
         """Return the stored records at the keys of the changes, if all conditions hold."""
@@ -220,7 +289,7 @@ class WriterJob:
 
     def _is_allowed(self, transaction: WriteTransaction) -> bool:
         """Return whether the fence of the caller allows the job within this transaction."""
-        return self._fence is None or check_holds(transaction.sql, self._fence.check)
+        return self._fence is None or transaction.holds(self._fence.check)
 
 
 class WriteEachJob(WriterJob):
@@ -259,40 +328,33 @@ class TransactionJob(WriterJob):
         self._now = now
         self.weight = len(writes)
         self._changes: list[PreparedWrite] = []
+        self._digest = b""
 
     def _prepare(self, layout: TableLayout) -> None:
         """Validate and encode all writes. One invalid write refuses the transaction."""
         self._changes = prepare_transaction(self._writes, self._token, partial(prepare_write, layout))
         if sum(len(change.body or b"") for change in self._changes) > MAX_TRANSACTION_BYTES // 2:
             check_transaction_size(self._writes)
+        self._digest = _digest(self._changes)
 
     def apply(self, transaction: WriteTransaction) -> None:
         """Apply all writes if the token is new and all conditions hold."""
-        sql = transaction.sql
-        sql.execute("DELETE FROM tokens WHERE used <= ?", (self._now - TOKEN_SECONDS,))
-        digest = self._digest()
-        used = sql.execute("SELECT digest FROM tokens WHERE token = ?", (self._token,)).fetchone()
-        if used is None:
+        if transaction.use_token(self._token, self._digest, self._now):
             if not self._is_allowed(transaction):
                 raise schema_changed_error()
             transaction.apply_all(self._changes)
-            sql.execute("INSERT INTO tokens (token, digest, used) VALUES (?, ?, ?)", (self._token, digest, self._now))
-        elif used != (digest,):
-            raise StoreRefused(
-                f"The token {self._token!r} was used for other writes. Use a new token per set of writes."
-            )
 
-    def _digest(self) -> bytes:
-        """Return the digest by which repeated requests are compared."""
-        parts = []
-        for change in self._changes:
-            content = "check" if change.only_checks else change.body and orjson.loads(change.body)
-            condition: list[Any] | None = None
-            if change.expect is not None:
-                condition = [change.expect.absent, orjson.loads(encode_body(change.expect.attributes))]
-                condition += [sorted(set(change.expect.without))] if change.expect.without else []
-            parts.append([*change.key, content, condition])
-        return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=32).digest()
+
+def _digest(changes: Sequence[PreparedWrite]) -> bytes:
+    """Return the digest by which repeated requests are compared."""
+    parts = []
+    for change in changes:
+        condition: list[Any] | None = None
+        if change.expect is not None:
+            condition = [change.expect.absent, tagged_values(change.expect.attributes)]
+            condition += [sorted(set(change.expect.without))] if change.expect.without else []
+        parts.append([*change.key, "check" if change.only_checks else change.parts, condition])
+    return blake2b(orjson.dumps(parts, default=tag_number, option=orjson.OPT_SORT_KEYS), digest_size=32).digest()
 
 
 class LayoutJob(WriterJob):
