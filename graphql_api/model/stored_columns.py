@@ -71,7 +71,10 @@ class StoredColumns:
 
     def records(self, names: Iterable[str]) -> Sequence[Entity]:
         """Return records with only these properties."""
-        columns = {name: self.values(name) for name in names}
+        return self.records_of({name: self.values(name) for name in names})
+
+    def records_of(self, columns: Mapping[str, Sequence[Any]]) -> Sequence[Entity]:
+        """Return records with only these properties, whose values are known."""
         rows = zip(*columns.values(), strict=True) if columns else [()] * len(self.items)
         return [partial_record(self.entity, dict(zip(columns, row, strict=True))) for row in rows]
 

@@ -33,13 +33,13 @@ from graphql_api.schema.execution.value_completion import (
     generated_field_of,
     plain_attribute,
 )
+from graphql_api.schema.execution.resolved_fields import ResponseObject
 from graphql_api.schema.selection import source_properties
 from graphql_api.schema.types.generated_fields import Mark, field_marks
 from graphql_api.schema.types.object_types import record_model, resolve_attribute
 from graphql_api.storage import AttributeValue, Item
 
 KeySeal = Callable[[Entity], str]
-ResponseObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,25 @@ class StoredRecords:
             raise UnexpectedValue("null")
         return values
 
+    def __len__(self) -> int:
+        return len(self.columns.items)
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return the value of a property that resolvers or keys read, of each record."""
+        return self._read_columns[name]
+
+    @cached_property
+    def _read_columns(self) -> Mapping[str, Sequence[Any]]:
+        return {name: self.columns.values(name) for name in self.plan.record_properties}
+
     @cached_property
     def records(self) -> Sequence[Entity]:
         """The records for resolvers and keys."""
-        return self.columns.records(self.plan.record_properties)
+        return self.columns.records_of(self._read_columns)
+
+    def check_read_columns(self) -> None:
+        """Raise any error if a value that resolvers read is malformed."""
+        _ = self._read_columns
 
 
 class ScalarColumn(NamedTuple):
@@ -200,6 +215,8 @@ class RecordCompletion:
         Raise any error if a value is unexpected.
         """
         count = len(source.columns.items)
+        if self.resolved:
+            source.check_read_columns()
         columns: dict[str, Sequence[Any]] = {
             **{name: [value] * count for name, value in self._constants.items()},
             **{name: source.response_values(part) for name, part in self._properties.items()},

@@ -32,9 +32,9 @@ from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.selection import RECORD, selected_properties
 from graphql_api.schema.types.connection_types import Connection, EmptyPage
-from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, generated_field
+from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, Parents, generated_field
 from graphql_api.schema.types.graphql_scalars import make_nullable
-from graphql_api.schema.types.object_types import resolve_attribute
+from graphql_api.schema.types.object_types import in_fixed_order, resolve_attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class JoinFields:
             by_id = dict(zip(distinct_ids, results, strict=True))
             return [by_id.get(id) for id in ids]
 
-        async def resolve_column(records: Sequence[Any], info: Info, _: ArgumentValues) -> Sequence[Any]:
-            lists = [_listed_ids(info, resolve_attribute(record, part.name) or ()) for record in records]
+        async def resolve_column(parents: Parents, info: Info, _: ArgumentValues) -> Sequence[Any]:
+            lists = [_listed_ids(info, in_fixed_order(ids) or ()) for ids in parents.values(part.name)]
             listed = chain.from_iterable(ids for ids in lists if not isinstance(ids, ShardQLError))
             distinct_ids = [id for id in dict.fromkeys(listed) if _is_present(id)]
             found = await self._read_targets(info, target, [[id] for id in distinct_ids], name)
@@ -235,8 +235,9 @@ def _join_field(
         values = [value_of(root, part.name) for part in join.by]
         return await read(info, values, arguments) if all(map(_is_present, values)) else missing
 
-    async def resolve_column(records: Sequence[Any], info: Info, arguments: ArgumentValues) -> Sequence[Any]:
-        keys = [[value_of(record, part.name) for part in join.by] for record in records]
+    async def resolve_column(parents: Parents, info: Info, arguments: ArgumentValues) -> Sequence[Any]:
+        columns = [parents.values(part.name) for part in join.by]
+        keys: Sequence[tuple[Any, ...]] = [*zip(*columns, strict=True)] if columns else [()] * len(parents)
         present = [at for at, values in enumerate(keys) if all(map(_is_present, values))]
         results = [missing] * len(keys)
         for at, result in zip(present, await read_all(info, [keys[at] for at in present], arguments), strict=True):
