@@ -17,6 +17,7 @@ from graphql_api.evolution import (
     fetch_by_unique,
     placed_generation,
     point_lookup,
+    point_lookups,
     renewed_lookups,
     unique_lookup,
 )
@@ -66,6 +67,7 @@ from graphql_api.query.execution import (
     FetchedRecords,
     Page,
     PointLookup,
+    PointLookups,
     count_records,
     estimate_search,
     read_in_rounds,
@@ -363,6 +365,18 @@ class Database:
             values = [*values, spec.current]
         return point_lookup(spec, values, None, self.tenant, consistent=consistent, why=why)
 
+    def wanted_records(
+        self, spec: EntitySpec, rows: Sequence[Sequence[Any]], *, consistent: bool, why: str | None = None
+    ) -> PointLookups | None:
+        """Return the point lookups of several records; None if each must be looked up alone: see `wanted`."""
+        spec = self._effective(spec)
+        if spec.sub_ids and len(rows[0]) == len(spec.ids):
+            return None
+        try:
+            return point_lookups(spec, rows, self.tenant, consistent=consistent, why=why)
+        except ShardQLError:
+            return None
+
     def lookup_at(self, spec: EntitySpec, key: RecordKey, *, consistent: bool, why: str | None = None) -> PointLookup:
         """Return the point lookup of the record with this key."""
         values = [*key.ids, *key.children]
@@ -381,7 +395,7 @@ class Database:
         with self._pricing(estimate):
             fetched = await self._reading(read)
         if self.schema is not None:
-            await self.schema.inform(fetched.results)
+            await self.schema.inform(fetched.errors)
         return fetched
 
     # --- record keys -------------------------------------------------------------------------------------------

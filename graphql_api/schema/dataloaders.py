@@ -12,7 +12,16 @@ from graphql_api.database import Database, first_of
 from graphql_api.errors import QueryTooCostly, ShardQLError
 from graphql_api.model import Entity, EntitySpec, UniqueSpec
 from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchRequest
-from graphql_api.query.execution import Count, Page, PointLookup
+from graphql_api.query.execution import (
+    Count,
+    LookupGroups,
+    Page,
+    PointLookup,
+    PointLookups,
+    RecordResult,
+    StoredResults,
+    results_of_groups,
+)
 from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult, wait_for_all
 
 Path = Sequence[str | int]
@@ -37,13 +46,13 @@ def _page_key(request: SearchRequest) -> Hashable:
     return tuple(value if type(value) in _HASHABLE else repr(value) for value in _KEY_VALUES(request))
 
 
-class _Read(NamedTuple):
-    """A read by key that is part of a batch."""
+class _RecordReads(NamedTuple):
+    """The records that a field reads by key, as a part of a batch."""
 
-    cache_key: Hashable
-    lookup: PointLookup
+    cache_keys: Sequence[Hashable]
+    lookups: Sequence[PointLookup]
     path: Path
-    """Path of the first field that needed the record."""
+    """Path of the first field that needed them."""
 
 
 class _PageRead(NamedTuple):
@@ -53,8 +62,15 @@ class _PageRead(NamedTuple):
     request: SearchRequest
 
 
-_RecordCall = CoalescedCall[_Read, Entity | ShardQLError | None]
-"""Its result is None if the record does not exist, and an error if the record is invalid."""
+_RecordCall = CoalescedCall[_RecordReads, Sequence[RecordResult]]
+
+
+class _Loaded(NamedTuple):
+    """A record that is loaded, or being loaded."""
+
+    call: _RecordCall
+    at: int
+    """its position among the results of the call"""
 
 
 class Dataloaders:
@@ -70,9 +86,9 @@ class Dataloaders:
         self._caches = cache
         self._shared: dict[Hashable, SharedResult[Any]] = {}
         """pages, and records by unique values"""
-        self._calls: dict[Hashable, _RecordCall] = {}
+        self._records: dict[Hashable, _Loaded] = {}
         self._page_coalescer: RequestCoalescer[_PageRead, Page[Any]] | None = None
-        self._coalescers: dict[bool, RequestCoalescer[_Read, Entity | ShardQLError | None]] = {}
+        self._coalescers: dict[bool, RequestCoalescer[_RecordReads, Sequence[RecordResult]]] = {}
         """by whether reads are consistent"""
         self._listed_ids = 0
 
@@ -189,46 +205,68 @@ class Dataloaders:
             lookup = self._database.wanted(entity, values, consistent=consistent, why=why, naming=naming)
         if isinstance(lookup, SearchRequest):
             return first_of(await self.load_page(lookup, path))
-        result = await self._record_call(lookup, path, batch=batch).wait()
+        loaded = self._load(lookup, path, batch=batch)
+        result = (await loaded.call.wait())[loaded.at]
         if isinstance(result, ShardQLError):
             raise result
         return result
 
     async def load_records(
         self, entity: EntitySpec, keys: Sequence[Sequence[Any]], *, why: str | None, naming: NamingScheme
-    ) -> "list[Entity | BaseException | None]":
+    ) -> "Sequence[Entity | BaseException | None]":
         """Load the record or the error of each primary key: as `load_record` does, without a coroutine for each.
 
         Only for operations without explain output, which names the path of each field.
         """
-        loaded: list[Entity | BaseException | None] = [None] * len(keys)
-        calls: dict[int, _RecordCall] = {}
+        if not keys:
+            return []
+        lookups = self._database.wanted_records(entity, keys, consistent=not self._caches, why=why)
+        if lookups is not None:
+            return await _results_of(self._load_all(lookups))
+        results: list[Entity | BaseException | None] = [None] * len(keys)
+        loaded: dict[int, _Loaded] = {}
         searches: dict[int, SearchRequest] = {}
         for at, values in enumerate(keys):
             try:
                 lookup = self._database.wanted(entity, values, consistent=not self._caches, why=why, naming=naming)
             except ShardQLError as problem:
-                loaded[at] = problem
+                results[at] = problem
             else:
                 if isinstance(lookup, SearchRequest):
                     searches[at] = lookup
                 else:
-                    calls[at] = self._record_call(lookup, ())
+                    loaded[at] = self._load(lookup, ())
         # Either all keys of an entity need a search, or none.
-        records = await wait_for_all([*calls.values()])
-        for at, record in zip(calls, records, strict=True):
-            loaded[at] = record
+        for at, record in zip(loaded, await _results_of([*loaded.values()]), strict=True):
+            results[at] = record
         for at, page in zip(searches, await self.load_pages([*searches.values()]), strict=True):
-            loaded[at] = page if isinstance(page, BaseException) else _first_or_error(page)
+            results[at] = page if isinstance(page, BaseException) else _first_or_error(page)
+        return results
+
+    def _load(self, lookup: PointLookup, path: Path, *, batch: bool = True) -> _Loaded:
+        """Load one record, unless it is being loaded."""
+        cache_key = (lookup.entity.name, tuple(lookup.keys), lookup.consistent)
+        loaded = self._records.get(cache_key)
+        if loaded is None or loaded.call.is_cancelled:
+            reads = _RecordReads([cache_key], [lookup], path)
+            call = self._coalescer(lookup.consistent).submit(reads, at_once=not batch)
+            loaded = self._records[cache_key] = _Loaded(call, 0)
         return loaded
 
-    def _record_call(self, lookup: PointLookup, path: Path, *, batch: bool = True) -> _RecordCall:
-        cache_key = (lookup.entity.name, tuple(lookup.keys), lookup.consistent)
-        call = self._calls.get(cache_key)
-        if call is None or call.is_cancelled:
-            read = _Read(cache_key, lookup, path)
-            call = self._calls[cache_key] = self._coalescer(lookup.consistent).submit(read, at_once=not batch)
-        return call
+    def _load_all(self, lookups: PointLookups) -> list[_Loaded]:
+        """Load several records, except those that are being loaded."""
+        name, consistent, known = lookups.entity.name, lookups.consistent, self._records
+        cache_keys = [(name, (key,), consistent) for key in lookups.keys]
+        missing = {
+            cache_key: at
+            for at, cache_key in enumerate(cache_keys)
+            if (loaded := known.get(cache_key)) is None or loaded.call.is_cancelled
+        }
+        if missing:
+            reads = _RecordReads([*missing], lookups.at([*missing.values()]), ())
+            call = self._coalescer(consistent).submit(reads)
+            known |= {cache_key: _Loaded(call, at) for at, cache_key in enumerate(missing)}
+        return [known[cache_key] for cache_key in cache_keys]
 
     async def load_by_unique(
         self, entity: EntitySpec, unique: UniqueSpec, values: tuple[Any, ...], path: Path, *, why: str | None = None
@@ -249,7 +287,7 @@ class Dataloaders:
         record: Entity | None = await self._share((entity.name, unique.name, values), read)
         return record
 
-    def _coalescer(self, consistent: bool) -> RequestCoalescer[_Read, Entity | ShardQLError | None]:
+    def _coalescer(self, consistent: bool) -> RequestCoalescer[_RecordReads, Sequence[RecordResult]]:
         if consistent not in self._coalescers:
             self._coalescers[consistent] = RequestCoalescer(self._send_reads, IDLE_TURNS)
         return self._coalescers[consistent]
@@ -262,13 +300,15 @@ class Dataloaders:
     async def _send_reads(self, calls: Sequence[_RecordCall]) -> None:
         cached = False
         try:
-            result = await self._database.read_records([call.part.lookup for call in calls])
+            lookups = LookupGroups([call.part.lookups for call in calls])
+            fetched = await self._database.read_records(lookups)
             cached = self._caches
         finally:
             if not cached:  # Later loads read again.
                 for call in calls:
-                    self._calls.pop(call.part.cache_key, None)
-        explain = {} if self._on_explain is None else result.explain
+                    for cache_key in call.part.cache_keys:
+                        self._records.pop(cache_key, None)
+        explain = {} if self._on_explain is None else fetched.explain
         if self._on_explain is not None and explain:
             # The first path of each field, by the path without list indexes.
             paths: dict[str, Path] = {}
@@ -277,8 +317,20 @@ class Dataloaders:
                 paths.setdefault(".".join(part for part in path if isinstance(part, str)), path)
             fields = {"fields": [*paths]} if len(calls) > 1 else {}
             self._on_explain(next(iter(paths.values())), {**fields, **explain})
-        for call, record in zip(calls, result.results, strict=True):
-            call.succeed(record)
+        for call, results in zip(calls, results_of_groups(lookups, fetched.results), strict=True):
+            call.succeed(results)
+
+
+async def _results_of(loaded: Sequence[_Loaded]) -> "Sequence[Entity | BaseException | None]":
+    """Return the record or the error of each; as stored items, if one call loads all of them undecoded."""
+    calls = [*{id(one.call): one.call for one in loaded}.values()]
+    found = dict(zip(map(id, calls), await wait_for_all(calls), strict=True))
+    if len(calls) == 1:
+        (results,) = found.values()
+        if isinstance(results, StoredResults):
+            return results.at([one.at for one in loaded])
+    outcomes = ((found[id(one.call)], one.at) for one in loaded)
+    return [results if isinstance(results, BaseException) else results[at] for results, at in outcomes]
 
 
 def _first_or_error(page: Page[Any]) -> Entity | ShardQLError | None:

@@ -74,6 +74,7 @@ from graphql_api.storage.request_checks import prepare_each as prepare_each
 from graphql_api.storage.request_checks import prepare_transaction as prepare_transaction
 from graphql_api.storage.row_projection import RowProjection as RowProjection
 from graphql_api.storage.shard_reads import GroupedPages as GroupedPages
+from graphql_api.storage.shard_reads import LazySequence as LazySequence
 from graphql_api.storage.shard_reads import MergedPages as MergedPages
 from graphql_api.storage.shard_reads import ReadGroup as ReadGroup
 from graphql_api.storage.shard_reads import ReadGroups as ReadGroups

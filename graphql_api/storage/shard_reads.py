@@ -19,7 +19,7 @@ from graphql_api.storage.values import Position, RangeRead, ReadResult, Row, Row
 T = TypeVar("T")
 
 
-class _LazySequence(Sequence[T]):
+class LazySequence(Sequence[T]):
     """A sequence whose elements are built on first use."""
 
     def _build(self) -> Sequence[T]:
@@ -39,7 +39,7 @@ class _LazySequence(Sequence[T]):
         return iter(self._elements)
 
 
-class ShardReads(_LazySequence[RangeRead]):
+class ShardReads(LazySequence[RangeRead]):
     """Reads of one range in several shards. Single reads are built on first use."""
 
     def __init__(self, common: RangeRead, keys: ShardHashKeys, reread: int | None = None) -> None:
@@ -65,7 +65,7 @@ class ShardReads(_LazySequence[RangeRead]):
         return len(self.keys)
 
 
-class MergedPages(_LazySequence[ReadResult]):
+class MergedPages(LazySequence[ReadResult]):
     """The pages of all shards as their merged rows. The page of a single shard is built on first use."""
 
     def __init__(
@@ -96,7 +96,7 @@ class ReadGroup(NamedTuple):
     """number of rows that this search can use"""
 
 
-class ReadGroups(_LazySequence[RangeRead]):
+class ReadGroups(LazySequence[RangeRead]):
     """The reads of several searches of one index and direction, in one call.
 
     Hash keys and ordinals are unique within a group only, and each group has its own `want`. So a wrapper that changes
@@ -119,7 +119,7 @@ class ReadGroups(_LazySequence[RangeRead]):
         return self._length
 
 
-class GroupedPages(_LazySequence[ReadResult]):
+class GroupedPages(LazySequence[ReadResult]):
     """The pages of each group of `ReadGroups`."""
 
     def __init__(self, groups: Sequence[Sequence[ReadResult]]) -> None:

@@ -9,7 +9,8 @@ import graphql
 from graphql.execution.values import get_argument_values
 from graphql.pyutils import gather_with_cancel
 
-from graphql_api.schema.execution.resolved_fields import FieldColumn
+from graphql_api.schema.execution.column_completion import CompletedColumn
+from graphql_api.schema.execution.resolved_fields import CompletedObject, FieldColumn
 from graphql_api.schema.execution.value_completion import field_name
 from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER
 
@@ -36,6 +37,10 @@ class ColumnExecution:
         except Exception:  # noqa: BLE001 - graphql-core reports it for each record
             await self._execute_each()
             return
+        completed = self._complete_together(results)
+        if completed is not None:
+            await self._resolve_below(completed)
+            return
         completion = self._execution.completion_of(results, self._definition.type, self._details)
         pending = []
         for at, result in enumerate(results):
@@ -56,6 +61,23 @@ class ColumnExecution:
             first.fragment_variable_values,
             execution.hide_suggestions,
         )
+
+    # --- all records at once -----------------------------------------------------------------------------------
+
+    def _complete_together(self, results: Sequence[Any]) -> CompletedColumn | None:
+        """Complete all results at once; None if each must be completed alone."""
+        with suppress(Exception):  # What is unexpected is completed one by one.
+            return self._execution.complete_column(results, self._definition.type, self._column)
+        return None
+
+    async def _resolve_below(self, completed: CompletedColumn) -> None:
+        """Set all values, and execute the fields with resolvers below them. These are nullable, and raise nothing."""
+        for at, value in zip(completed.positions, completed.values, strict=True):
+            self._set(at, value)
+        if completed.resolved is not None:
+            await self._execution.resolve_completed(CompletedObject({}, [completed.resolved]))
+
+    # --- one by one --------------------------------------------------------------------------------------------
 
     def _complete_one(self, at: int, result: Any, completion: Any) -> Awaitable[None] | None:
         """Complete the result of one record. Return an awaitable if it has fields that must be awaited."""

@@ -11,7 +11,8 @@ from graphql.pyutils import Path, gather_with_cancel
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from graphql_api.model import Entity
-from graphql_api.query.execution import Count
+from graphql_api.query.execution import Count, StoredResults
+from graphql_api.schema.execution.column_completion import CompletedColumn, complete_stored_records
 from graphql_api.schema.execution.column_execution import ColumnExecution, complete_all
 from graphql_api.schema.execution.page_completion import PageCompletion, compile_page, complete_record
 from graphql_api.schema.execution.record_completion import RecordCompletion
@@ -260,6 +261,16 @@ class CompiledExecution(graphql.Executor[Any]):
         if self.plan is None or len(classes) != 1 or not graphql.is_object_type(bare):
             return None
         return self._completion(self.plan, classes.pop(), bare, details)
+
+    def complete_column(self, results: Sequence[Any], kind: Any, column: FieldColumn) -> CompletedColumn | None:
+        """Complete all results of a column at once; None if each must be completed alone. Raise any error likewise."""
+        bare = graphql.get_nullable_type(kind)
+        if self.plan is None or bare is not kind or not isinstance(results, StoredResults):
+            return None
+        completion = self._completion(self.plan, results.entity.model, bare, column.details)
+        if not isinstance(completion, RecordCompletion) or not completion.resolves_columns:
+            return None
+        return complete_stored_records(completion, results, column, self.context_value.database.seal_key)
 
     async def _complete_with_columns(
         self, response: ResponseObject, waiting: "_WaitingField | _WaitingGroup | None", columns: Iterable[FieldColumn]

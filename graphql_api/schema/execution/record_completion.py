@@ -35,7 +35,7 @@ from graphql_api.schema.execution.value_completion import (
 )
 from graphql_api.schema.execution.resolved_fields import ResponseObject
 from graphql_api.schema.selection import source_properties
-from graphql_api.schema.types.generated_fields import Mark, field_marks
+from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER, Mark, field_marks
 from graphql_api.schema.types.object_types import record_model, resolve_attribute
 from graphql_api.storage import AttributeValue, Item
 
@@ -144,6 +144,8 @@ class RecordCompletion:
         self._keys: list[str] = []
         self.resolved: dict[str, FieldDetailsList] = {}
         """fields with resolvers, by response name"""
+        self.resolves_columns = True
+        """whether all of these are nullable, and resolved for several records at once"""
         self._source_fields: set[str] | None = set()
         """generated fields with resolvers; None if a resolver can read complete records"""
         self._stored_plan: StoredRecordsPlan | None = None
@@ -175,6 +177,8 @@ class RecordCompletion:
             self._properties[response_name] = PropertyField(attribute, is_required, leaf, complete)
             return
         self.resolved[response_name] = details
+        is_column = definition.extensions.get(COLUMN_RESOLVER) is not None
+        self.resolves_columns &= is_column and not graphql.is_non_null_type(definition.type)
         if extended:
             self._source_fields = None
         elif self._source_fields is not None:

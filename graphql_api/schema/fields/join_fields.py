@@ -26,7 +26,7 @@ from graphql_api.model import (
     value_of,
 )
 from graphql_api.query import SearchRequest, search_value
-from graphql_api.query.execution import Page
+from graphql_api.query.execution import Page, StoredResults
 from graphql_api.schema.fields.record_resolvers import check_join_allowed, read_page, read_pages, read_record
 from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.graphql_names import GraphQLNames
@@ -117,10 +117,13 @@ class JoinFields:
         if info.context.authorization.may_restrict(target, None):
             reads = (self._read_target(info, target, values, name) for values in keys)
             return await gather(*reads, return_exceptions=True)
-        codecs = [partial(search_value, target, part) for part in target.primary_key]
-        checked = [[check(value) for check, value in zip(codecs, values, strict=False)] for values in keys]
+        columns = zip(target.primary_key, zip(*keys, strict=True), strict=False)
+        checked = [[search_value(target, part, value) for value in values] for part, values in columns]
+        rows: Sequence[Sequence[Any]] = [*zip(*checked, strict=True)] if checked else [()] * len(keys)
         why, naming = _why_by_key(name, target), self.names.naming
-        records = await info.context.dataloaders.load_records(target, checked, why=why, naming=naming)
+        records = await info.context.dataloaders.load_records(target, rows, why=why, naming=naming)
+        if isinstance(records, StoredResults):
+            return records
         return [None if isinstance(record, KeyTooLong) else record for record in records]
 
     # --- by an index -------------------------------------------------------------------------------------------
@@ -239,8 +242,13 @@ def _join_field(
         columns = [parents.values(part.name) for part in join.by]
         keys: Sequence[tuple[Any, ...]] = [*zip(*columns, strict=True)] if columns else [()] * len(parents)
         present = [at for at, values in enumerate(keys) if all(map(_is_present, values))]
+        found = await read_all(info, [keys[at] for at in present], arguments)
+        if len(present) == len(keys):
+            return found
+        if isinstance(found, StoredResults):
+            return found.spread(present, len(keys))
         results = [missing] * len(keys)
-        for at, result in zip(present, await read_all(info, [keys[at] for at in present], arguments), strict=True):
+        for at, result in zip(present, found, strict=True):
             results[at] = result
         return results
 
