@@ -37,6 +37,7 @@ from graphql_api.storage import (
     change_units,
     check_groups,
     check_key,
+    check_keys,
     check_segment,
     check_want,
     decode_body,
@@ -57,6 +58,7 @@ from graphql_api.storage.engines.sqlite.database_file import (
 from graphql_api.storage.engines.sqlite.file_health import FileHealth
 from graphql_api.storage.engines.sqlite.file_watch import FileWatch
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
+from graphql_api.storage.engines.sqlite.grouped_scan import MAX_RANGES, grouped_scan
 from graphql_api.storage.engines.sqlite.merged_scan import scan_merged
 from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan, plan_shard_ranges
 from graphql_api.storage.engines.sqlite.record_reads import MAX_TOGETHER, find_records
@@ -88,9 +90,6 @@ MAX_KEYS_READ = 4_000
 
 YIELD_AFTER_ROWS = 8 * MAX_TOGETHER
 """records to read by key before yielding to the event loop"""
-
-YIELD_AFTER_GROUPS = 50
-"""searches of one call to read before yielding to the event loop"""
 
 _DATA_VERSION = "PRAGMA data_version"
 """a number that differs after a commit of another connection, also of this store's own writer"""
@@ -169,11 +168,20 @@ class SqliteStore:
     async def _scan_groups(self, reads: ReadGroups, layout: TableLayout, index: PhysicalIndex) -> Sequence[ReadResult]:
         check_groups(reads)
         pages = list[Sequence[ReadResult]]()
-        for number, group in enumerate(reads.groups, 1):
-            pages.append(await self._scan_ranges(*group, layout, index))
-            if number % YIELD_AFTER_GROUPS == 0:
+        together = None
+        if current_meter() is None:  # Capacity is metered shard by shard.
+            together = grouped_scan(layout.definition, index, reads)
+        for begin in range(0, reads.group_count, MAX_RANGES):
+            if begin:
                 await sleep(0)
                 self._check_open()
+            numbers = range(begin, min(begin + MAX_RANGES, reads.group_count))
+            found = [None] * len(numbers) if together is None else together.run(self._sql, numbers)
+            for number, page in zip(numbers, found, strict=True):
+                if page is None:
+                    pages.append(await self._scan_ranges(*reads.group(number), layout, index))
+                else:
+                    pages.append(page)
         return GroupedPages(pages)
 
     async def _scan_ranges(
@@ -205,9 +213,8 @@ class SqliteStore:
                     await sleep(0)
                     self._check_open()
                 part = keys[begin : begin + MAX_TOGETHER]
-                for key in part:
-                    check_key(key, "the requested key")
-                cursor = find_records(self._sql, [*map(encode_table_key, part)])
+                check_keys(part, "the requested key")
+                cursor = find_records(self._sql, part)
                 if begin + len(part) == len(keys):  # While the cursor holds its snapshot, this costs little.
                     (self._snapshot,) = self._sql.execute(_DATA_VERSION).fetchone()
                 for number, body in cursor:
