@@ -190,6 +190,10 @@ class Codec(ABC, Generic[T]):
             raise self._wrong_type(stored, self.stored_label)
         return self.parse(stored)
 
+    def load_column(self, stored: Sequence[object]) -> Sequence[T | None]:
+        """Convert the stored values of one property of several records back. None stays None."""
+        return [None if one is None else self.load(one) for one in stored]
+
     def store_nested(self, value: T) -> StoredScalar:
         """Convert the value to a form that pydantic can validate, for models, lists and maps."""
         return self.store(value)

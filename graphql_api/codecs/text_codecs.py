@@ -10,7 +10,7 @@ from hashlib import blake2b
 from secrets import choice
 from string import ascii_lowercase, digits
 from types import NoneType
-from typing import ClassVar
+from typing import ClassVar, cast
 from uuid import UUID, uuid4
 
 from graphql_api.codecs.scalar_codec import (
@@ -96,6 +96,11 @@ class Text(Codec[str]):
 
     def load(self, stored: object) -> str:
         return stored if type(stored) is str and stored.isascii() else super().load(stored)
+
+    def load_column(self, stored: Sequence[object]) -> Sequence[str | None]:
+        if {*map(type, stored)} == {str} and all(map(str.isascii, cast(Sequence[str], stored))):
+            return cast(Sequence[str], stored)
+        return super().load_column(stored)
 
     def column_to_json(self, stored: Sequence[object]) -> Sequence[object]:
         """Return the column: JSON holds well-formed text as it is stored."""

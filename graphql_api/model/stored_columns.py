@@ -64,9 +64,9 @@ class StoredColumns:
         column = self.scalar(part)
         if part.codec is None:
             return [decode_property(self.entity, part, value) for value in column.values]
-        loaded = [None if value is None else part.codec.load(value) for value in column.values]
-        for at in column.defaults:
-            loaded[at] = part.default
+        loaded = part.codec.load_column(column.values)
+        if column.defaults:
+            return [part.default if at in column.defaults else value for at, value in enumerate(loaded)]
         return loaded
 
     def records(self, names: Iterable[str]) -> Sequence[Entity]:
