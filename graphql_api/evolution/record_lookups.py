@@ -16,7 +16,7 @@ from graphql_api.query.execution import (
     fetch_records,
 )
 from graphql_api.storage import Key, Store
-from graphql_api.writes import encode_id, possible_keys
+from graphql_api.writes import encode_id, possible_hash_keys, possible_keys
 
 
 def point_lookup(
@@ -44,24 +44,24 @@ def point_lookups(
 ) -> PointLookups | None:
     """Return the lookups of the records with these checked values of their primary keys.
 
-    None if a record can have several keys, or if a key is invalid or unusually long: look up each alone.
+    None if a key is invalid or unusually long: look up each alone.
     """
     columns = spec.indexes["by_id"].columns
-    if not columns or spec.current is not None or len(spec.space.generations) > 1:
+    if not columns or spec.current is not None:
         return None
-    segments = [[*map(column.segment, values)] for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
+    segments = [column.segments(values) for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
     if any("" in row for row in rows):
         return None
     range_keys = [*map(join_segments, zip(*segments, strict=True))]
     if max(map(len, range_keys), default=0) * _MAX_CHARACTER_BYTES > MAX_KEY_BYTES:
         return None
-    space, ids = spec.space, len(spec.ids)
-    if space.generations[0].size == 1:
-        shards = [0] * len(rows)
+    ids, only_generation = len(spec.ids), len(spec.space.generations) == 1
+    if only_generation and spec.space.generations[0].size == 1:
+        hash_key_text = hash_key(spec.name, spec.space.shard_text(0), (), tenant)
+        keys = [[Key(hash_key_text, range_key)] for range_key in range_keys]
     else:
-        shards = [space.ordinal(encode_id(spec, row[:ids]), 0) for row in rows]
-    hash_keys = {shard: hash_key(spec.name, space.shard_text(shard), (), tenant) for shard in {*shards}}
-    keys = [Key(hash_keys[shard], range_key) for shard, range_key in zip(shards, range_keys, strict=True)]
+        hash_keys = (possible_hash_keys(spec, encode_id(spec, row[:ids]), tenant) for row in rows)
+        keys = [[Key(text, one) for text in texts] for texts, one in zip(hash_keys, range_keys, strict=True)]
     return PointLookups(spec, keys, rows, consistent=consistent, why=why)
 
 

@@ -11,7 +11,7 @@ from graphql_api.codecs import RecordKey
 from graphql_api.database import Database, first_of
 from graphql_api.errors import QueryTooCostly, ShardQLError
 from graphql_api.model import Entity, EntitySpec, UniqueSpec
-from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchRequest
+from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchBatch, SearchRequest
 from graphql_api.query.execution import (
     Count,
     LookupGroups,
@@ -37,40 +37,69 @@ IDLE_TURNS = 3
 """Turns of the event loop without a new read before a batch is dispatched: nested fields start a few turns later."""
 
 
-_KEY_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "why"))
+_COMMON_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name not in ("why", "arguments")))
 _HASHABLE = frozenset({str, int, bool, NoneType, frozenset})
 
 
-def _page_key(request: SearchRequest) -> Hashable:
-    """Return what equal requests have in common, whatever the reasons for their index."""
-    return tuple(value if type(value) in _HASHABLE else repr(value) for value in _KEY_VALUES(request))
+def _page_keys(requests: Sequence[SearchRequest]) -> list[Hashable]:
+    """Return for each request what equal requests have in common, whatever the reasons for their index."""
+    if not isinstance(requests, SearchBatch) or not requests.common.arguments.keys().isdisjoint(requests.names):
+        return [_page_key(request.arguments, _common_key(request)) for request in requests]
+    common, arguments = _common_key(requests.common), requests.common.arguments
+    names, values = (*arguments, *requests.names), tuple(map(_argument_key, arguments.values()))
+    return [(common, names, (*values, *map(_argument_key, row))) for row in requests.rows]
+
+
+def _page_key(arguments: Mapping[str, Any], common: Hashable) -> Hashable:
+    return common, (*arguments,), tuple(map(_argument_key, arguments.values()))
+
+
+def _common_key(request: SearchRequest) -> Hashable:
+    return tuple(value if type(value) in _HASHABLE else repr(value) for value in _COMMON_VALUES(request))
+
+
+def _argument_key(value: Any) -> Hashable:
+    return value if type(value) is str else (repr(value),)
 
 
 class _RecordReads(NamedTuple):
     """The records that a field reads by key, as a part of a batch."""
 
+    entity: EntitySpec
     cache_keys: Sequence[Hashable]
     lookups: Sequence[PointLookup]
     path: Path
     """Path of the first field that needed them."""
 
 
-class _PageRead(NamedTuple):
-    """A page that is part of a batch."""
+class _PageReads(NamedTuple):
+    """The pages that a field reads, as a part of a batch."""
 
-    cache_key: Hashable
-    request: SearchRequest
+    cache_keys: Sequence[Hashable]
+    requests: Sequence[SearchRequest]
+
+
+_PageCall = CoalescedCall[_PageReads, Sequence["Page[Any] | BaseException"]]
+
+
+class _Shared(NamedTuple):
+    """A result that is loaded, or being loaded."""
+
+    result: SharedResult[Any]
+    at: int | None = None
+    """its position, if the result holds several values or errors"""
+
+    async def value(self) -> Any:
+        """Return the value, or raise the error."""
+        outcome = await self.result.wait()
+        if self.at is None:
+            return outcome
+        if isinstance(outcome[self.at], BaseException):
+            raise outcome[self.at]
+        return outcome[self.at]
 
 
 _RecordCall = CoalescedCall[_RecordReads, Sequence[RecordResult]]
-
-
-class _Loaded(NamedTuple):
-    """A record that is loaded, or being loaded."""
-
-    call: _RecordCall
-    at: int
-    """its position among the results of the call"""
 
 
 class Dataloaders:
@@ -84,10 +113,11 @@ class Dataloaders:
         self._database = database
         self._on_explain = on_explain
         self._caches = cache
-        self._shared: dict[Hashable, SharedResult[Any]] = {}
+        self._shared: dict[Hashable, _Shared] = {}
         """pages, and records by unique values"""
-        self._records: dict[Hashable, _Loaded] = {}
-        self._page_coalescer: RequestCoalescer[_PageRead, Page[Any]] | None = None
+        self._records: dict[tuple[str, bool], dict[Hashable, _Shared]] = {}
+        """by entity, and by whether reads are consistent: see `_records_of`"""
+        self._page_coalescer: RequestCoalescer[_PageReads, Sequence[Page[Any] | BaseException]] | None = None
         self._coalescers: dict[bool, RequestCoalescer[_RecordReads, Sequence[RecordResult]]] = {}
         """by whether reads are consistent"""
         self._listed_ids = 0
@@ -103,7 +133,8 @@ class Dataloaders:
         """Load a page of a search for the field at this path. Equal requests share one read."""
         if not self._caches:
             return await self._read_page(replace(request, consistent=True), path)
-        page: Page[Any] = await self._share(_page_key(request), lambda: self._read_page(request, path))
+        (cache_key,) = _page_keys([request])
+        page: Page[Any] = await self._share(cache_key, lambda: self._read_page(request, path))
         return page
 
     async def _share(self, cache_key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
@@ -116,46 +147,53 @@ class Dataloaders:
                 self._shared.pop(cache_key, None)
                 raise
 
-        result = self._shared.get(cache_key)
-        if result is None or result.is_cancelled:
-            result = self._shared[cache_key] = SharedResult(create_task(attempt()))
-        return await result.wait()
+        shared = self._shared.get(cache_key)
+        if shared is None or shared.result.is_cancelled:
+            shared = self._shared[cache_key] = _Shared(SharedResult(create_task(attempt())))
+        return await shared.value()
 
-    async def load_pages(self, requests: Sequence[SearchRequest]) -> "list[Page[Any] | BaseException]":
+    async def load_pages(self, requests: Sequence[SearchRequest]) -> "Sequence[Page[Any] | BaseException]":
         """Load the page or the error of each search. They become one read, with others that are requested now.
 
         Only for operations without explain output, which belongs to single fields.
         """
         if not self._caches:
             pages = (self.load_page(request, ()) for request in requests)
-            return await gather(*pages, return_exceptions=True)
-        results: list[SharedResult[Page[Any]]] = []
-        for request in requests:
-            cache_key = _page_key(request)
-            result = self._shared.get(cache_key)
-            if result is None or result.is_cancelled:
-                result = self._shared[cache_key] = self._coalesced_page(_PageRead(cache_key, request))
-            results.append(result)
-        return await wait_for_all(results)
+            read: list[Page[Any] | BaseException] = await gather(*pages, return_exceptions=True)
+            return read
+        known, cache_keys = self._shared, _page_keys(requests)
+        missing: dict[Hashable, int] = {}
+        for at, cache_key in enumerate(cache_keys):
+            shared = known.get(cache_key)
+            if shared is None or shared.result.is_cancelled:
+                missing.setdefault(cache_key, at)
+        if missing:
+            positions = [*missing.values()]
+            new = requests.at(positions) if isinstance(requests, SearchBatch) else [requests[at] for at in positions]
+            call = self._coalesced_pages(_PageReads([*missing], new))
+            known |= {cache_key: _Shared(call, at) for at, cache_key in enumerate(missing)}
+        loaded: Sequence[Page[Any] | BaseException] = await _values_of([known[key] for key in cache_keys])
+        return loaded
 
-    def _coalesced_page(self, read: _PageRead) -> SharedResult[Page[Any]]:
+    def _coalesced_pages(self, reads: _PageReads) -> _PageCall:
         if self._page_coalescer is None:
             self._page_coalescer = RequestCoalescer(self._send_page_reads, IDLE_TURNS)
-        return self._page_coalescer.submit(read)
+        return self._page_coalescer.submit(reads)
 
-    async def _send_page_reads(self, calls: "Sequence[CoalescedCall[_PageRead, Page[Any]]]") -> None:
+    async def _send_page_reads(self, calls: Sequence[_PageCall]) -> None:
         read = set[Hashable]()
         try:
-            for call, page in zip(calls, await self._database.pages([one.part.request for one in calls]), strict=True):
-                if isinstance(page, Page):
-                    read.add(call.part.cache_key)
-                    call.succeed(page)
-                elif isinstance(page, Exception):
-                    call.fail(page)
+            batches = await self._database.pages_of([call.part.requests for call in calls])
+            for call, pages in zip(calls, batches, strict=True):
+                read.update(
+                    key for key, page in zip(call.part.cache_keys, pages, strict=True) if isinstance(page, Page)
+                )
+                call.succeed(pages)
         finally:
             for call in calls:
-                if call.part.cache_key not in read:  # A later load reads again instead of raising this error.
-                    self._shared.pop(call.part.cache_key, None)
+                for cache_key in call.part.cache_keys:
+                    if cache_key not in read:  # A later load reads again instead of raising this error.
+                        self._shared.pop(cache_key, None)
 
     async def load_count(self, request: SearchRequest, at_most: Any, path: Path) -> Count:
         count = await self._database.count_of(request, at_most)
@@ -205,11 +243,8 @@ class Dataloaders:
             lookup = self._database.wanted(entity, values, consistent=consistent, why=why, naming=naming)
         if isinstance(lookup, SearchRequest):
             return first_of(await self.load_page(lookup, path))
-        loaded = self._load(lookup, path, batch=batch)
-        result = (await loaded.call.wait())[loaded.at]
-        if isinstance(result, ShardQLError):
-            raise result
-        return result
+        record: Entity | None = await self._load(lookup, path, batch=batch).value()
+        return record
 
     async def load_records(
         self, entity: EntitySpec, keys: Sequence[Sequence[Any]], *, why: str | None, naming: NamingScheme
@@ -222,9 +257,9 @@ class Dataloaders:
             return []
         lookups = self._database.wanted_records(entity, keys, consistent=not self._caches, why=why)
         if lookups is not None:
-            return await _results_of(self._load_all(lookups))
+            return await _values_of(self._load_all(lookups))
         results: list[Entity | BaseException | None] = [None] * len(keys)
-        loaded: dict[int, _Loaded] = {}
+        loaded: dict[int, _Shared] = {}
         searches: dict[int, SearchRequest] = {}
         for at, values in enumerate(keys):
             try:
@@ -237,36 +272,41 @@ class Dataloaders:
                 else:
                     loaded[at] = self._load(lookup, ())
         # Either all keys of an entity need a search, or none.
-        for at, record in zip(loaded, await _results_of([*loaded.values()]), strict=True):
+        for at, record in zip(loaded, await _values_of([*loaded.values()]), strict=True):
             results[at] = record
         for at, page in zip(searches, await self.load_pages([*searches.values()]), strict=True):
             results[at] = page if isinstance(page, BaseException) else _first_or_error(page)
         return results
 
-    def _load(self, lookup: PointLookup, path: Path, *, batch: bool = True) -> _Loaded:
+    def _load(self, lookup: PointLookup, path: Path, *, batch: bool = True) -> _Shared:
         """Load one record, unless it is being loaded."""
-        cache_key = (lookup.entity.name, tuple(lookup.keys), lookup.consistent)
-        loaded = self._records.get(cache_key)
-        if loaded is None or loaded.call.is_cancelled:
-            reads = _RecordReads([cache_key], [lookup], path)
+        cache_key = tuple(lookup.keys)
+        known = self._records_of(lookup.entity, consistent=lookup.consistent)
+        loaded = known.get(cache_key)
+        if loaded is None or loaded.result.is_cancelled:
+            reads = _RecordReads(lookup.entity, [cache_key], [lookup], path)
             call = self._coalescer(lookup.consistent).submit(reads, at_once=not batch)
-            loaded = self._records[cache_key] = _Loaded(call, 0)
+            loaded = known[cache_key] = _Shared(call, 0)
         return loaded
 
-    def _load_all(self, lookups: PointLookups) -> list[_Loaded]:
+    def _load_all(self, lookups: PointLookups) -> list[_Shared]:
         """Load several records, except those that are being loaded."""
-        name, consistent, known = lookups.entity.name, lookups.consistent, self._records
-        cache_keys = [(name, (key,), consistent) for key in lookups.keys]
-        missing = {
-            cache_key: at
-            for at, cache_key in enumerate(cache_keys)
-            if (loaded := known.get(cache_key)) is None or loaded.call.is_cancelled
-        }
+        known = self._records_of(lookups.entity, consistent=lookups.consistent)
+        missing: dict[Hashable, int] = {}
+        cache_keys = [*map(tuple, lookups.keys)]
+        for at, cache_key in enumerate(cache_keys):
+            loaded = known.get(cache_key)
+            if loaded is None or loaded.result.is_cancelled:
+                missing.setdefault(cache_key, at)
         if missing:
-            reads = _RecordReads([*missing], lookups.at([*missing.values()]), ())
-            call = self._coalescer(consistent).submit(reads)
-            known |= {cache_key: _Loaded(call, at) for at, cache_key in enumerate(missing)}
+            new = lookups if len(missing) == len(lookups) else lookups.at([*missing.values()])
+            call = self._coalescer(lookups.consistent).submit(_RecordReads(lookups.entity, [*missing], new, ()))
+            known |= {cache_key: _Shared(call, at) for at, cache_key in enumerate(missing)}
         return [known[cache_key] for cache_key in cache_keys]
+
+    def _records_of(self, entity: EntitySpec, *, consistent: bool) -> dict[Hashable, _Shared]:
+        """Return the records of an entity that are loaded, by all keys that they can have."""
+        return self._records.setdefault((entity.name, consistent), {})
 
     async def load_by_unique(
         self, entity: EntitySpec, unique: UniqueSpec, values: tuple[Any, ...], path: Path, *, why: str | None = None
@@ -306,8 +346,10 @@ class Dataloaders:
         finally:
             if not cached:  # Later loads read again.
                 for call in calls:
+                    consistent = call.part.lookups[0].consistent
+                    known = self._records_of(call.part.entity, consistent=consistent)
                     for cache_key in call.part.cache_keys:
-                        self._records.pop(cache_key, None)
+                        known.pop(cache_key, None)
         explain = {} if self._on_explain is None else fetched.explain
         if self._on_explain is not None and explain:
             # The first path of each field, by the path without list indexes.
@@ -321,16 +363,16 @@ class Dataloaders:
             call.succeed(results)
 
 
-async def _results_of(loaded: Sequence[_Loaded]) -> "Sequence[Entity | BaseException | None]":
-    """Return the record or the error of each; as stored items, if one call loads all of them undecoded."""
-    calls = [*{id(one.call): one.call for one in loaded}.values()]
-    found = dict(zip(map(id, calls), await wait_for_all(calls), strict=True))
-    if len(calls) == 1:
-        (results,) = found.values()
-        if isinstance(results, StoredResults):
-            return results.at([one.at for one in loaded])
-    outcomes = ((found[id(one.call)], one.at) for one in loaded)
-    return [results if isinstance(results, BaseException) else results[at] for results, at in outcomes]
+async def _values_of(shared: Sequence[_Shared]) -> Sequence[Any]:
+    """Return the value or the error of each; as stored items, if one call loads all of them undecoded."""
+    calls = [*{id(one.result): one.result for one in shared}.values()]
+    outcomes = await wait_for_all(calls)
+    if len(calls) == 1 and isinstance(outcomes[0], StoredResults):
+        positions = [one.at or 0 for one in shared]
+        return outcomes[0] if positions == [*range(len(outcomes[0]))] else outcomes[0].at(positions)
+    found = dict(zip(map(id, calls), outcomes, strict=True))
+    values = ((found[id(one.result)], one.at) for one in shared)
+    return [value if at is None or isinstance(value, BaseException) else value[at] for value, at in values]
 
 
 def _first_or_error(page: Page[Any]) -> Entity | ShardQLError | None:

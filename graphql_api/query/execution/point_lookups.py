@@ -45,12 +45,12 @@ class PointLookup:
 
 
 class PointLookups(LazySequence[PointLookup]):
-    """The lookups of several records of one entity, each with one possible key. Single ones are built on first use."""
+    """The lookups of several records of one entity. Single ones are built on first use."""
 
     def __init__(
         self,
         entity: EntitySpec,
-        keys: Sequence[Key],
+        keys: Sequence[Sequence[Key]],
         values: Sequence[Sequence[Any]],
         *,
         consistent: bool,
@@ -58,6 +58,7 @@ class PointLookups(LazySequence[PointLookup]):
     ) -> None:
         self.entity = entity
         self.keys = keys
+        """all keys that each record can have"""
         self.values = values
         """the values of the whole primary key of each record"""
         self.consistent = consistent
@@ -65,7 +66,7 @@ class PointLookups(LazySequence[PointLookup]):
 
     def _build(self) -> Sequence[PointLookup]:
         records = zip(self.keys, self.values, strict=True)
-        return [PointLookup(self.entity, [key], self.consistent, self.why, values) for key, values in records]
+        return [PointLookup(self.entity, keys, self.consistent, self.why, values) for keys, values in records]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -166,7 +167,7 @@ async def fetch_records(store: Store, lookups: Sequence[PointLookup], clock: Clo
     groups = lookups.groups if isinstance(lookups, LookupGroups) else [lookups]
     for group in groups:
         if isinstance(group, PointLookups):
-            entities |= dict.fromkeys(group.keys, group.entity)
+            entities |= dict.fromkeys(chain.from_iterable(group.keys), group.entity)
             specs[group.entity.name] = group.entity
         else:
             entities |= {key: lookup.entity for lookup in group for key in lookup.keys}
@@ -178,31 +179,33 @@ async def fetch_records(store: Store, lookups: Sequence[PointLookup], clock: Clo
         if keys:
             items = await measure_call(store.get_many(keys, _is_consistent(groups)), statistics.values())
     stored = dict(zip(keys, items, strict=True))
-    for entity, item in zip(entities.values(), items, strict=True):
-        statistics[entity.name].records_read += item is not None
+    for name, one in statistics.items():
+        found = items if len(specs) == 1 else [stored[key] for key, entity in entities.items() if entity.name == name]
+        one.records_read += len(found) - found.count(None)
     results = [_results(group, stored, now) for group in groups]
     cost = ReadCost(fetched=len(keys))
     cost.record(clock() - now, meter)
-    found = ResultGroups(results) if isinstance(lookups, LookupGroups) else results[0]
+    answers = ResultGroups(results) if isinstance(lookups, LookupGroups) else results[0]
     return FetchedRecords(
-        found, lambda: cost.explain(_describe(lookups), sum(isinstance(result, Entity) for result in found))
+        answers, lambda: cost.explain(_describe(lookups), sum(isinstance(result, Entity) for result in answers))
     )
 
 
 def _is_consistent(groups: Sequence[Sequence[PointLookup]]) -> bool:
     """Return whether reads are consistent, which those of one call have in common."""
-    return next(group.consistent if isinstance(group, PointLookups) else group[0].consistent for group in groups if group)
+    return next(
+        group.consistent if isinstance(group, PointLookups) else group[0].consistent for group in groups if group
+    )
 
 
-def _results(
-    group: Sequence[PointLookup], stored: Mapping[Key, Item | None], now: float
-) -> Sequence[RecordResult]:
+def _results(group: Sequence[PointLookup], stored: Mapping[Key, Item | None], now: float) -> Sequence[RecordResult]:
     """Return the result of each lookup, and count it."""
     if isinstance(group, PointLookups):
         entity = group.entity
-        items = [stored[key] for key in group.keys]
-        if entity.visibility_properties:
-            items = [entity.visible_item([item], now) for item in items]
+        if entity.visibility_properties or len(entity.space.generations) > 1:
+            items = [entity.visible_item(map(stored.__getitem__, keys), now) for keys in group.keys]
+        else:
+            items = [stored[key] for (key,) in group.keys]
         absent = items.count(None)
         statistics_by_key(entity).add_reads("key", len(items), empty=absent, returned=len(items) - absent)
         return StoredResults(entity, items)

@@ -51,8 +51,8 @@ class ColumnExecution:
             await complete_all(pending)
 
     def _arguments(self) -> Mapping[str, Any]:
-        execution, first = self._execution, self._details[0]
-        if not self._definition.args:
+        execution, first, arguments = self._execution, self._details[0], self._definition.args.values()
+        if not first.node.arguments and not any(map(_has_value_by_itself, arguments)):
             return {}
         return get_argument_values(
             self._definition,
@@ -67,15 +67,21 @@ class ColumnExecution:
     def _complete_together(self, results: Sequence[Any]) -> CompletedColumn | None:
         """Complete all results at once; None if each must be completed alone."""
         with suppress(Exception):  # What is unexpected is completed one by one.
-            return self._execution.complete_column(results, self._definition.type, self._column)
+            completed: CompletedColumn | None = self._execution.complete_column(
+                results, self._definition.type, self._column
+            )
+            return completed
         return None
 
     async def _resolve_below(self, completed: CompletedColumn) -> None:
         """Set all values, and execute the fields with resolvers below them. These are nullable, and raise nothing."""
+        objects, name = self._column.objects, self._column.response_name
         for at, value in zip(completed.positions, completed.values, strict=True):
-            self._set(at, value)
-        if completed.resolved is not None:
-            await self._execution.resolve_completed(CompletedObject({}, [completed.resolved]))
+            objects[at][name] = value
+        if completed.resolved:
+            below = self._execution.resolve_completed(CompletedObject({}, [*completed.resolved]))
+            if self._execution.is_awaitable(below):
+                await below
 
     # --- one by one --------------------------------------------------------------------------------------------
 
@@ -126,6 +132,11 @@ class ColumnExecution:
         found = iter(await gather_with_cancel(*pending))
         for field, value in zip(fields, values, strict=True):
             field.set(next(found) if execution.is_awaitable(value) else value)
+
+
+def _has_value_by_itself(argument: graphql.GraphQLArgument) -> bool:
+    """Return whether an argument that a document does not provide has a value, or is an error."""
+    return argument.default_value is not graphql.Undefined or graphql.is_required_argument(argument)
 
 
 async def complete_all(parts: Sequence[Awaitable[Any]]) -> None:

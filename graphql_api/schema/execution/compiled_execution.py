@@ -12,7 +12,7 @@ from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from graphql_api.model import Entity
 from graphql_api.query.execution import Count, StoredResults
-from graphql_api.schema.execution.column_completion import CompletedColumn, complete_stored_records
+from graphql_api.schema.execution.column_completion import CompletedColumn, complete_pages, complete_stored_records
 from graphql_api.schema.execution.column_execution import ColumnExecution, complete_all
 from graphql_api.schema.execution.page_completion import PageCompletion, compile_page, complete_record
 from graphql_api.schema.execution.record_completion import RecordCompletion
@@ -264,13 +264,18 @@ class CompiledExecution(graphql.Executor[Any]):
 
     def complete_column(self, results: Sequence[Any], kind: Any, column: FieldColumn) -> CompletedColumn | None:
         """Complete all results of a column at once; None if each must be completed alone. Raise any error likewise."""
-        bare = graphql.get_nullable_type(kind)
-        if self.plan is None or bare is not kind or not isinstance(results, StoredResults):
+        seal = self.context_value.database.seal_key
+        if self.plan is None or not graphql.is_object_type(kind):
             return None
-        completion = self._completion(self.plan, results.entity.model, bare, column.details)
-        if not isinstance(completion, RecordCompletion) or not completion.resolves_columns:
-            return None
-        return complete_stored_records(completion, results, column, self.context_value.database.seal_key)
+        if isinstance(results, StoredResults):
+            completion = self._completion(self.plan, results.entity.model, kind, column.details)
+            if isinstance(completion, RecordCompletion):
+                return complete_stored_records(completion, results, column, seal)
+        elif {*map(type, results)} == {Connection}:
+            completion = self._completion(self.plan, Connection, kind, column.details)
+            if isinstance(completion, PageCompletion):
+                return complete_pages(completion, results, column, seal)
+        return None
 
     async def _complete_with_columns(
         self, response: ResponseObject, waiting: "_WaitingField | _WaitingGroup | None", columns: Iterable[FieldColumn]

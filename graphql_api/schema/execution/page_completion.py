@@ -23,7 +23,6 @@ from graphql_api.schema.execution.value_completion import SubfieldCollector, com
 from graphql_api.schema.types.connection_types import Connection, EmptyPage
 from graphql_api.schema.types.generated_fields import Mark, Parents, field_marks
 
-
 _Member = Callable[[Connection, Path, KeySeal], tuple[Any, RecordFields | ResolvedFields]]
 """Returns the value of a field of a page, and the fields with resolvers below it"""
 
@@ -43,22 +42,22 @@ class PageCompletion:
     """The completion of a page for one selection of its fields."""
 
     def __init__(self, kind: graphql.GraphQLObjectType, members: Mapping[str, _Member | FieldDetailsList]) -> None:
-        self._kind = kind
-        self._members = members
+        self.kind = kind
+        self.members = members
 
     def complete(self, connection: Connection, path: Path, seal: KeySeal) -> CompletedObject:
         """Complete a page. Raise any error if a value is unexpected. No resolver has been called then."""
         response: ResponseObject = {}
         resolved: ResolvedFields = []
-        for name, member in self._members.items():
-            member_path = Path(path, name, self._kind.name)
+        for name, member in self.members.items():
+            member_path = Path(path, name, self.kind.name)
             if callable(member):
                 response[name], below = member(connection, member_path, seal)
                 if below:
                     resolved.append(below)
             else:
                 response[name] = None
-                resolved.append(ResolvedField(response, name, member, self._kind, connection, member_path))
+                resolved.append(ResolvedField(response, name, member, self.kind, connection, member_path))
         return CompletedObject(response, resolved)
 
 
@@ -81,12 +80,18 @@ def compile_page(
             members[response_name] = member
         else:
             complete = compile_member(schema, kind, subfield, collect)
-            members[response_name] = subfield if complete is None else _page_member(complete)
+            members[response_name] = subfield if complete is None else PageMember(complete)
     return PageCompletion(kind, members)
 
 
-def _page_member(complete: Callable[[Any], Any]) -> _Member:
-    return lambda connection, _path, _seal: (complete(connection), [])
+class PageMember:
+    """A field of a page that needs no resolver."""
+
+    def __init__(self, complete: Callable[[Any], Any]) -> None:
+        self.complete = complete
+
+    def __call__(self, connection: Connection, _path: Path, _seal: KeySeal) -> tuple[Any, ResolvedFields]:
+        return self.complete(connection), []
 
 
 def _compile_records(
@@ -99,16 +104,19 @@ def _compile_records(
     if not graphql.is_object_type(kind):
         return None
     if attribute == "items":
-        return _items_member(RecordCompletion(schema, kind, details, collect))
+        return ItemsMember(RecordCompletion(schema, kind, details, collect))
     return _compile_edges(schema, kind, details, collect) if attribute == "edges" else None
 
 
-def _items_member(completion: RecordCompletion) -> _Member:
-    def complete(connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, RecordFields | ResolvedFields]:
-        parents, objects = _complete_records(completion, connection.page, seal)
-        return objects, _resolved_fields(completion, parents, objects, path.add_key) or []
+class ItemsMember:
+    """The records of a page."""
 
-    return complete
+    def __init__(self, completion: RecordCompletion) -> None:
+        self.completion = completion
+
+    def __call__(self, connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, RecordFields | ResolvedFields]:
+        parents, objects = _complete_records(self.completion, connection.page, seal)
+        return objects, _resolved_fields(self.completion, parents, objects, path.add_key) or []
 
 
 def _compile_edges(

@@ -24,6 +24,7 @@ from graphql_api.model import (
     expected_types,
     is_plain_model,
 )
+from graphql_api.schema.execution.resolved_fields import ResponseObject
 from graphql_api.schema.execution.value_completion import (
     Completion,
     SubfieldCollector,
@@ -33,7 +34,6 @@ from graphql_api.schema.execution.value_completion import (
     generated_field_of,
     plain_attribute,
 )
-from graphql_api.schema.execution.resolved_fields import ResponseObject
 from graphql_api.schema.selection import source_properties
 from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER, Mark, field_marks
 from graphql_api.schema.types.object_types import record_model, resolve_attribute

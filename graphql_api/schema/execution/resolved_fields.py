@@ -102,9 +102,7 @@ class _SeveralParents:
 class FieldColumn:
     """One selected field of many records."""
 
-    def __init__(
-        self, response_name: str, details: FieldDetailsList, parent_type: graphql.GraphQLObjectType
-    ) -> None:
+    def __init__(self, response_name: str, details: FieldDetailsList, parent_type: graphql.GraphQLObjectType) -> None:
         self.response_name = response_name
         self.details = details
         self.parent_type = parent_type
@@ -124,7 +122,9 @@ class FieldColumn:
     @cached_property
     def parents(self) -> Parents:
         """The records."""
-        return self._parts[0].parents if len(self._parts) == 1 else _SeveralParents([one.parents for one in self._parts])
+        return (
+            self._parts[0].parents if len(self._parts) == 1 else _SeveralParents([one.parents for one in self._parts])
+        )
 
     @cached_property
     def objects(self) -> Sequence[ResponseObject]:
