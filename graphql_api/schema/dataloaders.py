@@ -1,7 +1,7 @@
 """Dataloaders of one request: load records and pages in batches, each at most once. Every field reads through them."""
 
 from asyncio import create_task, gather
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from types import NoneType
@@ -65,8 +65,9 @@ def _argument_key(value: Any) -> Hashable:
 class _RecordReads(NamedTuple):
     """The records that a field reads by key, as a part of a batch."""
 
+    positions: Mapping[Hashable, int]
+    """by cache key"""
     entity: EntitySpec
-    cache_keys: Sequence[Hashable]
     lookups: Sequence[PointLookup]
     path: Path
     """Path of the first field that needed them."""
@@ -75,31 +76,15 @@ class _RecordReads(NamedTuple):
 class _PageReads(NamedTuple):
     """The pages that a field reads, as a part of a batch."""
 
-    cache_keys: Sequence[Hashable]
+    positions: Mapping[Hashable, int]
+    """by cache key"""
     requests: Sequence[SearchRequest]
 
 
-_PageCall = CoalescedCall[_PageReads, Sequence["Page[Any] | BaseException"]]
-
-
-class _Shared(NamedTuple):
-    """A result that is loaded, or being loaded."""
-
-    result: SharedResult[Any]
-    at: int | None = None
-    """its position, if the result holds several values or errors"""
-
-    async def value(self) -> Any:
-        """Return the value, or raise the error."""
-        outcome = await self.result.wait()
-        if self.at is None:
-            return outcome
-        if isinstance(outcome[self.at], BaseException):
-            raise outcome[self.at]
-        return outcome[self.at]
-
-
 _RecordCall = CoalescedCall[_RecordReads, Sequence[RecordResult]]
+_PageCall = CoalescedCall[_PageReads, Sequence["Page[Any] | BaseException"]]
+_Cache = dict[Hashable, SharedResult[Any]]
+"""What is loaded, or being loaded. A `CoalescedCall` has several values, at the positions of its part."""
 
 
 class Dataloaders:
@@ -113,9 +98,9 @@ class Dataloaders:
         self._database = database
         self._on_explain = on_explain
         self._caches = cache
-        self._shared: dict[Hashable, _Shared] = {}
+        self._shared: _Cache = {}
         """pages, and records by unique values"""
-        self._records: dict[tuple[str, bool], dict[Hashable, _Shared]] = {}
+        self._records: dict[tuple[str, bool], _Cache] = {}
         """by entity, and by whether reads are consistent: see `_records_of`"""
         self._page_coalescer: RequestCoalescer[_PageReads, Sequence[Page[Any] | BaseException]] | None = None
         self._coalescers: dict[bool, RequestCoalescer[_RecordReads, Sequence[RecordResult]]] = {}
@@ -148,9 +133,9 @@ class Dataloaders:
                 raise
 
         shared = self._shared.get(cache_key)
-        if shared is None or shared.result.is_cancelled:
-            shared = self._shared[cache_key] = _Shared(SharedResult(create_task(attempt())))
-        return await shared.value()
+        if shared is None or shared.is_cancelled:
+            shared = self._shared[cache_key] = SharedResult(create_task(attempt()))
+        return await _value_of(shared, cache_key)
 
     async def load_pages(self, requests: Sequence[SearchRequest]) -> "Sequence[Page[Any] | BaseException]":
         """Load the page or the error of each search. They become one read, with others that are requested now.
@@ -158,22 +143,23 @@ class Dataloaders:
         Only for operations without explain output, which belongs to single fields.
         """
         if not self._caches:
-            pages = (self.load_page(request, ()) for request in requests)
-            read: list[Page[Any] | BaseException] = await gather(*pages, return_exceptions=True)
+            reads = (self.load_page(request, ()) for request in requests)
+            read: list[Page[Any] | BaseException] = await gather(*reads, return_exceptions=True)
             return read
         known, cache_keys = self._shared, _page_keys(requests)
-        missing: dict[Hashable, int] = {}
-        for at, cache_key in enumerate(cache_keys):
-            shared = known.get(cache_key)
-            if shared is None or shared.result.is_cancelled:
-                missing.setdefault(cache_key, at)
+        missing = _missing(known, cache_keys)
         if missing:
             positions = [*missing.values()]
-            new = requests.at(positions) if isinstance(requests, SearchBatch) else [requests[at] for at in positions]
-            call = self._coalesced_pages(_PageReads([*missing], new))
-            known |= {cache_key: _Shared(call, at) for at, cache_key in enumerate(missing)}
-        loaded: Sequence[Page[Any] | BaseException] = await _values_of([known[key] for key in cache_keys])
-        return loaded
+            if len(missing) == len(requests):
+                new = requests
+            elif isinstance(requests, SearchBatch):
+                new = requests.at(positions)
+            else:
+                new = [requests[at] for at in positions]
+            call = self._coalesced_pages(_PageReads(_numbered(missing), new))
+            known |= dict.fromkeys(missing, call)
+        pages: Sequence[Page[Any] | BaseException] = await _values_of(known, cache_keys)
+        return pages
 
     def _coalesced_pages(self, reads: _PageReads) -> _PageCall:
         if self._page_coalescer is None:
@@ -181,19 +167,15 @@ class Dataloaders:
         return self._page_coalescer.submit(reads)
 
     async def _send_page_reads(self, calls: Sequence[_PageCall]) -> None:
-        read = set[Hashable]()
+        unread = {cache_key for call in calls for cache_key in call.part.positions}
         try:
             batches = await self._database.pages_of([call.part.requests for call in calls])
             for call, pages in zip(calls, batches, strict=True):
-                read.update(
-                    key for key, page in zip(call.part.cache_keys, pages, strict=True) if isinstance(page, Page)
-                )
+                unread -= {key for key, at in call.part.positions.items() if isinstance(pages[at], Page)}
                 call.succeed(pages)
         finally:
-            for call in calls:
-                for cache_key in call.part.cache_keys:
-                    if cache_key not in read:  # A later load reads again instead of raising this error.
-                        self._shared.pop(cache_key, None)
+            for cache_key in unread:  # A later load reads again instead of raising this error.
+                self._shared.pop(cache_key, None)
 
     async def load_count(self, request: SearchRequest, at_most: Any, path: Path) -> Count:
         count = await self._database.count_of(request, at_most)
@@ -243,7 +225,9 @@ class Dataloaders:
             lookup = self._database.wanted(entity, values, consistent=consistent, why=why, naming=naming)
         if isinstance(lookup, SearchRequest):
             return first_of(await self.load_page(lookup, path))
-        record: Entity | None = await self._load(lookup, path, batch=batch).value()
+        known = self._records_of(lookup.entity, consistent=lookup.consistent)
+        cache_key = self._load(known, lookup, path, batch=batch)
+        record: Entity | None = await _value_of(known[cache_key], cache_key)
         return record
 
     async def load_records(
@@ -257,9 +241,10 @@ class Dataloaders:
             return []
         lookups = self._database.wanted_records(entity, keys, consistent=not self._caches, why=why)
         if lookups is not None:
-            return await _values_of(self._load_all(lookups))
+            return await self._load_all(lookups)
         results: list[Entity | BaseException | None] = [None] * len(keys)
-        loaded: dict[int, _Shared] = {}
+        known: _Cache = {}
+        loaded: dict[int, Hashable] = {}
         searches: dict[int, SearchRequest] = {}
         for at, values in enumerate(keys):
             try:
@@ -270,41 +255,37 @@ class Dataloaders:
                 if isinstance(lookup, SearchRequest):
                     searches[at] = lookup
                 else:
-                    loaded[at] = self._load(lookup, ())
+                    known = self._records_of(lookup.entity, consistent=lookup.consistent)
+                    loaded[at] = self._load(known, lookup, ())
         # Either all keys of an entity need a search, or none.
-        for at, record in zip(loaded, await _values_of([*loaded.values()]), strict=True):
+        for at, record in zip(loaded, await _values_of(known, [*loaded.values()]), strict=True):
             results[at] = record
         for at, page in zip(searches, await self.load_pages([*searches.values()]), strict=True):
             results[at] = page if isinstance(page, BaseException) else _first_or_error(page)
         return results
 
-    def _load(self, lookup: PointLookup, path: Path, *, batch: bool = True) -> _Shared:
-        """Load one record, unless it is being loaded."""
+    def _load(self, known: _Cache, lookup: PointLookup, path: Path, *, batch: bool = True) -> Hashable:
+        """Load one record, unless it is being loaded. Return its cache key."""
         cache_key = tuple(lookup.keys)
-        known = self._records_of(lookup.entity, consistent=lookup.consistent)
-        loaded = known.get(cache_key)
-        if loaded is None or loaded.result.is_cancelled:
-            reads = _RecordReads(lookup.entity, [cache_key], [lookup], path)
-            call = self._coalescer(lookup.consistent).submit(reads, at_once=not batch)
-            loaded = known[cache_key] = _Shared(call, 0)
-        return loaded
+        shared = known.get(cache_key)
+        if shared is None or shared.is_cancelled:
+            reads = _RecordReads({cache_key: 0}, lookup.entity, [lookup], path)
+            known[cache_key] = self._coalescer(lookup.consistent).submit(reads, at_once=not batch)
+        return cache_key
 
-    def _load_all(self, lookups: PointLookups) -> list[_Shared]:
+    async def _load_all(self, lookups: PointLookups) -> "Sequence[Entity | BaseException | None]":
         """Load several records, except those that are being loaded."""
         known = self._records_of(lookups.entity, consistent=lookups.consistent)
-        missing: dict[Hashable, int] = {}
         cache_keys = [*map(tuple, lookups.keys)]
-        for at, cache_key in enumerate(cache_keys):
-            loaded = known.get(cache_key)
-            if loaded is None or loaded.result.is_cancelled:
-                missing.setdefault(cache_key, at)
+        missing = _missing(known, cache_keys)
         if missing:
             new = lookups if len(missing) == len(lookups) else lookups.at([*missing.values()])
-            call = self._coalescer(lookups.consistent).submit(_RecordReads(lookups.entity, [*missing], new, ()))
-            known |= {cache_key: _Shared(call, at) for at, cache_key in enumerate(missing)}
-        return [known[cache_key] for cache_key in cache_keys]
+            call = self._coalescer(lookups.consistent).submit(_RecordReads(_numbered(missing), lookups.entity, new, ()))
+            known |= dict.fromkeys(missing, call)
+        records: Sequence[Entity | BaseException | None] = await _values_of(known, cache_keys)
+        return records
 
-    def _records_of(self, entity: EntitySpec, *, consistent: bool) -> dict[Hashable, _Shared]:
+    def _records_of(self, entity: EntitySpec, *, consistent: bool) -> _Cache:
         """Return the records of an entity that are loaded, by all keys that they can have."""
         return self._records.setdefault((entity.name, consistent), {})
 
@@ -348,7 +329,7 @@ class Dataloaders:
                 for call in calls:
                     consistent = call.part.lookups[0].consistent
                     known = self._records_of(call.part.entity, consistent=consistent)
-                    for cache_key in call.part.cache_keys:
+                    for cache_key in call.part.positions:
                         known.pop(cache_key, None)
         explain = {} if self._on_explain is None else fetched.explain
         if self._on_explain is not None and explain:
@@ -363,16 +344,48 @@ class Dataloaders:
             call.succeed(results)
 
 
-async def _values_of(shared: Sequence[_Shared]) -> Sequence[Any]:
+def _missing(known: _Cache, cache_keys: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Return the positions of those that are not loaded, each once."""
+    missing: dict[Hashable, int] = {}
+    for at, cache_key in enumerate(cache_keys):
+        shared = known.get(cache_key)
+        if shared is None or shared.is_cancelled:
+            missing.setdefault(cache_key, at)
+    return missing
+
+
+def _numbered(cache_keys: Iterable[Hashable]) -> dict[Hashable, int]:
+    return {key: at for at, key in enumerate(cache_keys)}
+
+
+async def _value_of(shared: SharedResult[Any], cache_key: Hashable) -> Any:
+    """Return one value, or raise its error."""
+    value = _part_of(shared, await shared.wait(), cache_key)
+    if isinstance(value, BaseException):
+        raise value
+    return value
+
+
+async def _values_of(known: _Cache, cache_keys: Sequence[Hashable]) -> Any:
     """Return the value or the error of each; as stored items, if one call loads all of them undecoded."""
-    calls = [*{id(one.result): one.result for one in shared}.values()]
-    outcomes = await wait_for_all(calls)
-    if len(calls) == 1 and isinstance(outcomes[0], StoredResults):
-        positions = [one.at or 0 for one in shared]
-        return outcomes[0] if positions == [*range(len(outcomes[0]))] else outcomes[0].at(positions)
+    shared = [known[cache_key] for cache_key in cache_keys]
+    calls = [*{id(one): one for one in shared}.values()]
+    outcomes: list[Any] = await wait_for_all(calls)
+    if len(calls) == 1 and isinstance(calls[0], CoalescedCall) and not isinstance(outcomes[0], BaseException):
+        positions, values = calls[0].part.positions, outcomes[0]
+        if [*positions] == cache_keys:
+            return values
+        if isinstance(values, StoredResults):
+            return values.at([positions[cache_key] for cache_key in cache_keys])
     found = dict(zip(map(id, calls), outcomes, strict=True))
-    values = ((found[id(one.result)], one.at) for one in shared)
-    return [value if at is None or isinstance(value, BaseException) else value[at] for value, at in values]
+    return [_part_of(one, found[id(one)], cache_key) for one, cache_key in zip(shared, cache_keys, strict=True)]
+
+
+def _part_of(shared: SharedResult[Any], outcome: Any, cache_key: Hashable) -> Any:
+    """Return the value or the error for a cache key, from all that a read has returned."""
+    if isinstance(shared, CoalescedCall) and not isinstance(outcome, BaseException):
+        return outcome[shared.part.positions[cache_key]]
+    return outcome
 
 
 def _first_or_error(page: Page[Any]) -> Entity | ShardQLError | None:
