@@ -2,9 +2,10 @@
 
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from graphql_api.clock import Clock, system_clock
@@ -17,6 +18,7 @@ from graphql_api.evolution import (
     fetch_by_unique,
     placed_generation,
     point_lookup,
+    point_lookups,
     renewed_lookups,
     unique_lookup,
 )
@@ -48,8 +50,10 @@ from graphql_api.query import (
     PAGE_ARGUMENTS,
     PAGING_ARGUMENTS,
     PYTHON_NAMES,
+    BatchPlan,
     NamingScheme,
     ReadStatistics,
+    SearchBatch,
     SearchFrame,
     SearchPlan,
     SearchRequest,
@@ -58,6 +62,7 @@ from graphql_api.query import (
     find_unique,
     parse_complete_key,
     parse_primary_key,
+    plan_batch,
     plan_search,
     unique_values,
 )
@@ -66,8 +71,11 @@ from graphql_api.query.execution import (
     FetchedRecords,
     Page,
     PointLookup,
+    PointLookups,
+    Search,
     count_records,
     estimate_search,
+    read_batch,
     read_in_rounds,
     read_page,
 )
@@ -179,34 +187,67 @@ class Database:
         return await self._reading(lambda catalog: self._page(catalog, request))
 
     async def pages(self, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
-        """Return the page or the error of each search request.
+        """Return the page or the error of each search request, as `pages_of` does."""
+        (pages,) = await self.pages_of([requests])
+        return pages
 
-        What all of them read at the same time is one call of the store. If capacity is metered, or has a ceiling, each
-        page is read alone: both count page by page.
+    async def pages_of(self, batches: Sequence[Sequence[SearchRequest]]) -> list[list[Page[Any] | BaseException]]:
+        """Return the page or the error of each search request, for several sequences of requests.
+
+        What all of them read at the same time is one call of the store. Those of a `SearchBatch` have one plan. If
+        capacity is metered, or has a ceiling, each page is read alone: both count page by page.
         """
         if self.ceiling is not None or current_meter() is not None:
-            return await gather(*map(self.page, requests), return_exceptions=True)
-        results = await self._reading(lambda catalog: self._pages(catalog, requests))
+            return [await gather(*map(self.page, batch), return_exceptions=True) for batch in batches]
+        results = await self._reading(lambda catalog: self._pages(catalog, batches))
         if self.schema is not None:
-            await self.schema.inform(results)
+            await self.schema.inform(chain.from_iterable(results))
         return results
 
-    async def _pages(self, catalog: Catalog, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
-        planned = [*self._plans(catalog, requests)]
-        searches = [partial(self._planned_page, plan) for plan in planned if isinstance(plan, SearchPlan)]
-        pages = iter(await read_in_rounds(self.store, searches))
-        return [next(pages) if isinstance(plan, SearchPlan) else plan for plan in planned]
+    async def _pages(
+        self, catalog: Catalog, batches: Sequence[Sequence[SearchRequest]]
+    ) -> list[list[Page[Any] | BaseException]]:
+        searches = [self._searches(catalog, batch) for batch in batches]
+        found = iter(await read_in_rounds(self.store, [*chain.from_iterable(searches)]))
+        results: list[list[Page[Any] | BaseException]] = []
+        for batch, own in zip(batches, searches, strict=True):
+            pages = [*islice(found, len(own))]
+            if len(pages) == len(batch):
+                results.append(pages)
+            else:  # One search reads all pages.
+                results.append([*pages[0]] if isinstance(pages[0], list) else pages * len(batch))
+        return results
 
-    def _plans(self, catalog: Catalog, requests: Sequence[SearchRequest]) -> Iterator[SearchPlan | Exception]:
-        """Yield the plan or the error of each request. Requests that differ only in arguments share their frame."""
-        frame, now = None, self.clock()
+    def _searches(self, catalog: Catalog, batch: Sequence[SearchRequest]) -> list[Search[Any]]:
+        """Return the searches of a batch: one for all of its pages if one plan suffices, otherwise one for each."""
+        now = self.clock()
+        if isinstance(batch, SearchBatch) and len(batch) > 1:
+            plan = self._batch_plan(catalog, batch.owned_by(self.tenant, self.principal), now)
+            if plan is not None:
+                return [lambda store: read_batch(store, plan, self.seal, self.clock, self._planned_page)]
+        return [partial(self._page_of, plan_one) for plan_one in self._planners(catalog, batch, now)]
+
+    def _batch_plan(self, catalog: Catalog, batch: SearchBatch, now: float) -> BatchPlan | None:
+        with suppress(ShardQLError):
+            return plan_batch(SearchFrame.of(catalog, batch.common, now, self.seal), batch)
+        return None
+
+    def _planners(
+        self, catalog: Catalog, requests: Sequence[SearchRequest], now: float
+    ) -> Iterator[Callable[[], SearchPlan]]:
+        """Yield a function that plans each request. Requests that differ only in arguments share their frame."""
+        frame = None
         for owned in map(self._owned, requests):
-            try:
-                if frame is None or not frame.fits(owned):
+            if frame is None or not frame.fits(owned):
+                try:
                     frame = SearchFrame.of(catalog, owned, now, self.seal)
-                yield frame.plan(owned)
-            except Exception as problem:  # noqa: BLE001 - the caller of this search receives it
-                yield problem
+                except Exception:  # noqa: BLE001 - its own search raises it
+                    yield partial(plan_search, catalog, owned, now, self.seal)
+                    continue
+            yield partial(frame.plan, owned)
+
+    async def _page_of(self, plan: Callable[[], SearchPlan], store: Store) -> Page[Any]:
+        return await self._planned_page(plan(), store)
 
     async def _page(self, catalog: Catalog, request: SearchRequest) -> Page[Any]:
         return await self._planned_page(self._plan(catalog, request), self.store)
@@ -363,6 +404,18 @@ class Database:
             values = [*values, spec.current]
         return point_lookup(spec, values, None, self.tenant, consistent=consistent, why=why)
 
+    def wanted_records(
+        self, spec: EntitySpec, rows: Sequence[Sequence[Any]], *, consistent: bool, why: str | None = None
+    ) -> PointLookups | None:
+        """Return the point lookups of several records; None if each must be looked up alone: see `wanted`."""
+        spec = self._effective(spec)
+        if spec.sub_ids and len(rows[0]) == len(spec.ids):
+            return None
+        try:
+            return point_lookups(spec, rows, self.tenant, consistent=consistent, why=why)
+        except ShardQLError:
+            return None
+
     def lookup_at(self, spec: EntitySpec, key: RecordKey, *, consistent: bool, why: str | None = None) -> PointLookup:
         """Return the point lookup of the record with this key."""
         values = [*key.ids, *key.children]
@@ -381,7 +434,7 @@ class Database:
         with self._pricing(estimate):
             fetched = await self._reading(read)
         if self.schema is not None:
-            await self.schema.inform(fetched.results)
+            await self.schema.inform(fetched.errors)
         return fetched
 
     # --- record keys -------------------------------------------------------------------------------------------

@@ -151,6 +151,15 @@ class Column:
     def decode(self, encoded: str) -> Any:
         return self.codec.decode(self.codec.complement(encoded) if self.descending else encoded)
 
+    def segments(self, values: Iterable[Any]) -> list[str]:
+        """Build the column's segments of the range values of several records, of which none is null."""
+        if self.descending:
+            return [*map(self.segment, values)]
+        try:
+            return [f"{self.name}#{encoded}" for encoded in map(self.codec.encode, values)]
+        except InvalidValue as problem:
+            raise InvalidValue(f"{self.name}: {problem.message}", argument=problem.argument) from problem
+
     def segment(self, value: Any) -> str:
         """Build the column's segment of a range value. Null is the bare name."""
         return self.name if value is None else f"{self.name}#{self.encode(value)}"

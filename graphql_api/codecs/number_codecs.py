@@ -129,7 +129,7 @@ class IntegerCodec(NumberCodec[int]):
             return stored
         return [*map(str, numbers)] if numbers is stored else [None if one is None else str(one) for one in stored]
 
-    def load_column(self, stored: Sequence[object]) -> Sequence[int]:
+    def load_column(self, stored: Sequence[object]) -> Sequence[int | None]:
         numbers: Any = stored
         is_plain = set(map(type, stored)) == {int} and min(numbers) >= self.minimum and max(numbers) <= self.maximum
         return numbers if is_plain else super().load_column(stored)
@@ -205,7 +205,7 @@ class Float64(NumberCodec[float]):
         """Convert all values at once, if they are numbers of the usual magnitudes."""
         return super().column_to_json(stored) if None in stored else self.load_column(stored)
 
-    def load_column(self, stored: Sequence[object]) -> Sequence[float]:
+    def load_column(self, stored: Sequence[object]) -> Sequence[float | None]:
         if not set(map(type, stored)) <= {Decimal, int}:
             return super().load_column(stored)
         numbers: Any = stored

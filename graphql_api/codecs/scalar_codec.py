@@ -235,12 +235,12 @@ class Codec(ABC, Generic[T]):
         """
         return [None if one is None else self.to_json(self.load(one)) for one in stored]
 
-    def load_column(self, stored: Sequence[object]) -> Sequence[T]:
-        """Convert the stored values of one property of several records back: `load` of each.
+    def load_column(self, stored: Sequence[object]) -> Sequence[T | None]:
+        """Convert the stored values of one property of several records back: `load` of each. None stays None.
 
         Codecs that convert all values at once override it.
         """
-        return [self.load(one) for one in stored]
+        return [None if one is None else self.load(one) for one in stored]
 
     def from_json(self, value: object) -> T:
         """Convert a JSON value, or the value of a literal."""

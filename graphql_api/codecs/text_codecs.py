@@ -101,7 +101,7 @@ class Text(Codec[str]):
         """Return the column: JSON holds well-formed text as it is stored."""
         return stored if set(map(type, stored)) <= {str, NoneType} else super().column_to_json(stored)
 
-    def load_column(self, stored: Sequence[object]) -> Sequence[str]:
+    def load_column(self, stored: Sequence[object]) -> Sequence[str | None]:
         texts: Any = stored
         is_plain = set(map(type, stored)) == {str} and all(map(str.isascii, texts))
         return texts if is_plain else super().load_column(stored)
@@ -146,7 +146,7 @@ class Boolean(Codec[bool]):
     def load(self, stored: object) -> bool:
         return self.check(stored)
 
-    def load_column(self, stored: Sequence[object]) -> Sequence[bool]:
+    def load_column(self, stored: Sequence[object]) -> Sequence[bool | None]:
         flags: Any = stored
         return flags if set(map(type, stored)) == {bool} else super().load_column(stored)
 

@@ -30,6 +30,7 @@ from graphql_api.evolution.proposals import proposed as proposed
 from graphql_api.evolution.record_lookups import fetch_answerable as fetch_answerable
 from graphql_api.evolution.record_lookups import placed_generation as placed_generation
 from graphql_api.evolution.record_lookups import point_lookup as point_lookup
+from graphql_api.evolution.record_lookups import point_lookups as point_lookups
 from graphql_api.evolution.record_lookups import renewed_lookups as renewed_lookups
 from graphql_api.evolution.record_repair import RecordRepairer as RecordRepairer
 from graphql_api.evolution.record_repair import Violation as Violation

@@ -65,14 +65,17 @@ class StoredColumns:
         column = self.scalar(part)
         if part.codec is None:
             return [decode_property(self.entity, part, value) for value in column.values]
-        loaded = [None if value is None else part.codec.load(value) for value in column.values]
-        for at in column.defaults:
-            loaded[at] = part.default
+        loaded = part.codec.load_column(column.values)
+        if column.defaults:
+            return [part.default if at in column.defaults else value for at, value in enumerate(loaded)]
         return loaded
 
     def records(self, names: Iterable[str]) -> Sequence[Entity]:
         """Return records with only these properties."""
-        columns = {name: self.values(name) for name in names}
+        return self.records_of({name: self.values(name) for name in names})
+
+    def records_of(self, columns: Mapping[str, Sequence[Any]]) -> Sequence[Entity]:
+        """Return records with only these properties, whose values are known."""
         rows = zip(*columns.values(), strict=True) if columns else [()] * len(self.items)
         return make_records(self.entity, [*columns], rows)
 
@@ -111,12 +114,10 @@ def _decode_columns(entity: EntitySpec, items: Sequence[Item]) -> Sequence[Entit
 
 
 def _decode_column(columns: StoredColumns, part: PropertySpec) -> Sequence[Any]:
-    column, codec = columns.scalar(part), part.column.codec
+    column = columns.scalar(part)
     if column.defaults:
         raise UndecodedRecord(part.stored)
-    if None in column.values:
-        return [None if value is None else codec.load(value) for value in column.values]
-    return codec.load_column(column.values)
+    return part.column.codec.load_column(column.values)
 
 
 ExpectedTypes = Sequence[tuple[str, frozenset[type] | None]]

@@ -5,6 +5,7 @@ from graphql_api.query.argument_values import parse_complete_key as parse_comple
 from graphql_api.query.argument_values import parse_primary_key as parse_primary_key
 from graphql_api.query.argument_values import parse_written_key as parse_written_key
 from graphql_api.query.argument_values import search_value as search_value
+from graphql_api.query.argument_values import search_values as search_values
 from graphql_api.query.filter_operators import Operand as Operand
 from graphql_api.query.filter_operators import ValueKind as ValueKind
 from graphql_api.query.filter_operators import kind_of as kind_of
@@ -35,6 +36,9 @@ from graphql_api.query.read_statistics import NO_STATISTICS as NO_STATISTICS
 from graphql_api.query.read_statistics import ReadStatistics as ReadStatistics
 from graphql_api.query.read_statistics import estimate_keys as estimate_keys
 from graphql_api.query.readiness_checks import lost_index_error as lost_index_error
+from graphql_api.query.search_batch import BatchPlan as BatchPlan
+from graphql_api.query.search_batch import SearchBatch as SearchBatch
+from graphql_api.query.search_batch import plan_batch as plan_batch
 from graphql_api.query.search_plan import IndexScan as IndexScan
 from graphql_api.query.search_plan import SearchPlan as SearchPlan
 from graphql_api.query.search_request import COUNT_BUDGET as COUNT_BUDGET

@@ -47,6 +47,13 @@ def search_value(entity: EntitySpec, part: PropertySpec, value: Any) -> Any:
     return part.column.codec.check(value)
 
 
+def search_values(entity: EntitySpec, part: PropertySpec, values: Sequence[Any]) -> list[Any]:
+    """Convert several arguments as `search_value` does."""
+    if part.search_function is not None or StoredValue in map(type, values):
+        return [search_value(entity, part, value) for value in values]
+    return [*map(part.column.codec.check, values)]
+
+
 def _check_or_none(codec: Codec[Any], value: Any) -> Any | None:
     try:
         return codec.check(value)

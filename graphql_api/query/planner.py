@@ -1,8 +1,9 @@
 """Plan a search: decide the shards, the range of each index, the filters and the position to resume at."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter, is_
+from typing import Any
 
 from graphql_api.codecs import KeyRange, ShardHashKeys, join_segments, short_repr
 from graphql_api.errors import (
@@ -219,7 +220,7 @@ class _ScanPlanner:
         if conditions.range.is_empty:
             return single_id, ()
         for number, values in enumerate(conditions.hash_values):
-            single_id, covering = _covering_shards(self.entity, index, conditions, values)
+            single_id, covering = covering_shards(self.entity, index, conditions.known, conditions.bounds, values)
             if not covering:
                 continue
             ordinals, first = index.space.ordinals_by_text(covering), number * index.space.capacity
@@ -309,14 +310,21 @@ def _longest_hash_argument(index: IndexSpec, values: HashValues, naming: NamingS
     return naming.property_argument(index.hash[lengths.index(max(lengths))].name) if lengths else "tenant"
 
 
-def _covering_shards(
-    entity: EntitySpec, index: IndexSpec, conditions: IndexConditions, values: HashValues
+def covering_shards(
+    entity: EntitySpec,
+    index: IndexSpec,
+    known: Mapping[str, Any],
+    bounds: Mapping[str, tuple[Any | None, Any | None]],
+    values: HashValues,
 ) -> tuple[bool, tuple[int, ...]]:
-    """Return whether all matches with these hash values have one unique id, and the ordinals of the shards to read."""
-    known, low, high = conditions.known, None, None
+    """Return whether all matches with these hash values have one unique id, and the ordinals of the shards to read.
+
+    `known` and `bounds`: those of `IndexConditions`.
+    """
+    low = high = None
     if entity.created is not None:
         name = entity.created.name
-        low, high = (known[name], known[name]) if name in known else conditions.bounds.get(name, (None, None))
+        low, high = (known[name], known[name]) if name in known else bounds.get(name, (None, None))
     unique_id = None
     if index.sharded_like_parent:
         unique_id = join_segments([encoded for _, encoded in values])

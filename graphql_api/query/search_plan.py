@@ -178,7 +178,7 @@ class SearchPlan:
                 remaining.append((read, is_own and read.descending and read.start is None))
         if not remaining:
             return []
-        limit = self._first_limit(scan, count, len(remaining))
+        limit = self.first_limit_of(scan, count, len(remaining))
         return [read._replace(limit=limit + rereads) for read, rereads in remaining]
 
     def _reads_of_all_shards(
@@ -196,9 +196,10 @@ class SearchPlan:
         reread = None
         if position is not None and read.descending and position.ordinal in keys.ordinals.values():
             reread = position.ordinal
-        return ShardReads(read._replace(limit=self._first_limit(scan, count, len(keys))), keys, reread)
+        return ShardReads(read._replace(limit=self.first_limit_of(scan, count, len(keys))), keys, reread)
 
-    def _first_limit(self, scan: IndexScan, count: int, shards: int) -> int:
+    def first_limit_of(self, scan: IndexScan, count: int, shards: int) -> int:
+        """Return the limit of each first read of a scan, to find `count` records in this number of shards."""
         hint = 0 if scan.filters_records else self.token.selectivity_hint
         limit = first_limit(count, shards, selectivity_hint=hint, single_id=scan.single_id)
         return min(limit, -(-self.request.read_budget // shards))

@@ -38,10 +38,14 @@ class IndexStatistics:
 
     def add_read(self, kind: ReadKind, *, is_empty: bool, returned: int = 0) -> None:
         """Count a read that was answered."""
-        self.reads[kind] = self.reads.get(kind, 0) + 1
+        self.add_reads(kind, 1, empty=int(is_empty), returned=returned)
+
+    def add_reads(self, kind: ReadKind, count: int, *, empty: int, returned: int) -> None:
+        """Count several reads that were answered."""
+        self.reads[kind] = self.reads.get(kind, 0) + count
         self.records_returned += returned
-        if is_empty:
-            self.empty_reads[kind] = self.empty_reads.get(kind, 0) + 1
+        if empty:
+            self.empty_reads[kind] = self.empty_reads.get(kind, 0) + empty
 
     @property
     def searches(self) -> int:

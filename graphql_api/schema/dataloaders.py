@@ -1,7 +1,7 @@
 """Dataloaders of one request: load records and pages in batches, each at most once. Every field reads through them."""
 
 from asyncio import create_task, gather
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from types import NoneType
@@ -11,8 +11,17 @@ from graphql_api.codecs import RecordKey
 from graphql_api.database import Database, first_of
 from graphql_api.errors import QueryTooCostly, ShardQLError
 from graphql_api.model import Entity, EntitySpec, UniqueSpec
-from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchRequest
-from graphql_api.query.execution import Count, Page, PointLookup
+from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchBatch, SearchRequest
+from graphql_api.query.execution import (
+    Count,
+    LookupGroups,
+    Page,
+    PointLookup,
+    PointLookups,
+    RecordResult,
+    StoredResults,
+    results_of_groups,
+)
 from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult, wait_for_all
 
 Path = Sequence[str | int]
@@ -28,33 +37,54 @@ IDLE_TURNS = 3
 """Turns of the event loop without a new read before a batch is dispatched: nested fields start a few turns later."""
 
 
-_KEY_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "why"))
+_COMMON_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name not in ("why", "arguments")))
 _HASHABLE = frozenset({str, int, bool, NoneType, frozenset})
 
 
-def _page_key(request: SearchRequest) -> Hashable:
-    """Return what equal requests have in common, whatever the reasons for their index."""
-    return tuple(value if type(value) in _HASHABLE else repr(value) for value in _KEY_VALUES(request))
+def _page_keys(requests: Sequence[SearchRequest]) -> list[Hashable]:
+    """Return for each request what equal requests have in common, whatever the reasons for their index."""
+    if not isinstance(requests, SearchBatch) or not requests.common.arguments.keys().isdisjoint(requests.names):
+        return [_page_key(request.arguments, _common_key(request)) for request in requests]
+    common, arguments = _common_key(requests.common), requests.common.arguments
+    names, values = (*arguments, *requests.names), tuple(map(_argument_key, arguments.values()))
+    return [(common, names, (*values, *map(_argument_key, row))) for row in requests.rows]
 
 
-class _Read(NamedTuple):
-    """A read by key that is part of a batch."""
+def _page_key(arguments: Mapping[str, Any], common: Hashable) -> Hashable:
+    return common, (*arguments,), tuple(map(_argument_key, arguments.values()))
 
-    cache_key: Hashable
-    lookup: PointLookup
+
+def _common_key(request: SearchRequest) -> Hashable:
+    return tuple(value if type(value) in _HASHABLE else repr(value) for value in _COMMON_VALUES(request))
+
+
+def _argument_key(value: Any) -> Hashable:
+    return value if type(value) is str else (repr(value),)
+
+
+class _RecordReads(NamedTuple):
+    """The records that a field reads by key, as a part of a batch."""
+
+    positions: Mapping[Hashable, int]
+    """by cache key"""
+    entity: EntitySpec
+    lookups: Sequence[PointLookup]
     path: Path
-    """Path of the first field that needed the record."""
+    """Path of the first field that needed them."""
 
 
-class _PageRead(NamedTuple):
-    """A page that is part of a batch."""
+class _PageReads(NamedTuple):
+    """The pages that a field reads, as a part of a batch."""
 
-    cache_key: Hashable
-    request: SearchRequest
+    positions: Mapping[Hashable, int]
+    """by cache key"""
+    requests: Sequence[SearchRequest]
 
 
-_RecordCall = CoalescedCall[_Read, Entity | ShardQLError | None]
-"""Its result is None if the record does not exist, and an error if the record is invalid."""
+_RecordCall = CoalescedCall[_RecordReads, Sequence[RecordResult]]
+_PageCall = CoalescedCall[_PageReads, Sequence["Page[Any] | BaseException"]]
+_Cache = dict[Hashable, SharedResult[Any]]
+"""What is loaded, or being loaded. A `CoalescedCall` has several values, at the positions of its part."""
 
 
 class Dataloaders:
@@ -68,11 +98,12 @@ class Dataloaders:
         self._database = database
         self._on_explain = on_explain
         self._caches = cache
-        self._shared: dict[Hashable, SharedResult[Any]] = {}
+        self._shared: _Cache = {}
         """pages, and records by unique values"""
-        self._calls: dict[Hashable, _RecordCall] = {}
-        self._page_coalescer: RequestCoalescer[_PageRead, Page[Any]] | None = None
-        self._coalescers: dict[bool, RequestCoalescer[_Read, Entity | ShardQLError | None]] = {}
+        self._records: dict[tuple[str, bool], _Cache] = {}
+        """by entity, and by whether reads are consistent: see `_records_of`"""
+        self._page_coalescer: RequestCoalescer[_PageReads, Sequence[Page[Any] | BaseException]] | None = None
+        self._coalescers: dict[bool, RequestCoalescer[_RecordReads, Sequence[RecordResult]]] = {}
         """by whether reads are consistent"""
         self._listed_ids = 0
 
@@ -87,7 +118,8 @@ class Dataloaders:
         """Load a page of a search for the field at this path. Equal requests share one read."""
         if not self._caches:
             return await self._read_page(replace(request, consistent=True), path)
-        page: Page[Any] = await self._share(_page_key(request), lambda: self._read_page(request, path))
+        (cache_key,) = _page_keys([request])
+        page: Page[Any] = await self._share(cache_key, lambda: self._read_page(request, path))
         return page
 
     async def _share(self, cache_key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
@@ -100,46 +132,50 @@ class Dataloaders:
                 self._shared.pop(cache_key, None)
                 raise
 
-        result = self._shared.get(cache_key)
-        if result is None or result.is_cancelled:
-            result = self._shared[cache_key] = SharedResult(create_task(attempt()))
-        return await result.wait()
+        shared = self._shared.get(cache_key)
+        if shared is None or shared.is_cancelled:
+            shared = self._shared[cache_key] = SharedResult(create_task(attempt()))
+        return await _value_of(shared, cache_key)
 
-    async def load_pages(self, requests: Sequence[SearchRequest]) -> "list[Page[Any] | BaseException]":
+    async def load_pages(self, requests: Sequence[SearchRequest]) -> "Sequence[Page[Any] | BaseException]":
         """Load the page or the error of each search. They become one read, with others that are requested now.
 
         Only for operations without explain output, which belongs to single fields.
         """
         if not self._caches:
-            pages = (self.load_page(request, ()) for request in requests)
-            return await gather(*pages, return_exceptions=True)
-        results: list[SharedResult[Page[Any]]] = []
-        for request in requests:
-            cache_key = _page_key(request)
-            result = self._shared.get(cache_key)
-            if result is None or result.is_cancelled:
-                result = self._shared[cache_key] = self._coalesced_page(_PageRead(cache_key, request))
-            results.append(result)
-        return await wait_for_all(results)
+            reads = (self.load_page(request, ()) for request in requests)
+            read: list[Page[Any] | BaseException] = await gather(*reads, return_exceptions=True)
+            return read
+        known, cache_keys = self._shared, _page_keys(requests)
+        missing = _missing(known, cache_keys)
+        if missing:
+            positions = [*missing.values()]
+            if len(missing) == len(requests):
+                new = requests
+            elif isinstance(requests, SearchBatch):
+                new = requests.at(positions)
+            else:
+                new = [requests[at] for at in positions]
+            call = self._coalesced_pages(_PageReads(_numbered(missing), new))
+            known |= dict.fromkeys(missing, call)
+        pages: Sequence[Page[Any] | BaseException] = await _values_of(known, cache_keys)
+        return pages
 
-    def _coalesced_page(self, read: _PageRead) -> SharedResult[Page[Any]]:
+    def _coalesced_pages(self, reads: _PageReads) -> _PageCall:
         if self._page_coalescer is None:
             self._page_coalescer = RequestCoalescer(self._send_page_reads, IDLE_TURNS)
-        return self._page_coalescer.submit(read)
+        return self._page_coalescer.submit(reads)
 
-    async def _send_page_reads(self, calls: "Sequence[CoalescedCall[_PageRead, Page[Any]]]") -> None:
-        read = set[Hashable]()
+    async def _send_page_reads(self, calls: Sequence[_PageCall]) -> None:
+        unread = {cache_key for call in calls for cache_key in call.part.positions}
         try:
-            for call, page in zip(calls, await self._database.pages([one.part.request for one in calls]), strict=True):
-                if isinstance(page, Page):
-                    read.add(call.part.cache_key)
-                    call.succeed(page)
-                elif isinstance(page, Exception):
-                    call.fail(page)
+            batches = await self._database.pages_of([call.part.requests for call in calls])
+            for call, pages in zip(calls, batches, strict=True):
+                unread -= {key for key, at in call.part.positions.items() if isinstance(pages[at], Page)}
+                call.succeed(pages)
         finally:
-            for call in calls:
-                if call.part.cache_key not in read:  # A later load reads again instead of raising this error.
-                    self._shared.pop(call.part.cache_key, None)
+            for cache_key in unread:  # A later load reads again instead of raising this error.
+                self._shared.pop(cache_key, None)
 
     async def load_count(self, request: SearchRequest, at_most: Any, path: Path) -> Count:
         count = await self._database.count_of(request, at_most)
@@ -189,46 +225,69 @@ class Dataloaders:
             lookup = self._database.wanted(entity, values, consistent=consistent, why=why, naming=naming)
         if isinstance(lookup, SearchRequest):
             return first_of(await self.load_page(lookup, path))
-        result = await self._record_call(lookup, path, batch=batch).wait()
-        if isinstance(result, ShardQLError):
-            raise result
-        return result
+        known = self._records_of(lookup.entity, consistent=lookup.consistent)
+        cache_key = self._load(known, lookup, path, batch=batch)
+        record: Entity | None = await _value_of(known[cache_key], cache_key)
+        return record
 
     async def load_records(
         self, entity: EntitySpec, keys: Sequence[Sequence[Any]], *, why: str | None, naming: NamingScheme
-    ) -> "list[Entity | BaseException | None]":
+    ) -> "Sequence[Entity | BaseException | None]":
         """Load the record or the error of each primary key: as `load_record` does, without a coroutine for each.
 
         Only for operations without explain output, which names the path of each field.
         """
-        loaded: list[Entity | BaseException | None] = [None] * len(keys)
-        calls: dict[int, _RecordCall] = {}
+        if not keys:
+            return []
+        lookups = self._database.wanted_records(entity, keys, consistent=not self._caches, why=why)
+        if lookups is not None:
+            return await self._load_all(lookups)
+        results: list[Entity | BaseException | None] = [None] * len(keys)
+        known: _Cache = {}
+        loaded: dict[int, Hashable] = {}
         searches: dict[int, SearchRequest] = {}
         for at, values in enumerate(keys):
             try:
                 lookup = self._database.wanted(entity, values, consistent=not self._caches, why=why, naming=naming)
             except ShardQLError as problem:
-                loaded[at] = problem
+                results[at] = problem
             else:
                 if isinstance(lookup, SearchRequest):
                     searches[at] = lookup
                 else:
-                    calls[at] = self._record_call(lookup, ())
+                    known = self._records_of(lookup.entity, consistent=lookup.consistent)
+                    loaded[at] = self._load(known, lookup, ())
         # Either all keys of an entity need a search, or none.
-        records = await wait_for_all([*calls.values()])
-        for at, record in zip(calls, records, strict=True):
-            loaded[at] = record
+        for at, record in zip(loaded, await _values_of(known, [*loaded.values()]), strict=True):
+            results[at] = record
         for at, page in zip(searches, await self.load_pages([*searches.values()]), strict=True):
-            loaded[at] = page if isinstance(page, BaseException) else _first_or_error(page)
-        return loaded
+            results[at] = page if isinstance(page, BaseException) else _first_or_error(page)
+        return results
 
-    def _record_call(self, lookup: PointLookup, path: Path, *, batch: bool = True) -> _RecordCall:
-        cache_key = (lookup.entity.name, tuple(lookup.keys), lookup.consistent)
-        call = self._calls.get(cache_key)
-        if call is None or call.is_cancelled:
-            read = _Read(cache_key, lookup, path)
-            call = self._calls[cache_key] = self._coalescer(lookup.consistent).submit(read, at_once=not batch)
-        return call
+    def _load(self, known: _Cache, lookup: PointLookup, path: Path, *, batch: bool = True) -> Hashable:
+        """Load one record, unless it is being loaded. Return its cache key."""
+        cache_key = tuple(lookup.keys)
+        shared = known.get(cache_key)
+        if shared is None or shared.is_cancelled:
+            reads = _RecordReads({cache_key: 0}, lookup.entity, [lookup], path)
+            known[cache_key] = self._coalescer(lookup.consistent).submit(reads, at_once=not batch)
+        return cache_key
+
+    async def _load_all(self, lookups: PointLookups) -> "Sequence[Entity | BaseException | None]":
+        """Load several records, except those that are being loaded."""
+        known = self._records_of(lookups.entity, consistent=lookups.consistent)
+        cache_keys = [*map(tuple, lookups.keys)]
+        missing = _missing(known, cache_keys)
+        if missing:
+            new = lookups if len(missing) == len(lookups) else lookups.at([*missing.values()])
+            call = self._coalescer(lookups.consistent).submit(_RecordReads(_numbered(missing), lookups.entity, new, ()))
+            known |= dict.fromkeys(missing, call)
+        records: Sequence[Entity | BaseException | None] = await _values_of(known, cache_keys)
+        return records
+
+    def _records_of(self, entity: EntitySpec, *, consistent: bool) -> _Cache:
+        """Return the records of an entity that are loaded, by all keys that they can have."""
+        return self._records.setdefault((entity.name, consistent), {})
 
     async def load_by_unique(
         self, entity: EntitySpec, unique: UniqueSpec, values: tuple[Any, ...], path: Path, *, why: str | None = None
@@ -249,7 +308,7 @@ class Dataloaders:
         record: Entity | None = await self._share((entity.name, unique.name, values), read)
         return record
 
-    def _coalescer(self, consistent: bool) -> RequestCoalescer[_Read, Entity | ShardQLError | None]:
+    def _coalescer(self, consistent: bool) -> RequestCoalescer[_RecordReads, Sequence[RecordResult]]:
         if consistent not in self._coalescers:
             self._coalescers[consistent] = RequestCoalescer(self._send_reads, IDLE_TURNS)
         return self._coalescers[consistent]
@@ -262,13 +321,17 @@ class Dataloaders:
     async def _send_reads(self, calls: Sequence[_RecordCall]) -> None:
         cached = False
         try:
-            result = await self._database.read_records([call.part.lookup for call in calls])
+            lookups = LookupGroups([call.part.lookups for call in calls])
+            fetched = await self._database.read_records(lookups)
             cached = self._caches
         finally:
             if not cached:  # Later loads read again.
                 for call in calls:
-                    self._calls.pop(call.part.cache_key, None)
-        explain = {} if self._on_explain is None else result.explain
+                    consistent = call.part.lookups[0].consistent
+                    known = self._records_of(call.part.entity, consistent=consistent)
+                    for cache_key in call.part.positions:
+                        known.pop(cache_key, None)
+        explain = {} if self._on_explain is None else fetched.explain
         if self._on_explain is not None and explain:
             # The first path of each field, by the path without list indexes.
             paths: dict[str, Path] = {}
@@ -277,8 +340,52 @@ class Dataloaders:
                 paths.setdefault(".".join(part for part in path if isinstance(part, str)), path)
             fields = {"fields": [*paths]} if len(calls) > 1 else {}
             self._on_explain(next(iter(paths.values())), {**fields, **explain})
-        for call, record in zip(calls, result.results, strict=True):
-            call.succeed(record)
+        for call, results in zip(calls, results_of_groups(lookups, fetched.results), strict=True):
+            call.succeed(results)
+
+
+def _missing(known: _Cache, cache_keys: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Return the positions of those that are not loaded, each once."""
+    missing: dict[Hashable, int] = {}
+    for at, cache_key in enumerate(cache_keys):
+        shared = known.get(cache_key)
+        if shared is None or shared.is_cancelled:
+            missing.setdefault(cache_key, at)
+    return missing
+
+
+def _numbered(cache_keys: Iterable[Hashable]) -> dict[Hashable, int]:
+    return {key: at for at, key in enumerate(cache_keys)}
+
+
+async def _value_of(shared: SharedResult[Any], cache_key: Hashable) -> Any:
+    """Return one value, or raise its error."""
+    value = _part_of(shared, await shared.wait(), cache_key)
+    if isinstance(value, BaseException):
+        raise value
+    return value
+
+
+async def _values_of(known: _Cache, cache_keys: Sequence[Hashable]) -> Any:
+    """Return the value or the error of each; as stored items, if one call loads all of them undecoded."""
+    shared = [known[cache_key] for cache_key in cache_keys]
+    calls = [*{id(one): one for one in shared}.values()]
+    outcomes: list[Any] = await wait_for_all(calls)
+    if len(calls) == 1 and isinstance(calls[0], CoalescedCall) and not isinstance(outcomes[0], BaseException):
+        positions, values = calls[0].part.positions, outcomes[0]
+        if [*positions] == cache_keys:
+            return values
+        if isinstance(values, StoredResults):
+            return values.at([positions[cache_key] for cache_key in cache_keys])
+    found = dict(zip(map(id, calls), outcomes, strict=True))
+    return [_part_of(one, found[id(one)], cache_key) for one, cache_key in zip(shared, cache_keys, strict=True)]
+
+
+def _part_of(shared: SharedResult[Any], outcome: Any, cache_key: Hashable) -> Any:
+    """Return the value or the error for a cache key, from all that a read has returned."""
+    if isinstance(shared, CoalescedCall) and not isinstance(outcome, BaseException):
+        return outcome[shared.part.positions[cache_key]]
+    return outcome
 
 
 def _first_or_error(page: Page[Any]) -> Entity | ShardQLError | None:

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from graphql_api.storage.request_checks import check_groups as check_groups
     from graphql_api.storage.request_checks import check_index_attributes as check_index_attributes
     from graphql_api.storage.request_checks import check_key as check_key
+    from graphql_api.storage.request_checks import check_keys as check_keys
     from graphql_api.storage.request_checks import check_reads as check_reads
     from graphql_api.storage.request_checks import check_record_key as check_record_key
     from graphql_api.storage.request_checks import check_segment as check_segment
@@ -83,10 +84,14 @@ if TYPE_CHECKING:
     from graphql_api.storage.request_checks import prepare_transaction as prepare_transaction
     from graphql_api.storage.row_projection import RowProjection as RowProjection
     from graphql_api.storage.shard_reads import GroupedPages as GroupedPages
+    from graphql_api.storage.shard_reads import LazySequence as LazySequence
     from graphql_api.storage.shard_reads import MergedPages as MergedPages
+    from graphql_api.storage.shard_reads import RangeGroups as RangeGroups
+    from graphql_api.storage.shard_reads import RangePart as RangePart
     from graphql_api.storage.shard_reads import ReadGroup as ReadGroup
     from graphql_api.storage.shard_reads import ReadGroups as ReadGroups
     from graphql_api.storage.shard_reads import ShardReads as ShardReads
+    from graphql_api.storage.shard_reads import StoredRows as StoredRows
     from graphql_api.storage.shard_reads import first_failure as first_failure
     from graphql_api.storage.shard_reads import index_of as index_of
     from graphql_api.storage.shard_reads import is_descending as is_descending

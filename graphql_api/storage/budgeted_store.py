@@ -11,6 +11,7 @@ from graphql_api.storage.item_rules import record_size
 from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.shard_reads import (
+    RangeGroups,
     ReadGroups,
     ShardReads,
     index_of,
@@ -104,6 +105,9 @@ class BudgetedStore(ForwardingStore):
 
 def _requested_rows(reads: Sequence[RangeRead], want: int) -> Sequence[int]:
     """Return how many rows each read requests at most."""
+    if isinstance(reads, RangeGroups):
+        each_want = reads.each_want
+        return [min(part.limit, each_want) for part in reads.parts for _ in range(len(part.keys))]
     if isinstance(reads, ReadGroups):
         return [rows for group in reads.groups for rows in _requested_rows(*group)]
     if isinstance(reads, ShardReads):

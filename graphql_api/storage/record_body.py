@@ -78,6 +78,8 @@ def tag_number(value: Any) -> dict[str, str]:
 def decode_body(body: bytes) -> dict[str, Any]:
     """Decode a stored record."""
     parts: dict[str, Any] = orjson.loads(body)
+    if body.rfind(b"{") == 0 and b"[" not in body:
+        return parts  # No value has a tag.
     for name, value in parts.items():
         if type(value) is dict or type(value) is list:
             parts[name] = _decode_value(value)

@@ -1,12 +1,13 @@
 """Checks of requests that every engine makes before it does anything (docs/reference/engine-contract.md)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from graphql_api.codecs import KeyRange
 from graphql_api.errors import StoreError, StoreRefused
 from graphql_api.storage.item_rules import check_condition, check_number, is_number, record_size
-from graphql_api.storage.shard_reads import ReadGroups, index_of, is_descending
+from graphql_api.storage.shard_reads import RangeGroups, ReadGroups, index_of, is_descending
 from graphql_api.storage.values import (
     Check,
     Delete,
@@ -36,6 +37,15 @@ def check_key(key: Key, where: str) -> None:
     if not (_is_short_text(key.hash, MAX_HASH_BYTES) and _is_short_text(key.range, MAX_RANGE_BYTES)):
         _check_text(key.hash, MAX_HASH_BYTES, f"{where}: the hash key")
         _check_text(key.range, MAX_RANGE_BYTES, f"{where}: the range key")
+
+
+def check_keys(keys: Sequence[Key], where: str) -> None:
+    """Refuse invalid keys of records."""
+    texts = [*chain.from_iterable(keys)]
+    sizes = {*map(len, texts)} if {*map(type, texts)} <= {str} and all(map(str.isascii, texts)) else {0}
+    if 0 in sizes or max(sizes, default=0) > min(MAX_HASH_BYTES, MAX_RANGE_BYTES):
+        for key in keys:
+            check_key(key, where)
 
 
 def check_index_attributes(index: IndexDefinition, item: Item) -> None:
@@ -127,6 +137,8 @@ def check_reads(reads: Sequence[RangeRead], kind: RangeType) -> None:
 
 def check_groups(reads: ReadGroups) -> None:
     """Refuse groups that do not fit together."""
+    if isinstance(reads, RangeGroups):
+        return
     if len({(index_of(group.reads), is_descending(group.reads)) for group in reads.groups}) > 1:
         raise StoreRefused("The groups of one call differ in index or direction. Make separate calls.")
 

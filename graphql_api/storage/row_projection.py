@@ -24,16 +24,16 @@ class RowProjection:
         self._filter = keep_supported_tests(
             read.filter, ATTRIBUTE_OPERATIONS, lambda test: projected is None or test.attribute in projected
         )
-        self._decode = self.decode_entry
+        self.decode = self.decode_entry
         """decodes the requested attributes and those of the filter, so that nothing is decoded twice"""
         if read.attributes is not None:
             needed = read.attributes | tested_attributes(self._filter)
             needed = needed if projected is None else projected & needed
-            self._decode = attribute_decoder(key_attributes(table, index) | needed)
+            self.decode = attribute_decoder(key_attributes(table, index) | needed)
 
     def make_row(self, value: RangeValue, ordinal: int, key: Key, body: bytes) -> Row | None:
         """Return the row of a record, or None if the filter excludes it."""
         if self._filter is None:
-            return Row(value, ordinal, key, body, self._decode)
-        item = self._decode(body)
+            return Row(value, ordinal, key, body, self.decode)
+        item = self.decode(body)
         return Row(value, ordinal, key, item) if filter_matches(self._filter, item) else None

@@ -12,14 +12,14 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
-from graphql_api.codecs import ShardHashKeys
+from graphql_api.codecs import KeyRange, ShardHashKeys
 from graphql_api.errors import StoreError
-from graphql_api.storage.values import Position, RangeRead, ReadResult, Row, RowPage
+from graphql_api.storage.values import Item, Position, RangeRead, ReadResult, Row, RowPage
 
 T = TypeVar("T")
 
 
-class _LazySequence(Sequence[T]):
+class LazySequence(Sequence[T]):
     """A sequence whose elements are built on first use."""
 
     def _build(self) -> Sequence[T]:
@@ -39,7 +39,7 @@ class _LazySequence(Sequence[T]):
         return iter(self._elements)
 
 
-class ShardReads(_LazySequence[RangeRead]):
+class ShardReads(LazySequence[RangeRead]):
     """Reads of one range in several shards. Single reads are built on first use."""
 
     def __init__(self, common: RangeRead, keys: ShardHashKeys, reread: int | None = None) -> None:
@@ -65,7 +65,7 @@ class ShardReads(_LazySequence[RangeRead]):
         return len(self.keys)
 
 
-class MergedPages(_LazySequence[ReadResult]):
+class MergedPages(LazySequence[ReadResult]):
     """The pages of all shards as their merged rows. The page of a single shard is built on first use."""
 
     def __init__(
@@ -74,7 +74,7 @@ class MergedPages(_LazySequence[ReadResult]):
         scanned_to: Position | None,
         records_read: int,
         size: int,
-        split: Callable[[], Sequence[ReadResult]],
+        split: Callable[[], Sequence[ReadResult]] | None = None,
     ) -> None:
         self.rows = rows
         """the rows of all shards in reading order, up to and including `scanned_to`"""
@@ -85,6 +85,7 @@ class MergedPages(_LazySequence[ReadResult]):
         self._split = split
 
     def _build(self) -> Sequence[ReadResult]:
+        assert self._split is not None, "a subclass builds the pages otherwise"
         return self._split()
 
 
@@ -96,7 +97,7 @@ class ReadGroup(NamedTuple):
     """number of rows that this search can use"""
 
 
-class ReadGroups(_LazySequence[RangeRead]):
+class ReadGroups(LazySequence[RangeRead]):
     """The reads of several searches of one index and direction, in one call.
 
     Hash keys and ordinals are unique within a group only, and each group has its own `want`. So a wrapper that changes
@@ -106,6 +107,15 @@ class ReadGroups(_LazySequence[RangeRead]):
     def __init__(self, groups: Sequence[ReadGroup]) -> None:
         self.groups = groups
         self._length = sum(len(group.reads) for group in groups)
+
+    @property
+    def group_count(self) -> int:
+        """Return the number of searches."""
+        return len(self.groups)
+
+    def group(self, at: int) -> ReadGroup:
+        """Return the reads of one search."""
+        return self.groups[at]
 
     @property
     def want(self) -> int:
@@ -119,7 +129,66 @@ class ReadGroups(_LazySequence[RangeRead]):
         return self._length
 
 
-class GroupedPages(_LazySequence[ReadResult]):
+class RangePart(NamedTuple):
+    """The reads of one search in `RangeGroups`."""
+
+    keys: ShardHashKeys
+    low: str
+    high: str
+    """the bounds of its range"""
+    limit: int
+    """of each read"""
+
+
+class RangeGroups(ReadGroups):
+    """The reads of several searches whose ranges differ only in their bounds. Groups are built on first use."""
+
+    def __init__(self, common: RangeRead, each_want: int, parts: Sequence[RangePart]) -> None:
+        self.common = common
+        """a read without a shard, whose range has the kind of bounds of all ranges"""
+        self.each_want = each_want
+        """number of rows that each search can use"""
+        self.parts = parts
+        self._length = sum(len(part.keys) for part in parts)
+
+    @cached_property
+    def groups(self) -> Sequence[ReadGroup]:  # type: ignore[override]  # an attribute there
+        """The reads of each search."""
+        return [*map(self.group, range(len(self.parts)))]
+
+    @property
+    def group_count(self) -> int:
+        return len(self.parts)
+
+    def group(self, at: int) -> ReadGroup:
+        keys, low, high, limit = self.parts[at]
+        like = self.common.range
+        key_range = KeyRange(low, high, like.low_open, like.high_open)
+        return ReadGroup(ShardReads(self.common._replace(range=key_range, limit=limit), keys), self.each_want)
+
+    @property
+    def want(self) -> int:
+        return self.each_want * len(self.parts)
+
+
+class StoredRows(LazySequence[Row]):
+    """Rows in the form in which an engine has read them. They are built on first use; their items need no rows."""
+
+    def __init__(self, stored: Sequence[tuple[Any, ...]], decode: Callable[[Any], Item]) -> None:
+        self.stored = stored
+        """each ends with the body of the record"""
+        self.decode = decode
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def items(self, count: int) -> Sequence[Item]:
+        """Return the items of the first rows."""
+        decode = self.decode
+        return [decode(row[-1]) for row in self.stored[:count]]
+
+
+class GroupedPages(LazySequence[ReadResult]):
     """The pages of each group of `ReadGroups`."""
 
     def __init__(self, groups: Sequence[Sequence[ReadResult]]) -> None:
@@ -143,6 +212,8 @@ def is_descending(reads: Sequence[RangeRead]) -> bool:
 
 
 def _example(reads: Sequence[RangeRead]) -> RangeRead:
+    if isinstance(reads, RangeGroups):
+        return reads.common
     if isinstance(reads, ReadGroups):
         reads = reads.groups[0].reads
     return reads.common if isinstance(reads, ShardReads) else reads[0]

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,13 @@ from typing import Any
 import pytest
 
 from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, open_catalog
+from graphql_api.query import SearchFrame
+from graphql_api.query.execution import StoredResults
+from graphql_api.query.execution.page_reader import PageReader
+from graphql_api.runtime import RequestCoalescer
 from graphql_api.storage import ForwardingStore, MergedPages, RangeRead, ReadResult, ShardReads, Store
+from graphql_api.storage.engines.sqlite import sqlite_store
+from graphql_api.storage.engines.sqlite.grouped_scan import GroupedScan
 from tests.benchmarks.measured_catalog import SHARDS, Customer, Order, OrderLine, User, orders, users
 from tests.benchmarks.page_walk import QUERY
 from tests.benchmarks.plain_database import PAGE_QUERY, make_plain_database
@@ -119,6 +126,85 @@ async def test_a_page_with_joined_pages_is_two_rounds(tmp_path: Path, joined: st
         data = await client.data(f"{{ orderByPlaced(limit: 50) {{ items {{ orderId {joined} }} }} }}")
     assert [len(item["lines"]["items"]) for item in data["orderByPlaced"]["items"]] == [3] * 50
     assert (client.counts.rounds, client.counts.gets) == (2, gets)
+
+
+@pytest.fixture
+async def joining_client(tmp_path: Path) -> AsyncIterator[GraphQLClient]:
+    """A client of 50 orders, each with a customer and three lines."""
+    customers = [Customer(customer_id=f"c{number}", name=f"Name {number}") for number in range(50)]
+    placed = [
+        Order(order_id=f"o{number}", placed=number, customer_id=f"c{number % 40}", status="paid")
+        for number in range(50)
+    ]
+    lines = [OrderLine(order_id=one.order_id, line=line, product="p", quantity=1) for one in placed for line in "abc"]
+    async with open_client(orders, tmp_path, *customers, *placed, *lines) as client:
+        client.reset_counts()
+        yield client
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, *names: str) -> Counter[str]:
+    """Count the calls of some methods."""
+    calls = Counter[str]()
+
+    def counted(name: str) -> Any:
+        original = getattr(owner, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return original(*args, **options)
+
+        return call
+
+    for name in names:
+        monkeypatch.setattr(owner, name, counted(name))
+    return calls
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+async def test_a_has_many_field_has_one_plan(
+    joining_client: GraphQLClient, monkeypatch: pytest.MonkeyPatch, limit: int | None
+) -> None:
+    """The lists of all orders of a page take one plan, one future and one statement, unless tokens are selected."""
+    plans = count_calls(monkeypatch, SearchFrame, "plan")
+    futures = count_calls(monkeypatch, RequestCoalescer, "submit")
+    readers = count_calls(monkeypatch, PageReader, "read")
+    scans = count_calls(monkeypatch, GroupedScan, "run")
+    arguments = "" if limit is None else f"(limit: {limit})"
+    joined = f"lines{arguments} {{ items {{ line product }} }}"
+    data = await joining_client.data(f"{{ orderByPlaced(limit: 50) {{ items {{ orderId {joined} }} }} }}")
+    assert [len(item["lines"]["items"]) for item in data["orderByPlaced"]["items"]] == [limit or 3] * 50
+    assert plans["plan"] == 1 + 1
+    assert readers["read"] == 1
+    assert futures["submit"] == 1
+    assert scans["run"] == 1
+
+
+async def test_references_have_one_future_and_no_models(
+    joining_client: GraphQLClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The references of all orders of a page take one future, and each record is read once and decoded to no model."""
+    futures = count_calls(monkeypatch, RequestCoalescer, "submit")
+    decoded = count_calls(monkeypatch, StoredResults, "_build")
+    statements = count_calls(monkeypatch, sqlite_store, "find_records")
+    data = await joining_client.data("{ orderByPlaced(limit: 50) { items { orderId customer { name } } } }")
+    names = [item["customer"]["name"] for item in data["orderByPlaced"]["items"]]
+    assert names == [f"Name {number % 40}" for number in range(50)]
+    assert futures["submit"] == 1
+    assert decoded["_build"] == 0
+    assert statements["find_records"] == 1
+    assert joining_client.counts.gets == 40
+
+
+async def test_lists_and_references_are_read_once_for_all_fields(joining_client: GraphQLClient) -> None:
+    """A list or record that another field of the operation reads, alone or for other parents too, is not read again."""
+    joined = "lines { items { line } } customer { name }"
+    fields = [f'one: order(id: "o7") {{ {joined} }}', f"few: orderByPlaced(limit: 9) {{ items {{ {joined} }} }}"]
+    fields.append(f"all: orderByPlaced(limit: 50) {{ items {{ {joined} }} }}")
+    data = await joining_client.data(f"{{ {' '.join(fields)} }}")
+    assert data["few"]["items"] == data["all"]["items"][:9]
+    assert data["one"] == data["all"]["items"][7]
+    assert joining_client.counts.reads == 2 + 50
+    assert joining_client.counts.gets == 1 + 40
 
 
 async def test_pages_keep_no_memory(client: GraphQLClient) -> None:

@@ -1,11 +1,18 @@
 """Executing a plan: rounds of reads, the merge over shards, point lookups, the result page."""
 
+from graphql_api.query.execution.batch_reader import read_batch as read_batch
 from graphql_api.query.execution.index_scanner import ReadCost as ReadCost
 from graphql_api.query.execution.page_reader import read_page as read_page
 from graphql_api.query.execution.point_lookups import FetchedRecords as FetchedRecords
+from graphql_api.query.execution.point_lookups import LookupGroups as LookupGroups
 from graphql_api.query.execution.point_lookups import PointLookup as PointLookup
+from graphql_api.query.execution.point_lookups import PointLookups as PointLookups
+from graphql_api.query.execution.point_lookups import RecordResult as RecordResult
+from graphql_api.query.execution.point_lookups import StoredResults as StoredResults
 from graphql_api.query.execution.point_lookups import fetch_records as fetch_records
+from graphql_api.query.execution.point_lookups import results_of_groups as results_of_groups
 from graphql_api.query.execution.point_lookups import statistics_by_key as statistics_by_key
+from graphql_api.query.execution.read_rounds import Search as Search
 from graphql_api.query.execution.read_rounds import read_in_rounds as read_in_rounds
 from graphql_api.query.execution.record_count import Count as Count
 from graphql_api.query.execution.record_count import count_records as count_records

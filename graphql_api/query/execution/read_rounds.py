@@ -5,13 +5,15 @@ with the read as a value. Once all searches wait or have ended, their reads are 
 """
 
 from asyncio import gather
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import coroutine
+from itertools import chain, islice
+from types import MappingProxyType, coroutine
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from graphql_api.storage import (
     ForwardingStore,
+    GroupedPages,
     Item,
     Key,
     RangeRead,
@@ -28,6 +30,8 @@ T = TypeVar("T")
 
 MAX_FETCHED = 3_000
 """records that searches fetch by key in one call"""
+
+NO_ANSWERS: Mapping[int, Any] = MappingProxyType({})
 
 Search = Callable[[Store], Coroutine[Any, Any, T]]
 """Reads from the given store, and awaits nothing else"""
@@ -60,12 +64,20 @@ class _RoundStore(ForwardingStore):
         return items
 
 
-async def read_in_rounds(store: Store, searches: Sequence[Search[T]]) -> list[T | BaseException]:
-    """Return the result of each search, or its error."""
+async def read_in_rounds(
+    store: Store, searches: Sequence[Search[T]], first_answers: Mapping[int, Any] = NO_ANSWERS
+) -> list[T | BaseException]:
+    """Return the result of each search, or its error.
+
+    `first_answers`: answers to the first requests of some searches, or errors, which are known already.
+    """
     rounds = _Rounds[T]([search(_RoundStore(store)) for search in searches])
     try:
         for position in range(len(searches)):
             rounds.advance(position, None)
+        for position, answer in first_answers.items():
+            if rounds.waiting.pop(position, None) is not None:
+                rounds.advance(position, answer)
         while rounds.waiting:
             await rounds.read(store)
     finally:
@@ -99,9 +111,8 @@ class _Rounds(Generic[T]):
         """Send all requests, and continue the searches with the answers."""
         waiting, self.waiting = self.waiting, {}
         calls = [*_calls(waiting)]
-        if len(calls) == 1:
-            (call,) = calls
-            answers = [await _answers_or_error(call, store)]
+        if len(calls) == 1 or isinstance(store, _RoundStore):  # The rounds of a batch wait for those around them.
+            answers = [await _answers_or_error(call, store) for call in calls]
         else:
             answers = await gather(*(_answers_or_error(call, store) for call in calls))
         for call, found in zip(calls, answers, strict=True):
@@ -128,8 +139,15 @@ class _RangesCall:
         """Return the pages for each search."""
         if len(self.groups) == 1:
             return [await store.read_ranges(*self.groups[0])]
-        reads = ReadGroups(self.groups)
-        return pages_of_groups(reads, await store.read_ranges(reads, reads.want))
+        # A search of a batch reads for several searches itself.
+        nested = [group.reads.groups if isinstance(group.reads, ReadGroups) else [group] for group in self.groups]
+        reads = ReadGroups([*chain.from_iterable(nested)])
+        pages = iter(pages_of_groups(reads, await store.read_ranges(reads, reads.want)))
+        answers = ([*islice(pages, len(groups))] for groups in nested)
+        return [
+            GroupedPages(answer) if isinstance(group.reads, ReadGroups) else answer[0]
+            for group, answer in zip(self.groups, answers, strict=True)
+        ]
 
 
 @dataclass(slots=True)

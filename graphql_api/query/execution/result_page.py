@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.errors import StoreUnavailable
 from graphql_api.model import Entity, StoredColumns, decode_record, decode_records, partial_record
-from graphql_api.query import Cursor, SearchPlan, ShardProgress, TokenSeal, pack
-from graphql_api.query.execution.page_reader import MatchedRow, PageResult, last_cursors
+from graphql_api.query import Cursor, SearchPlan, SearchRequest, ShardProgress, TokenSeal, pack
+from graphql_api.query.execution.page_reader import MatchedRow, PageResult, StoppedBy, last_cursors
 from graphql_api.query.execution.search_estimate import explain_search
 
 E = TypeVar("E", bound=Entity)
@@ -42,22 +42,53 @@ class Shards:
 
 
 class Page(Generic[E]):
-    """One page of a search result, with tokens for the pages around it."""
+    """One page of a search result, with tokens for the pages around it. Tokens are made on first use."""
 
     def __init__(self, plan: SearchPlan, result: PageResult, seal: TokenSeal) -> None:
-        self.request = plan.request
-        """the request that this page answers"""
         self._plan, self._result, self._seal = plan, result, seal
-        self._backward = plan.traversal.backward
-        self._matches = result.matches[::-1] if self._backward else result.matches
-        self.complete = not result.failures
-        """whether every shard answered"""
-        self.stopped_by = result.stopped_by
-        """reason why the page is shorter than its limit, unless it is the last page: BUDGET or SHARDS"""
-        is_last = result.progress == ShardProgress(plan.traversal.last_cursor)
+        if result.failures:
+            _ = self._continuation  # Too many lagging shards refuse the page.
+
+    @cached_property
+    def _plan(self) -> SearchPlan:
+        raise NotImplementedError
+
+    @cached_property
+    def _result(self) -> PageResult:
+        raise NotImplementedError
+
+    @property
+    def request(self) -> SearchRequest:
+        """Return the request that this page answers."""
+        return self._plan.request
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every shard answered."""
+        return not self._result.failures
+
+    @property
+    def stopped_by(self) -> StoppedBy:
+        """Return the reason why the page is shorter than its limit, unless it is the last page: BUDGET or SHARDS."""
+        return self._result.stopped_by
+
+    @property
+    def _backward(self) -> bool:
+        return self._plan.traversal.backward
+
+    @cached_property
+    def _matches(self) -> Sequence[MatchedRow]:
+        return self._result.matches[::-1] if self._backward else self._result.matches
+
+    @cached_property
+    def _continuation(self) -> str | None:
+        """The token at which reading goes on, in the direction of the page."""
+        plan, result = self._plan, self._result
+        if result.progress == ShardProgress(plan.traversal.last_cursor):
+            return None
         has_hint = plan.filter is not None and not plan.is_restricted
         hint = min(MAX_SELECTIVITY_HINT, round(log2(max(1, result.scanned_per_match)))) if has_hint else 0
-        self._continuation = None if is_last else self._sealed_token(result.progress, hint)
+        return self._sealed_token(result.progress, hint)
 
     @property
     def shards(self) -> Shards:
@@ -73,7 +104,7 @@ class Page(Generic[E]):
         )
         return Shards(expected, expected - len(failed), failed)
 
-    @property
+    @cached_property
     def record_count(self) -> int:
         """Return the number of records of the page."""
         return len(self._matches)
@@ -100,7 +131,7 @@ class Page(Generic[E]):
             return decode_record(self._plan.entity, match.row.item)
         return partial_record(self._plan.entity, scan.row_view.values(match.row))
 
-    @property
+    @cached_property
     def has_next(self) -> bool:
         """Return whether the result has records after this page."""
         return self._plan.resumed if self._backward else self._continuation is not None

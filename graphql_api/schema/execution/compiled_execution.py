@@ -11,17 +11,19 @@ from graphql.pyutils import Path, gather_with_cancel
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from graphql_api.model import Entity
-from graphql_api.query.execution import Count
-from graphql_api.schema.execution.column_execution import ColumnExecution, FieldColumn, complete_all
-from graphql_api.schema.execution.page_completion import (
+from graphql_api.query.execution import Count, StoredResults
+from graphql_api.schema.execution.column_completion import CompletedColumn, complete_pages, complete_stored_records
+from graphql_api.schema.execution.column_execution import ColumnExecution, complete_all
+from graphql_api.schema.execution.page_completion import PageCompletion, compile_page, complete_record
+from graphql_api.schema.execution.record_completion import RecordCompletion
+from graphql_api.schema.execution.resolved_fields import (
     CompletedObject,
-    PageCompletion,
+    FieldColumn,
+    RecordFields,
     ResolvedField,
     ResolvedFields,
-    compile_page,
-    complete_record,
+    ResponseObject,
 )
-from graphql_api.schema.execution.record_completion import RecordCompletion, ResponseObject
 from graphql_api.schema.execution.value_completion import Completion, UnexpectedValue, compile_value, field_name
 from graphql_api.schema.types.connection_types import Connection, TotalCount
 from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER
@@ -187,9 +189,8 @@ class CompiledExecution(graphql.Executor[Any]):
         if not completed.resolved:
             return completed.response
         started: list[Awaitable[Any]] = []
-        resolved, columns = completed.resolved, dict[int, FieldColumn]()
-        if self.context_value.dataloaders.serves_columns:
-            resolved = self._without_columns(resolved, columns)
+        columns: dict[int, FieldColumn] | None = {} if self.context_value.dataloaders.serves_columns else None
+        resolved = self._without_columns(completed.resolved, columns)
         try:
             waiting = self._execute_resolved(resolved, started)
         except Exception:
@@ -201,23 +202,57 @@ class CompiledExecution(graphql.Executor[Any]):
 
     # --- fields of several records at once -----------------------------------------------------------------------
 
-    def _without_columns(self, resolved: ResolvedFields, columns: dict[int, FieldColumn]) -> ResolvedFields:
-        """Move the fields that are resolved for several records at once to `columns`. Return the others."""
+    def _without_columns(self, resolved: ResolvedFields, columns: dict[int, FieldColumn] | None) -> ResolvedFields:
+        """Move the fields that are resolved for several records at once to `columns`. Return the others.
+
+        They are returned record by record. `columns`: None if each field must be resolved alone.
+        """
         remaining: ResolvedFields = []
         for one in resolved:
-            if not isinstance(one, ResolvedField):
-                below = self._without_columns(one, columns)
-                if below:
-                    remaining.append(below)
+            if isinstance(one, ResolvedField):
+                column = self._column_of(columns, one.response_name, one.details, one.parent_type)
+                if column is None:
+                    remaining.append(one)
+                else:
+                    column.add_one(one)
                 continue
-            column = columns.get(id(one.details))
-            if column is not None:
-                column.fields.append(one)
-            elif self._has_column_resolver(one):
-                columns[id(one.details)] = FieldColumn([one])
-            else:
-                remaining.append(one)
+            below = (
+                self._single_fields(one, columns)
+                if isinstance(one, RecordFields)
+                else self._without_columns(one, columns)
+            )
+            if below:
+                remaining.append(below)
         return remaining
+
+    def _single_fields(self, fields: RecordFields, columns: dict[int, FieldColumn] | None) -> ResolvedFields:
+        """Move fields to `columns`. Return the others, by record."""
+        single: dict[str, FieldDetailsList] = {}
+        for name, details in fields.fields.items():
+            column = self._column_of(columns, name, details, fields.kind)
+            if column is None:
+                single[name] = details
+            else:
+                column.add(fields)
+        return fields._replace(fields=single).groups() if single else []
+
+    def _column_of(
+        self,
+        columns: dict[int, FieldColumn] | None,
+        response_name: str,
+        details: FieldDetailsList,
+        parent_type: graphql.GraphQLObjectType,
+    ) -> FieldColumn | None:
+        """Return the column of a field; None if it is resolved record by record."""
+        if columns is None:
+            return None
+        column = columns.get(id(details))
+        if column is None:
+            definition = self.schema.get_field(parent_type, field_name(details))
+            if definition is None or definition.extensions.get(COLUMN_RESOLVER) is None:
+                return None
+            column = columns[id(details)] = FieldColumn(response_name, details, parent_type)
+        return column
 
     def completion_of(self, results: Iterable[Any], kind: Any, details: FieldDetailsList) -> _Completion:
         """Return the completion of all results of a column; None if they need more than one, or graphql-core."""
@@ -227,9 +262,20 @@ class CompiledExecution(graphql.Executor[Any]):
             return None
         return self._completion(self.plan, classes.pop(), bare, details)
 
-    def _has_column_resolver(self, field: ResolvedField) -> bool:
-        definition = self.schema.get_field(field.parent_type, field_name(field.details))
-        return definition is not None and definition.extensions.get(COLUMN_RESOLVER) is not None
+    def complete_column(self, results: Sequence[Any], kind: Any, column: FieldColumn) -> CompletedColumn | None:
+        """Complete all results of a column at once; None if each must be completed alone. Raise any error likewise."""
+        seal = self.context_value.database.seal_key
+        if self.plan is None or not graphql.is_object_type(kind):
+            return None
+        if isinstance(results, StoredResults):
+            completion = self._completion(self.plan, results.entity.model, kind, column.details)
+            if isinstance(completion, RecordCompletion):
+                return complete_stored_records(completion, results, column, seal)
+        elif {*map(type, results)} == {Connection}:
+            completion = self._completion(self.plan, Connection, kind, column.details)
+            if isinstance(completion, PageCompletion):
+                return complete_pages(completion, results, column, seal)
+        return None
 
     async def _complete_with_columns(
         self, response: ResponseObject, waiting: "_WaitingField | _WaitingGroup | None", columns: Iterable[FieldColumn]
@@ -244,9 +290,11 @@ class CompiledExecution(graphql.Executor[Any]):
         return response
 
     def _execute_resolved(
-        self, resolved: ResolvedField | ResolvedFields, started: list[Awaitable[Any]]
+        self, resolved: ResolvedField | RecordFields | ResolvedFields, started: list[Awaitable[Any]]
     ) -> "_WaitingField | _WaitingGroup | None":
         """Execute fields. Return what must be awaited, and append each awaitable of a resolver to `started`."""
+        if isinstance(resolved, RecordFields):
+            resolved = resolved.groups()
         if isinstance(resolved, ResolvedField):
             value: Any = self.execute_field(
                 resolved.parent_type, resolved.parent, resolved.details, resolved.path, None

@@ -3,80 +3,61 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import graphql
 from graphql.execution.collect_fields import FieldDetailsList
 from graphql.pyutils import Path
 
 from graphql_api.query.execution import Page
-from graphql_api.schema.execution.record_completion import (
-    KeySeal,
-    RecordCompletion,
+from graphql_api.schema.execution.record_completion import KeySeal, RecordCompletion
+from graphql_api.schema.execution.resolved_fields import (
+    CompletedObject,
+    DecodedRecords,
+    RecordFields,
+    ResolvedField,
+    ResolvedFields,
     ResponseObject,
 )
 from graphql_api.schema.execution.value_completion import SubfieldCollector, compile_member, field_name, plain_attribute
 from graphql_api.schema.types.connection_types import Connection, EmptyPage
-from graphql_api.schema.types.generated_fields import Mark, field_marks
+from graphql_api.schema.types.generated_fields import Mark, Parents, field_marks
 
-
-class ResolvedField(NamedTuple):
-    """A field of a response object that is still null, since a resolver determines its value."""
-
-    response: ResponseObject
-    response_name: str
-    details: FieldDetailsList
-    parent_type: graphql.GraphQLObjectType
-    parent: Any
-    path: Path
-    """of the field"""
-
-    def set(self, value: Any) -> None:
-        self.response[self.response_name] = value
-
-
-ResolvedFields = list["ResolvedField | ResolvedFields"]
-"""Fields that have resolvers, by the objects and lists that contain them. Awaiting them in the same groups as
-graphql-core makes dataloaders form the same batches."""
-
-
-class CompletedObject(NamedTuple):
-    """A response object, and the fields in it that have resolvers."""
-
-    response: ResponseObject
-    resolved: ResolvedFields
-
-
-_Member = Callable[[Connection, Path, KeySeal], tuple[Any, ResolvedFields]]
+_Member = Callable[[Connection, Path, KeySeal], tuple[Any, RecordFields | ResolvedFields]]
 """Returns the value of a field of a page, and the fields with resolvers below it"""
 
 
 def complete_record(completion: RecordCompletion, record: Any, path: Path, seal: KeySeal) -> CompletedObject:
     """Complete one record that is decoded."""
     response = completion.object_of(record, seal)
-    return CompletedObject(response, _resolved_of(completion, record, response, path))
+    kind = completion.kind
+    resolved: ResolvedFields = [
+        ResolvedField(response, name, details, kind, record, Path(path, name, kind.name))
+        for name, details in completion.resolved.items()
+    ]
+    return CompletedObject(response, resolved)
 
 
 class PageCompletion:
     """The completion of a page for one selection of its fields."""
 
     def __init__(self, kind: graphql.GraphQLObjectType, members: Mapping[str, _Member | FieldDetailsList]) -> None:
-        self._kind = kind
-        self._members = members
+        self.kind = kind
+        self.members = members
 
     def complete(self, connection: Connection, path: Path, seal: KeySeal) -> CompletedObject:
         """Complete a page. Raise any error if a value is unexpected. No resolver has been called then."""
         response: ResponseObject = {}
         resolved: ResolvedFields = []
-        for name, member in self._members.items():
-            member_path = Path(path, name, self._kind.name)
+        for name, member in self.members.items():
+            member_path = Path(path, name, self.kind.name)
             if callable(member):
                 response[name], below = member(connection, member_path, seal)
                 if below:
                     resolved.append(below)
             else:
                 response[name] = None
-                resolved.append(ResolvedField(response, name, member, self._kind, connection, member_path))
+                resolved.append(ResolvedField(response, name, member, self.kind, connection, member_path))
         return CompletedObject(response, resolved)
 
 
@@ -99,12 +80,18 @@ def compile_page(
             members[response_name] = member
         else:
             complete = compile_member(schema, kind, subfield, collect)
-            members[response_name] = subfield if complete is None else _page_member(complete)
+            members[response_name] = subfield if complete is None else PageMember(complete)
     return PageCompletion(kind, members)
 
 
-def _page_member(complete: Callable[[Any], Any]) -> _Member:
-    return lambda connection, _path, _seal: (complete(connection), [])
+class PageMember:
+    """A field of a page that needs no resolver."""
+
+    def __init__(self, complete: Callable[[Any], Any]) -> None:
+        self.complete = complete
+
+    def __call__(self, connection: Connection, _path: Path, _seal: KeySeal) -> tuple[Any, ResolvedFields]:
+        return self.complete(connection), []
 
 
 def _compile_records(
@@ -117,16 +104,19 @@ def _compile_records(
     if not graphql.is_object_type(kind):
         return None
     if attribute == "items":
-        return _items_member(RecordCompletion(schema, kind, details, collect))
+        return ItemsMember(RecordCompletion(schema, kind, details, collect))
     return _compile_edges(schema, kind, details, collect) if attribute == "edges" else None
 
 
-def _items_member(completion: RecordCompletion) -> _Member:
-    def complete(connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, ResolvedFields]:
-        records, objects = _complete_records(completion, connection.page, seal)
-        return objects, _resolved_fields(completion, records, objects, path.add_key)
+class ItemsMember:
+    """The records of a page."""
 
-    return complete
+    def __init__(self, completion: RecordCompletion) -> None:
+        self.completion = completion
+
+    def __call__(self, connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, RecordFields | ResolvedFields]:
+        parents, objects = _complete_records(self.completion, connection.page, seal)
+        return objects, _resolved_fields(self.completion, parents, objects, path.add_key) or []
 
 
 def _compile_edges(
@@ -154,19 +144,22 @@ def _compile_edges(
 
 
 def _edges_member(kind: graphql.GraphQLObjectType, members: Mapping[str, RecordCompletion | str | None]) -> _Member:
-    def complete(connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, ResolvedFields]:
+    def complete(connection: Connection, path: Path, seal: KeySeal) -> tuple[Any, RecordFields | ResolvedFields]:
         page, count = connection.page, connection.page.record_count
         columns: dict[str, Sequence[Any]] = {}
-        resolved: list[ResolvedFields] = []
+        resolved: list[RecordFields] = []
         for name, member in members.items():
             if isinstance(member, RecordCompletion):
-                records, columns[name] = _complete_records(member, page, seal)
+                parents, columns[name] = _complete_records(member, page, seal)
                 path_of = partial(_node_path, path, name, kind.name)
-                resolved.append(_resolved_fields(member, records, columns[name], path_of))
+                fields = _resolved_fields(member, parents, columns[name], path_of)
+                resolved += [] if fields is None else [fields]
             else:
                 columns[name] = [kind.name] * count if member is None else page.cursors
         edges = [{name: column[at] for name, column in columns.items()} for at in range(count)]
-        return edges, [[*fields] for fields in zip(*filter(None, resolved), strict=True)]
+        if len(resolved) == 1:
+            return edges, resolved[0]
+        return edges, [[*fields] for fields in zip(*(each.groups() for each in resolved), strict=True)]
 
     return complete
 
@@ -180,8 +173,8 @@ def _node_path(path: Path, name: str, edge_type: str, at: int) -> Path:
 
 def _complete_records(
     completion: RecordCompletion, page: Page[Any] | EmptyPage, seal: KeySeal
-) -> tuple[Sequence[Any], Sequence[ResponseObject]]:
-    """Return the response objects of a page, and the records for fields with resolvers if there are some.
+) -> tuple[Parents, Sequence[ResponseObject]]:
+    """Return the records of a page for fields with resolvers, and their response objects.
 
     The objects are made of stored items if codecs suffice.
     """
@@ -190,28 +183,14 @@ def _complete_records(
         with suppress(Exception):  # Whatever codecs refuse, decoding the records reports.
             source = completion.stored_records(stored)
             if source is not None:
-                return source.records if completion.resolved else (), completion.objects(source, seal)
-    return page.items, [completion.object_of(record, seal) for record in page.items]
+                return source, completion.objects(source, seal)
+    return DecodedRecords(page.items), [completion.object_of(record, seal) for record in page.items]
 
 
 def _resolved_fields(
-    completion: RecordCompletion,
-    records: Sequence[Any],
-    objects: Sequence[ResponseObject],
-    path_of: Callable[[int], Path],
-) -> ResolvedFields:
-    """Return the fields of records that have resolvers, in a group for each record."""
-    if not completion.resolved:
-        return []
-    parts = enumerate(zip(records, objects, strict=True))
-    return [_resolved_of(completion, record, response, path_of(at)) for at, (record, response) in parts]
-
-
-def _resolved_of(
-    completion: RecordCompletion, record: Any, response: ResponseObject, path: Path
-) -> list[ResolvedField | ResolvedFields]:
-    kind = completion.kind
-    return [
-        ResolvedField(response, name, details, kind, record, Path(path, name, kind.name))
-        for name, details in completion.resolved.items()
-    ]
+    completion: RecordCompletion, parents: Parents, objects: Sequence[ResponseObject], path_of: Callable[[int], Path]
+) -> RecordFields | None:
+    """Return the fields of records that have resolvers, or None."""
+    if not completion.resolved or not objects:
+        return None
+    return RecordFields(completion.kind, completion.resolved, parents, objects, path_of)

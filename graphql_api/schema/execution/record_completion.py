@@ -24,6 +24,7 @@ from graphql_api.model import (
     expected_types,
     is_plain_model,
 )
+from graphql_api.schema.execution.resolved_fields import ResponseObject
 from graphql_api.schema.execution.value_completion import (
     Completion,
     SubfieldCollector,
@@ -34,12 +35,11 @@ from graphql_api.schema.execution.value_completion import (
     plain_attribute,
 )
 from graphql_api.schema.selection import source_properties
-from graphql_api.schema.types.generated_fields import Mark, field_marks
+from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER, Mark, field_marks
 from graphql_api.schema.types.object_types import record_model, resolve_attribute
 from graphql_api.storage import AttributeValue, Item
 
 KeySeal = Callable[[Entity], str]
-ResponseObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,25 @@ class StoredRecords:
             raise UnexpectedValue("null")
         return values
 
+    def __len__(self) -> int:
+        return len(self.columns.items)
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return the value of a property that resolvers or keys read, of each record."""
+        return self._read_columns[name]
+
+    @cached_property
+    def _read_columns(self) -> Mapping[str, Sequence[Any]]:
+        return {name: self.columns.values(name) for name in self.plan.record_properties}
+
     @cached_property
     def records(self) -> Sequence[Entity]:
         """The records for resolvers and keys."""
-        return self.columns.records(self.plan.record_properties)
+        return self.columns.records_of(self._read_columns)
+
+    def check_read_columns(self) -> None:
+        """Raise any error if a value that resolvers read is malformed."""
+        _ = self._read_columns
 
 
 class ScalarColumn(NamedTuple):
@@ -129,6 +144,8 @@ class RecordCompletion:
         self._keys: list[str] = []
         self.resolved: dict[str, FieldDetailsList] = {}
         """fields with resolvers, by response name"""
+        self.resolves_columns = True
+        """whether all of these are nullable, and resolved for several records at once"""
         self._source_fields: set[str] | None = set()
         """generated fields with resolvers; None if a resolver can read complete records"""
         self._stored_plan: StoredRecordsPlan | None = None
@@ -160,6 +177,8 @@ class RecordCompletion:
             self._properties[response_name] = PropertyField(attribute, is_required, leaf, complete)
             return
         self.resolved[response_name] = details
+        is_column = definition.extensions.get(COLUMN_RESOLVER) is not None
+        self.resolves_columns &= is_column and not graphql.is_non_null_type(definition.type)
         if extended:
             self._source_fields = None
         elif self._source_fields is not None:
@@ -200,6 +219,8 @@ class RecordCompletion:
         Raise any error if a value is unexpected.
         """
         count = len(source.columns.items)
+        if self.resolved:
+            source.check_read_columns()
         columns: dict[str, Sequence[Any]] = {
             **{name: [value] * count for name, value in self._constants.items()},
             **{name: source.response_values(part) for name, part in self._properties.items()},

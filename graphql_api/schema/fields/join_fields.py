@@ -4,7 +4,6 @@ from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -25,16 +24,16 @@ from graphql_api.model import (
     depends_on_record,
     value_of,
 )
-from graphql_api.query import SearchRequest, search_value
-from graphql_api.query.execution import Page
+from graphql_api.query import SearchBatch, SearchRequest, search_value, search_values
+from graphql_api.query.execution import Page, StoredResults
 from graphql_api.schema.fields.record_resolvers import check_join_allowed, read_page, read_pages, read_record
 from graphql_api.schema.fields.search_fields import SearchFields
 from graphql_api.schema.graphql_names import GraphQLNames
 from graphql_api.schema.selection import RECORD, selected_properties
 from graphql_api.schema.types.connection_types import Connection, EmptyPage
-from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, generated_field
+from graphql_api.schema.types.generated_fields import ArgumentValues, Info, Mark, Parents, generated_field
 from graphql_api.schema.types.graphql_scalars import make_nullable
-from graphql_api.schema.types.object_types import resolve_attribute
+from graphql_api.schema.types.object_types import in_fixed_order, resolve_attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,8 @@ class JoinFields:
             by_id = dict(zip(distinct_ids, results, strict=True))
             return [by_id.get(id) for id in ids]
 
-        async def resolve_column(records: Sequence[Any], info: Info, _: ArgumentValues) -> Sequence[Any]:
-            lists = [_listed_ids(info, resolve_attribute(record, part.name) or ()) for record in records]
+        async def resolve_column(parents: Parents, info: Info, _: ArgumentValues) -> Sequence[Any]:
+            lists = [_listed_ids(info, in_fixed_order(ids) or ()) for ids in parents.values(part.name)]
             listed = chain.from_iterable(ids for ids in lists if not isinstance(ids, ShardQLError))
             distinct_ids = [id for id in dict.fromkeys(listed) if _is_present(id)]
             found = await self._read_targets(info, target, [[id] for id in distinct_ids], name)
@@ -117,10 +116,13 @@ class JoinFields:
         if info.context.authorization.may_restrict(target, None):
             reads = (self._read_target(info, target, values, name) for values in keys)
             return await gather(*reads, return_exceptions=True)
-        codecs = [partial(search_value, target, part) for part in target.primary_key]
-        checked = [[check(value) for check, value in zip(codecs, values, strict=False)] for values in keys]
+        columns = zip(target.primary_key, zip(*keys, strict=True), strict=False)
+        checked = [search_values(target, part, values) for part, values in columns]
+        rows: Sequence[Sequence[Any]] = [*zip(*checked, strict=True)] if checked else [()] * len(keys)
         why, naming = _why_by_key(name, target), self.names.naming
-        records = await info.context.dataloaders.load_records(target, checked, why=why, naming=naming)
+        records = await info.context.dataloaders.load_records(target, rows, why=why, naming=naming)
+        if isinstance(records, StoredResults):
+            return records
         return [None if isinstance(record, KeyTooLong) else record for record in records]
 
     # --- by an index -------------------------------------------------------------------------------------------
@@ -179,14 +181,21 @@ class JoinFields:
             return await self.searches.search(info, name, target, search, all_arguments, why)
 
         async def read_all(info: Info, keys: Sequence[Sequence[Any]], arguments: ArgumentValues) -> Sequence[Any]:
-            request, requests = self.searches.request_of(info, name, target, search, arguments, why), []
+            request = self.searches.request_of(info, name, target, search, arguments, why)
+            pages = await read_pages(info, target, search, requests_of(info, request, keys))
+            return [page if isinstance(page, BaseException) else Connection(page) for page in pages]
+
+        def requests_of(info: Info, request: SearchRequest, keys: Sequence[Sequence[Any]]) -> Sequence[SearchRequest]:
+            names = [self.names.naming.property_argument(name) for name in join.target_properties]
+            if "id" not in names and not any(map(_is_list, chain.from_iterable(keys))):
+                return SearchBatch(request, names, keys)
+            requests = []
             for values in keys:
                 conditions = self._conditions(target, join, values)
                 if "id" in conditions:
                     conditions["id"] = info.context.database.id_or_key(target, conditions["id"])
                 requests.append(replace(request, arguments={**request.arguments, **conditions}))
-            pages = await read_pages(info, target, search, requests)
-            return [page if isinstance(page, BaseException) else Connection(page) for page in pages]
+            return requests
 
         return _join_field(
             entity,
@@ -235,11 +244,17 @@ def _join_field(
         values = [value_of(root, part.name) for part in join.by]
         return await read(info, values, arguments) if all(map(_is_present, values)) else missing
 
-    async def resolve_column(records: Sequence[Any], info: Info, arguments: ArgumentValues) -> Sequence[Any]:
-        keys = [[value_of(record, part.name) for part in join.by] for record in records]
-        present = [at for at, values in enumerate(keys) if all(map(_is_present, values))]
+    async def resolve_column(parents: Parents, info: Info, arguments: ArgumentValues) -> Sequence[Any]:
+        columns = [parents.values(part.name) for part in join.by]
+        keys: Sequence[tuple[Any, ...]] = [*zip(*columns, strict=True)] if columns else [()] * len(parents)
+        present = [at for at, values in enumerate(keys) if None not in values and "" not in values]
+        found = await read_all(info, [keys[at] for at in present], arguments)
+        if len(present) == len(keys):
+            return found
+        if isinstance(found, StoredResults):
+            return found.spread(present, len(keys))
         results = [missing] * len(keys)
-        for at, result in zip(present, await read_all(info, [keys[at] for at in present], arguments), strict=True):
+        for at, result in zip(present, found, strict=True):
             results[at] = result
         return results
 
@@ -287,8 +302,12 @@ def _key(join: JoinSpec) -> str:
     return " and ".join(part.stored for part in join.by) or "key"
 
 
+_PLAIN_TYPES = frozenset({str, int})
+"""Testing for an abstract class takes longer"""
+
+
 def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple | AbstractSet)
+    return type(value) not in _PLAIN_TYPES and isinstance(value, list | tuple | AbstractSet)
 
 
 def _is_present(value: Any) -> bool:

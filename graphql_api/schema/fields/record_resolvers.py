@@ -39,7 +39,7 @@ async def read_pages(
     search: IndexSpec | UnionSpec,
     requests: Sequence[SearchRequest],
     paths: Paths = PAGE,
-) -> list[Page[Any] | BaseException]:
+) -> Sequence[Page[Any] | BaseException]:
     """Read the page or the error of each request, as `read_page` does, by one call of the store."""
     context = info.context
     if not context.authorization.may_restrict(entity, search):

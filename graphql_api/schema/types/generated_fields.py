@@ -6,7 +6,7 @@ import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Protocol
 
 import strawberry
 from graphql import (
@@ -193,7 +193,20 @@ GeneratedResolver = Callable[[Any, Info, ArgumentValues], Awaitable[Any]]
 """Receives the parent and the arguments, but no null and no omitted argument."""
 
 
-ColumnResolver = Callable[[Sequence[Any], Info, ArgumentValues], Awaitable[Sequence[Any]]]
+class Parents(Protocol):
+    """The records whose fields are resolved."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def records(self) -> Sequence[Any]: ...
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return the value of a property of each record."""
+        ...
+
+
+ColumnResolver = Callable[[Parents, Info, ArgumentValues], Awaitable[Sequence[Any]]]
 """Resolves a field for several parents at once. Returns the value or the error of each.
 
 The path in `Info` is that of the first parent.
@@ -272,7 +285,7 @@ def direct_resolver(definition: GraphQLField, schema: strawberry.Schema) -> Call
     return direct
 
 
-DirectColumnResolver = Callable[[Sequence[Any], "GraphQLResolveInfo[Any]", Mapping[str, Any]], Awaitable[Sequence[Any]]]
+DirectColumnResolver = Callable[[Parents, "GraphQLResolveInfo[Any]", Mapping[str, Any]], Awaitable[Sequence[Any]]]
 """Receives the parents, the info of the first one, and the arguments as graphql-core has coerced them"""
 
 
@@ -283,7 +296,7 @@ def direct_column_resolver(definition: GraphQLField, schema: strawberry.Schema) 
         return None
     resolve_column, read_call = resolver.resolve_column, _call_reader(definition, resolver, schema)
 
-    async def direct(sources: Sequence[Any], raw_info: GraphQLResolveInfo[Any], values: Mapping[str, Any]) -> Any:
+    async def direct(sources: Parents, raw_info: GraphQLResolveInfo[Any], values: Mapping[str, Any]) -> Any:
         return await resolve_column(sources, *read_call(raw_info, values))
 
     return direct

@@ -60,8 +60,12 @@ def record_model(kind: GraphQLObjectType) -> type[Entity] | None:
 
 
 def resolve_attribute(record: Any, name: str) -> Any:
-    """Return the value of a plain field; sets are sorted, so that every server returns the same order."""
-    value = value_of(record, name) if isinstance(record, BaseModel) else getattr(record, name)
+    """Return the value of a plain field."""
+    return in_fixed_order(value_of(record, name) if isinstance(record, BaseModel) else getattr(record, name))
+
+
+def in_fixed_order(value: Any) -> Any:
+    """Return a value for a response; sets are sorted, so that every server returns the same order."""
     if not isinstance(value, AbstractSet):
         return value
     try:

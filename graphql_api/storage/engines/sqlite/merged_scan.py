@@ -14,6 +14,7 @@ from graphql_api.storage import (
     Key,
     MergedPages,
     Position,
+    ReadResult,
     Row,
     RowPage,
     RowProjection,
@@ -79,8 +80,9 @@ class _MergedScan:
         finally:
             cursor.close()
         size = PAGE_BYTES - self._bytes_left
-        split = partial(self._split, stopped, size)
-        return MergedPages(self.rows, self._scanned_to(stopped, split), self._records_read, size, split)
+        split = partial(split_pages, self.reads, self.table, self.index, self.rows, self._records_read, stopped, size)
+        position = None if stopped is None else scanned_to(self.reads, stopped, split)
+        return MergedPages(self.rows, position, self._records_read, size, split)
 
     def _read(self, cursor: sqlite3.Cursor) -> tuple[EntryPosition, Position] | None:
         """Add the rows of the reads. Return where the scan has stopped before the end."""
@@ -111,25 +113,33 @@ class _MergedScan:
         self._records_read, self._bytes_left = self.want - wanted + skipped, bytes_left
         return stopped
 
-    def _scanned_to(
-        self, stopped: tuple[EntryPosition, Position] | None, split: Callable[[], Sequence[RowPage]]
-    ) -> Position | None:
-        """Return where the scan has stopped, or None if no shard can have a row past it."""
-        if stopped is None:
-            return None
-        (value, _, _), position = stopped
-        low_value, high_value, _ = self._bounds
-        near_end = low_value >= value if self.reads.common.descending else high_value <= next_bytes(value)
-        if near_end and not any(page.scanned_to for page in split()):
-            return None
-        return position
 
-    def _split(self, stopped: tuple[EntryPosition, Position] | None, size: int) -> Sequence[RowPage]:
-        """Return the page of each shard."""
-        (shard_ranges,) = plan_shard_ranges(self.reads, self.table, self.index).values()
-        by_ordinal = {each.read.ordinal: each for each in shard_ranges.values()}
-        for row in self.rows:
-            by_ordinal[row.ordinal].rows.append(row)
-        next(iter(shard_ranges.values())).records_read = self._records_read  # The sum over all shards is what matters.
-        pages = shard_pages(shard_ranges.values(), stopped, size)
-        return [pages[number] for number in range(len(self.reads))]
+def scanned_to(
+    reads: ShardReads, stopped: tuple[EntryPosition, Position], split: Callable[[], Sequence[ReadResult]]
+) -> Position | None:
+    """Return where a scan has stopped, or None if no shard can have a row past it. `split` returns all pages."""
+    (value, _, _), position = stopped
+    low_value, high_value, _ = range_bounds(reads.common.range)
+    near_end = low_value >= value if reads.common.descending else high_value <= next_bytes(value)
+    if near_end and not any(isinstance(page, RowPage) and page.scanned_to for page in split()):
+        return None
+    return position
+
+
+def split_pages(
+    reads: ShardReads,
+    table: TableDefinition,
+    index: PhysicalIndex,
+    rows: Sequence[Row],
+    records_read: int,
+    stopped: tuple[EntryPosition, Position] | None,
+    size: int,
+) -> Sequence[RowPage]:
+    """Return the page of each shard, after a scan that found these rows and stopped there."""
+    (shard_ranges,) = plan_shard_ranges(reads, table, index).values()
+    by_ordinal = {each.read.ordinal: each for each in shard_ranges.values()}
+    for row in rows:
+        by_ordinal[row.ordinal].rows.append(row)
+    next(iter(shard_ranges.values())).records_read = records_read  # The sum over all shards is what matters.
+    pages = shard_pages(shard_ranges.values(), stopped, size)
+    return [pages[number] for number in range(len(reads))]

@@ -37,6 +37,7 @@ from graphql_api.storage import (
     change_units,
     check_groups,
     check_key,
+    check_keys,
     check_segment,
     check_want,
     decode_body,
@@ -57,8 +58,10 @@ from graphql_api.storage.engines.sqlite.database_file import (
 from graphql_api.storage.engines.sqlite.file_health import FileHealth
 from graphql_api.storage.engines.sqlite.file_watch import FileWatch
 from graphql_api.storage.engines.sqlite.group_commit import GroupCommitWriter
+from graphql_api.storage.engines.sqlite.grouped_scan import MAX_RANGES, grouped_scan
 from graphql_api.storage.engines.sqlite.merged_scan import scan_merged
 from graphql_api.storage.engines.sqlite.ordered_scan import OrderedScan, plan_shard_ranges
+from graphql_api.storage.engines.sqlite.record_reads import MAX_TOGETHER, find_records
 from graphql_api.storage.engines.sqlite.table_layout import (
     PhysicalIndex,
     TableLayout,
@@ -85,11 +88,8 @@ MAX_SCAN_RECORDS = 1_000
 MAX_KEYS_READ = 4_000
 """keys that a page of `scan` reads; most of them may belong to other segments"""
 
-YIELD_AFTER_ROWS = 500
+YIELD_AFTER_ROWS = 8 * MAX_TOGETHER
 """records to read by key before yielding to the event loop"""
-
-YIELD_AFTER_GROUPS = 50
-"""searches of one call to read before yielding to the event loop"""
 
 _DATA_VERSION = "PRAGMA data_version"
 """a number that differs after a commit of another connection, also of this store's own writer"""
@@ -168,11 +168,20 @@ class SqliteStore:
     async def _scan_groups(self, reads: ReadGroups, layout: TableLayout, index: PhysicalIndex) -> Sequence[ReadResult]:
         check_groups(reads)
         pages = list[Sequence[ReadResult]]()
-        for number, group in enumerate(reads.groups, 1):
-            pages.append(await self._scan_ranges(*group, layout, index))
-            if number % YIELD_AFTER_GROUPS == 0:
+        together = None
+        if current_meter() is None:  # Capacity is metered shard by shard.
+            together = grouped_scan(layout.definition, index, reads)
+        for begin in range(0, reads.group_count, MAX_RANGES):
+            if begin:
                 await sleep(0)
                 self._check_open()
+            numbers = range(begin, min(begin + MAX_RANGES, reads.group_count))
+            found = [None] * len(numbers) if together is None else together.run(self._sql, numbers)
+            for number, page in zip(numbers, found, strict=True):
+                if page is None:
+                    pages.append(await self._scan_ranges(*reads.group(number), layout, index))
+                else:
+                    pages.append(page)
         return GroupedPages(pages)
 
     async def _scan_ranges(
@@ -195,20 +204,21 @@ class SqliteStore:
 
     async def get_many(self, keys: Sequence[Key], consistent: bool) -> Sequence[Item | None]:
         """Read records by key. Always consistent."""
-        found: list[Item | None] = []
+        found: list[Item | None] = [None] * len(keys)
         meter = current_meter()
         with self._reading():
             self._current_layout()
-            for number, key in enumerate(keys):
-                check_key(key, "the requested key")
-                cursor = self._sql.execute(FIND_RECORD, encode_table_key(key))
-                if number == len(keys) - 1:  # While the cursor holds its snapshot, this costs little.
-                    (self._snapshot,) = self._sql.execute(_DATA_VERSION).fetchone()
-                row = cursor.fetchone()
-                found.append(None if row is None else decode_body(row[1]))
-                if number % YIELD_AFTER_ROWS == YIELD_AFTER_ROWS - 1:
+            for begin in range(0, len(keys), MAX_TOGETHER):
+                if begin and begin % YIELD_AFTER_ROWS == 0:
                     await sleep(0)
                     self._check_open()
+                part = keys[begin : begin + MAX_TOGETHER]
+                check_keys(part, "the requested key")
+                cursor = find_records(self._sql, part)
+                if begin + len(part) == len(keys):  # While the cursor holds its snapshot, this costs little.
+                    (self._snapshot,) = self._sql.execute(_DATA_VERSION).fetchone()
+                for number, body in cursor:
+                    found[begin + number] = decode_body(body)
         if meter is not None:
             for item in dict(zip(keys, found, strict=True)).values():
                 size = 0 if item is None else record_size(item)
