@@ -8,9 +8,12 @@ from typing import Any
 from graphql_api.codecs import KeyRange, ShardHashKeys, join_segments, short_repr
 from graphql_api.errors import (
     ConflictingArguments,
+    ExpiredToken,
     InvalidValue,
     QueryTooCostly,
     ShardQLError,
+    TokenAhead,
+    TokenMismatch,
     UnknownArgument,
     about,
     nearest,
@@ -27,8 +30,7 @@ from graphql_api.model import (
 )
 from graphql_api.query.filter_parser import parse_filter
 from graphql_api.query.filters import Filter, all_of, conjuncts
-from graphql_api.query.page_token import Cursor, PageToken, digest, short_description
-from graphql_api.query.planned_search import PlannedSearch, recent_searches, search_identity
+from graphql_api.query.page_token import Cursor, PageToken, digest, short_description, unpack
 from graphql_api.query.predicate_pushdown import narrow_range_by_filter, restrict_to_current, store_filter
 from graphql_api.query.property_values import RowView
 from graphql_api.query.range_conditions import HashValues, IndexConditions, accepts_empty_text, parse_conditions
@@ -36,26 +38,26 @@ from graphql_api.query.readiness_checks import check_derived_ready, check_ready,
 from graphql_api.query.search_plan import IndexScan, SearchPlan
 from graphql_api.query.search_request import (
     MAX_HASH_KEYS,
+    MAX_SORTED,
     PAGE_ARGUMENTS,
     NamingScheme,
     Paging,
     SearchRequest,
+    check_options,
     parse_paging,
 )
+from graphql_api.query.shard_progress import ShardProgress, Traversal
 from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage import RangeRead
+
+MAX_TOKEN_AGE_HOURS = 24
+_MAX_SHOWN_BYTES = 160
+"""of a description in an error message"""
 
 
 def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: TokenSeal) -> SearchPlan:
     """Plan one page of a search; `now` is in seconds since 1970."""
-    identity = search_identity(request)
-    if identity is None:
-        return SearchFrame.of(catalog, request, now, seal).plan(request)
-    recent = recent_searches(catalog)
-    search = recent.get(identity)
-    if search is None:
-        search = recent[identity] = SearchFrame.of(catalog, request, now, seal).search(request)
-    return search.page(request, parse_paging(request), now, seal)
+    return SearchFrame.of(catalog, request, now, seal).plan(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,29 +121,50 @@ class SearchFrame:
 
     def plan(self, request: SearchRequest) -> SearchPlan:
         """Plan one page of a search that fits."""
-        return self.search(request).page(request, self.paging, self.now, self.seal)
-
-    def search(self, request: SearchRequest) -> PlannedSearch:
-        """Plan all pages of a search that fits."""
-        indexes, order_by, filter, reverse = self.indexes, self.order_by, self.requested_filter, self.paging.reverse
+        paging, indexes = self.paging, self.indexes
         scans = tuple(self.planner.plan_scan(request, index, indexes[:number]) for number, index in enumerate(indexes))
-        description = _describe_search(self.entity, request, scans[0], filter, reverse=reverse)
+        token = self._token(request, scans)
+        check_options(request)
+        return SearchPlan(
+            entity=self.entity,
+            request=request,
+            scans=scans,
+            filter=all_of(self.parts),
+            order_by=self.order_by,
+            limit=paging.limit if self.order_by is None else MAX_SORTED,
+            resumed=paging.token is not None,
+            traversal=Traversal(
+                paging.reverse, paging.backward, len(scans), ShardProgress(token.cursor, token.lagging)
+            ),
+            token=token,
+            now=self.now,
+        )
+
+    def _token(self, request: SearchRequest, scans: Sequence[IndexScan]) -> PageToken:
+        """Return the token of the start of the page."""
+        paging, order_by, indexes, filter = self.paging, self.order_by, self.indexes, self.requested_filter
+        description = _describe_search(self.entity, request, scans[0], filter, reverse=paging.reverse)
         token = PageToken(
-            issued_hour=0,
+            issued_hour=int(self.now // 3600),
             generations=max(len(index.space.generations) - index.space.pending for index in indexes),
             index_digest=self.index_digest,
             search_digest=digest(
                 *((_hash_identity(scan.conditions), _range_identity(scan.conditions.range)) for scan in scans),
-                reverse,
+                paging.reverse,
                 () if filter is None else filter.identity(),
                 () if order_by is None else (order_by.property.stored, order_by.descending),
             ),
             description=short_description(description),
-            cursor=Cursor(len(scans) if self.paging.backward else 0),
+            cursor=Cursor(len(scans) if paging.backward else 0),
         )
-        return PlannedSearch(
-            self.entity, self.searched, self.indexes, scans, all_of(self.parts), order_by, token, description
-        )
+        if paging.token is None:
+            return token
+        sealed = self.seal.open(paging.token, request.tenant, request.principal, paging.argument)
+        opened = unpack(sealed, paging.argument)
+        here = replace(token, generations=max(len(index.space.generations) for index in indexes))
+        name = request.naming.search_name(self.entity, self.searched)
+        _verify_token(opened, here, paging.argument, name, short_description(description, _MAX_SHOWN_BYTES))
+        return replace(token, cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint)
 
 
 _common_fields = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "arguments"))
@@ -371,3 +394,30 @@ def _range_identity(key_range: KeyRange) -> tuple[object, ...]:
     # Bounds are compared as text: equal numbers have one form, and an index holds only texts or only numbers.
     low, high = (None if bound is None else str(bound) for bound in (key_range.low, key_range.high))
     return low, high, key_range.low_open, key_range.high_open
+
+
+def _verify_token(token: PageToken, here: PageToken, argument: str, search_name: str, description: str) -> None:
+    """Raise an error unless the token is recent and belongs to this search, whose own token is `here`."""
+    if here.issued_hour - token.issued_hour > MAX_TOKEN_AGE_HOURS:
+        raise ExpiredToken(
+            f"{argument} is older than {MAX_TOKEN_AGE_HOURS} hours: omit it to start from the first page.",
+            argument=argument,
+        )
+    if token.index_digest != here.index_digest:
+        raise TokenMismatch(
+            f"{argument} was made by another search ({token.description}), and is used with {search_name} "
+            f"({description}). Use it with the index that it comes from, or omit it to start from the first page.",
+            argument=argument,
+        )
+    if token.search_digest != here.search_digest:
+        raise TokenMismatch(
+            f"{argument} was made for {token.description}, and is used with {description}. Use it with the same "
+            "arguments, or omit it to start from the first page.",
+            argument=argument,
+        )
+    if token.generations > here.generations:
+        raise TokenAhead(
+            f"{argument} was made by a server with newer shard generations than this one: retry once this "
+            "server has been updated.",
+            argument=argument,
+        )
