@@ -6,6 +6,7 @@ Only entities whose records pydantic would not change have columns. A page of th
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from types import NoneType
 from typing import Any
 
@@ -13,7 +14,7 @@ from graphql_api.codecs import StoredType
 from graphql_api.model.entity import Entity
 from graphql_api.model.record_codec import decode_property, partial_record
 from graphql_api.model.specs import EntitySpec, PropertySpec
-from graphql_api.storage import AttributeValue, Item
+from graphql_api.storage import AttributeValue, ColumnReader, Item, Row
 
 _STORED_TYPES: Mapping[StoredType, frozenset[type]] = {
     "text": frozenset({str}),
@@ -42,17 +43,28 @@ class StoredColumns:
     """The columns of stored items of one plain entity. A value that codecs refuse raises `InvalidValue`."""
 
     entity: EntitySpec
-    items: Sequence[Item]
+    rows: Sequence[Row]
 
-    def scalar(self, part: PropertySpec) -> StoredColumn:
-        """Return the stored values of a scalar property that is not derived."""
-        name, items = part.stored, self.items
-        values = [item.get(name) for item in items]
+    @property
+    def items(self) -> Sequence[Item]:
+        """Return the items with all their attributes."""
+        return [row.item for row in self.rows]
+
+    @cached_property
+    def stored(self) -> ColumnReader:
+        """Return a reader of single attributes."""
+        return Row.columns(self.rows)
+
+    def scalar(self, part: PropertySpec, values: Sequence[AttributeValue] | None = None) -> StoredColumn:
+        """Return the stored values of a scalar property that is not derived. `values`: if they are read already."""
+        if values is None:
+            values = self.stored(part.stored)
         if NoneType not in map(type, values) or (part.nullable and not part.null_is_stored):
             return StoredColumn(values)
-        lacking = [at for at, value in enumerate(values) if value is None and _has_default(part, items[at])]
+        rows = self.rows
+        lacking = [at for at, value in enumerate(values) if value is None and _has_default(part, rows[at].item)]
         if lacking and part.default is None:
-            raise UndecodedRecord(name)
+            raise UndecodedRecord(part.stored)
         return StoredColumn(values, lacking)
 
     def values(self, name: str) -> Sequence[Any]:
@@ -72,7 +84,7 @@ class StoredColumns:
     def records(self, names: Iterable[str]) -> Sequence[Entity]:
         """Return records with only these properties."""
         columns = {name: self.values(name) for name in names}
-        rows = zip(*columns.values(), strict=True) if columns else [()] * len(self.items)
+        rows = zip(*columns.values(), strict=True) if columns else [()] * len(self.rows)
         return [partial_record(self.entity, dict(zip(columns, row, strict=True))) for row in rows]
 
     def check_types(self, expected: "ExpectedTypes") -> None:
@@ -81,7 +93,7 @@ class StoredColumns:
         It costs next to nothing, and finds most records that `decode_record` refuses.
         """
         for name, types in expected:
-            found = {type(item.get(name)) for item in self.items}
+            found = {*map(type, self.stored(name))}
             if NoneType in found if types is None else not found <= types:
                 raise UndecodedRecord(name)
 

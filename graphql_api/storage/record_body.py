@@ -1,7 +1,7 @@
 """Record bodies: JSON, with a type tag for each value that JSON cannot represent (docs/explanation/engines.md)."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ from graphql_api.storage.item_rules import (
     set_type,
     unsupported_type_error,
 )
-from graphql_api.storage.values import Item
+from graphql_api.storage.values import BodyFormat, ColumnReader, Item
 
 _INT64 = range(-(2**63), 2**63)
 _SAFE_BODY_BYTES = MAX_RECORD_BYTES // 2
@@ -52,14 +52,35 @@ def decode_body(body: bytes) -> dict[str, Any]:
     return parts
 
 
-def attribute_decoder(names: Collection[str]) -> Callable[[bytes], dict[str, Any]]:
-    """Return a decoder of these attributes, which omits missing ones."""
+def attributes_format(names: Collection[str]) -> BodyFormat:
+    """Return the format of bodies of which only these attributes are decoded."""
 
     def decode(body: bytes) -> dict[str, Any]:
         parts = orjson.loads(body)
         return {name: _decode_value(parts[name]) for name in names if name in parts}
 
-    return decode
+    def columns(bodies: Sequence[bytes]) -> ColumnReader:
+        read = _columns(bodies)
+        return lambda name: read(name) if name in names else [None] * len(bodies)
+
+    return BodyFormat(decode, columns)
+
+
+_TAGGED = frozenset({dict, list})
+
+
+def _columns(bodies: Sequence[bytes]) -> ColumnReader:
+    records: list[dict[str, Any]] = orjson.loads(b"[%b]" % b",".join(bodies))
+
+    def read(name: str) -> list[Any]:
+        values = [parts.get(name) for parts in records]
+        return values if _TAGGED.isdisjoint(map(type, values)) else [*map(_decode_value, values)]
+
+    return read
+
+
+BODY_FORMAT = BodyFormat(decode_body, _columns)
+"""The format of complete bodies"""
 
 
 # --- tags ------------------------------------------------------------------------------------------------------

@@ -98,6 +98,24 @@ class RangeRead(NamedTuple):
     """the most bytes of a row, from which the most capacity units of the read follow"""
 
 
+ColumnReader = Callable[[str], list[AttributeValue]]
+"""Returns the value of an attribute of each body; None also for a body that lacks it"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyFormat:
+    """How the records of rows are encoded."""
+
+    decode: Callable[[Any], Item]
+    """decodes a body"""
+    columns: Callable[[Sequence[Any]], ColumnReader]
+    """returns a reader of single attributes of several bodies, which decodes no others"""
+
+
+PLAIN = BodyFormat(lambda item: item, lambda items: lambda name: [item.get(name) for item in items])
+"""The format of records that are decoded already"""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Row:
     """A row of a page. The record is decoded on first access to `item`."""
@@ -106,7 +124,7 @@ class Row:
     ordinal: int
     key: Key
     _body: Any
-    _decode: Callable[[Any], Item] = lambda item: item
+    _format: BodyFormat = PLAIN
     _item: Item | None = field(default=None, init=False)
 
     @property
@@ -116,8 +134,16 @@ class Row:
     @property
     def item(self) -> Item:
         if self._item is None:
-            self._item = self._decode(self._body)
+            self._item = self._format.decode(self._body)
         return self._item
+
+    @staticmethod
+    def columns(rows: "Sequence[Row]") -> ColumnReader:
+        """Return a reader of single attributes of several rows."""
+        formats = {row._format for row in rows}  # noqa: SLF001 - of this class
+        if len(formats) == 1:
+            return formats.pop().columns([row._body for row in rows])  # noqa: SLF001
+        return PLAIN.columns([row.item for row in rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from graphql_api import Catalog, Entity, Id, Int32, Timestamp, derived, stored
 from graphql_api.errors import InvalidValue
 from graphql_api.model import StoredColumns, UndecodedRecord, expected_types, is_plain_model
+from graphql_api.storage import Key, Row
 
 
 class Plain(Entity):
@@ -88,7 +89,7 @@ ITEM = {"key": "k", "at": 7, "sz": 1, "tags": ["a"], "text": "t", "code": None}
 
 def columns(*items: dict[str, Any]) -> StoredColumns:
     """Return the columns of items."""
-    return StoredColumns(SPEC, items)
+    return StoredColumns(SPEC, [Row("", 0, Key("", ""), item) for item in items])
 
 
 def test_values() -> None:

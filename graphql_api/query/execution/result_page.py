@@ -82,7 +82,7 @@ class Page(Generic[E]):
     def stored_records(self) -> StoredColumns | None:
         """Return the stored items of the page; None if its rows do not hold complete records."""
         if all(scan.fetches_records or scan.row_view.is_full_record for scan in self._plan.scans):
-            return StoredColumns(self._plan.entity, [match.row.item for match in self._matches])
+            return StoredColumns(self._plan.entity, [match.row for match in self._matches])
         return None
 
     @cached_property

@@ -4,10 +4,8 @@ Fields with resolvers, such as joins, custom fields and properties with rules, a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -36,7 +34,7 @@ from graphql_api.schema.execution.value_completion import (
 from graphql_api.schema.selection import source_properties
 from graphql_api.schema.types.generated_fields import Mark, field_marks
 from graphql_api.schema.types.object_types import record_model, resolve_attribute
-from graphql_api.storage import AttributeValue, Item
+from graphql_api.storage import AttributeValue
 
 KeySeal = Callable[[Entity], str]
 ResponseObject = dict[str, Any]
@@ -70,11 +68,10 @@ class StoredRecords:
         scalar = self.plan.scalars.get(part.name)
         if scalar is None:
             return [part.complete(value) for value in self.columns.values(part.name)]
-        with suppress(KeyError):  # A record lacks the property.
-            stored = [*map(scalar.stored_value, self.columns.items)]
-            if NoneType not in map(type, stored):  # Decimal numbers compare with None slowly.
-                return scalar.convert(stored)
-        column = self.columns.scalar(scalar.spec)
+        stored = self.columns.stored(scalar.spec.stored)
+        if NoneType not in map(type, stored):  # Decimal numbers compare with None slowly.
+            return scalar.convert(stored)
+        column = self.columns.scalar(scalar.spec, stored)
         values = scalar.convert(column.values)
         if column.defaults:
             default = part.complete(scalar.spec.default)
@@ -93,8 +90,6 @@ class ScalarColumn(NamedTuple):
     """How the stored values of a scalar property become response values."""
 
     spec: PropertySpec
-    stored_value: Callable[[Item], AttributeValue]
-    """raises KeyError if a record lacks the property"""
     convert: Callable[[Sequence[AttributeValue]], Sequence[Any]]
     """keeps None"""
 
@@ -199,7 +194,7 @@ class RecordCompletion:
 
         Raise any error if a value is unexpected.
         """
-        count = len(source.columns.items)
+        count = len(source.columns.rows)
         columns: dict[str, Sequence[Any]] = {
             **{name: [value] * count for name, value in self._constants.items()},
             **{name: source.response_values(part) for name, part in self._properties.items()},
@@ -230,7 +225,7 @@ def _scalar_column(spec: PropertySpec, part: PropertyField) -> ScalarColumn | No
     if part.leaf is None or codec is None or spec.function is not None:
         return None
     convert = _enum_conversion(codec, part) if isinstance(codec, EnumCodec) else codec.column_to_json
-    return ScalarColumn(spec, itemgetter(spec.stored), convert)
+    return ScalarColumn(spec, convert)
 
 
 def _enum_conversion(codec: EnumCodec, part: PropertyField) -> Callable[[Sequence[AttributeValue]], Sequence[Any]]:

@@ -22,9 +22,9 @@ from graphql_api.storage.engines.dynamodb.driver_client import Response
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.filter_expressions import QueryExpressions
 from graphql_api.storage.engines.dynamodb.wire_format import (
+    WIRE_FORMAT,
     Wire,
     WireItem,
-    decode_item,
     decode_number,
     encode_key,
     encode_number,
@@ -151,7 +151,7 @@ class RangeQuery:
         check_count(response)
         ordinal = self.read.ordinal
         decoded = map(self._row_decoder(), response["Items"])
-        rows = [Row(value, ordinal, key, item, decode_item) for value, key, item in decoded]
+        rows = [Row(value, ordinal, key, item, WIRE_FORMAT) for value, key, item in decoded]
         start = response.get("LastEvaluatedKey")
         if start is not None:
             self._decode_position(start)

@@ -3,7 +3,7 @@
 import json
 import sys
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +11,8 @@ from graphql_api.errors import StoreRefused
 from graphql_api.storage import (
     MAX_DIGITS,
     MAX_RECORD_BYTES,
+    BodyFormat,
+    ColumnReader,
     Item,
     Key,
     TableDefinition,
@@ -95,6 +97,17 @@ def decode_item(item: WireItem) -> dict[str, Any]:
         name: value["S"] if "S" in value else decode_number(value["N"]) if "N" in value else decode_value(value)
         for name, value in item.items()
     }
+
+
+def _columns(items: Sequence[WireItem]) -> ColumnReader:
+    def decode(value: Wire | None) -> Any:
+        return None if value is None else value["S"] if "S" in value else decode_value(value)
+
+    return lambda name: [decode(item.get(name)) for item in items]
+
+
+WIRE_FORMAT = BodyFormat(decode_item, _columns)
+"""The format of the items in responses"""
 
 
 def decode_value(value: Wire) -> Any:
