@@ -203,8 +203,8 @@ class Database:
         for owned in map(self._owned, requests):
             try:
                 if frame is None or not frame.fits(owned):
-                    frame = SearchFrame.of(catalog, owned, now, self.seal)
-                yield frame.plan(owned)
+                    frame = SearchFrame.of(catalog, owned)
+                yield frame.plan(owned, now, self.seal)
             except Exception as problem:  # noqa: BLE001 - the caller of this search receives it
                 yield problem
 

@@ -1,8 +1,11 @@
 """Plan a search: decide the shards, the range of each index, the filters and the position to resume at."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter, is_
+from types import NoneType
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from graphql_api.codecs import KeyRange, ShardHashKeys, join_segments, short_repr
 from graphql_api.errors import (
@@ -32,13 +35,20 @@ from graphql_api.query.filters import Filter, all_of, conjuncts
 from graphql_api.query.page_token import Cursor, PageToken, digest, short_description, unpack
 from graphql_api.query.predicate_pushdown import narrow_range_by_filter, restrict_to_current, store_filter
 from graphql_api.query.property_values import RowView
-from graphql_api.query.range_conditions import HashValues, IndexConditions, accepts_empty_text, parse_conditions
+from graphql_api.query.range_conditions import (
+    ConditionArguments,
+    HashValues,
+    IndexConditions,
+    accepts_empty_text,
+    parse_conditions,
+)
 from graphql_api.query.readiness_checks import check_derived_ready, check_ready, hidden_records_filter, history_filter
 from graphql_api.query.search_plan import IndexScan, SearchPlan
 from graphql_api.query.search_request import (
     MAX_HASH_KEYS,
     MAX_SORTED,
     PAGE_ARGUMENTS,
+    READ_BUDGET,
     NamingScheme,
     Paging,
     SearchRequest,
@@ -56,16 +66,15 @@ _MAX_SHOWN_BYTES = 160
 
 def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: TokenSeal) -> SearchPlan:
     """Plan one page of a search; `now` is in seconds since 1970."""
-    return SearchFrame.of(catalog, request, now, seal).plan(request)
+    return SearchFrame.of(catalog, request).plan(request, now, seal)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFrame:
-    """What the plans of all searches have in common that differ only in `arguments`."""
+    """What the plans of all searches have in common that differ only in their arguments and page tokens."""
 
-    request: SearchRequest
-    """one of these searches"""
-    seal: TokenSeal
+    key: "_FrameKey"
+    """what these searches have in common"""
     entity: EntitySpec
     searched: IndexSpec | UnionSpec
     indexes: tuple[IndexSpec, ...]
@@ -76,11 +85,32 @@ class SearchFrame:
     requested_filter: Filter | None
     """without those that hide records"""
     planner: "_ScanPlanner"
-    now: float
     index_digest: bytes
+    generations: int
+    """shard generations that this server knows, of the index that has most"""
+    placed_generations: int
+    """those of them in which records are placed"""
 
     @classmethod
-    def of(cls, catalog: Catalog, request: SearchRequest, now: float, seal: TokenSeal) -> "SearchFrame":
+    def of(cls, catalog: Catalog, request: SearchRequest) -> "SearchFrame":
+        """Return the frame of a search. Those of a catalog are kept for later searches."""
+        frames = _FRAMES.get(catalog)
+        if frames is None:
+            frames = _FRAMES[catalog] = {}
+        key = _frame_key(request)
+        try:
+            frame = frames.get(key)
+        except TypeError:  # A filter is a dictionary.
+            return cls._new(catalog, request, key)
+        if frame is None:
+            frame = cls._new(catalog, request, key)
+            if len(frames) >= MAX_FRAMES:
+                frames.clear()
+            frames[key] = frame
+        return frame
+
+    @classmethod
+    def _new(cls, catalog: Catalog, request: SearchRequest, key: "_FrameKey") -> "SearchFrame":
         """Check whatever does not depend on the arguments."""
         entity = catalog.entity(request.entity)
         union = entity.unions.get(request.index)
@@ -99,9 +129,9 @@ class SearchFrame:
         check_derived_ready(entity, [*(() if filter is None else filter.properties), *sorted_by])
         required = _required_properties(entity, request, filter, order_by)
         descending = paging.reverse != paging.backward
+        known_generations = [len(index.space.generations) for index in indexes]
         return cls(
-            request=request,
-            seal=seal,
+            key=key,
             entity=entity,
             searched=union or indexes[0],
             indexes=indexes,
@@ -109,21 +139,29 @@ class SearchFrame:
             paging=paging,
             parts=parts,
             requested_filter=all_of(requested),
-            planner=_ScanPlanner(entity, request, parts, required, descending, accepts_empty_text(indexes)),
-            now=now,
+            planner=_ScanPlanner(
+                entity, _without_values(request), parts, required, descending, accepts_empty_text(indexes)
+            ),
             index_digest=digest(*map(_index_identity, indexes)),
+            generations=max(known_generations),
+            placed_generations=max(
+                known - index.space.pending for known, index in zip(known_generations, indexes, strict=True)
+            ),
         )
 
     def fits(self, request: SearchRequest) -> bool:
-        """Return whether a search differs from this one in nothing but its arguments."""
-        return all(map(is_, _common_fields(self.request), _common_fields(request)))
+        """Return whether a search differs from this one in nothing but its arguments and its page token."""
+        values, types, has_tokens = _frame_key(request)
+        return self.key[1:] == (types, has_tokens) and all(map(is_, self.key[0], values))
 
-    def plan(self, request: SearchRequest) -> SearchPlan:
-        """Plan one page of a search that fits."""
+    def plan(self, request: SearchRequest, now: float, seal: TokenSeal) -> SearchPlan:
+        """Plan one page of a search that fits; `now` is in seconds since 1970."""
         paging, indexes = self.paging, self.indexes
         scans = tuple(self.planner.plan_scan(request, index, indexes[:number]) for number, index in enumerate(indexes))
-        token = self._token(request, scans)
-        check_options(request)
+        sealed: str | None = getattr(request, paging.token_field)
+        token = self._token(request, scans, sealed, now, seal)
+        if request.on_shard_failure != "FAIL" or request.read_budget is not READ_BUDGET:
+            check_options(request)
         return SearchPlan(
             entity=self.entity,
             request=request,
@@ -131,21 +169,23 @@ class SearchFrame:
             filter=all_of(self.parts),
             order_by=self.order_by,
             limit=paging.limit if self.order_by is None else MAX_SORTED,
-            resumed=paging.token is not None,
+            resumed=sealed is not None,
             traversal=Traversal(
                 paging.reverse, paging.backward, len(scans), ShardProgress(token.cursor, token.lagging)
             ),
             token=token,
-            now=self.now,
+            now=now,
         )
 
-    def _token(self, request: SearchRequest, scans: Sequence[IndexScan]) -> PageToken:
+    def _token(
+        self, request: SearchRequest, scans: Sequence[IndexScan], sealed: str | None, now: float, seal: TokenSeal
+    ) -> PageToken:
         """Return the token of the start of the page."""
-        paging, order_by, indexes, filter = self.paging, self.order_by, self.indexes, self.requested_filter
+        paging, order_by, filter = self.paging, self.order_by, self.requested_filter
         description = _describe_search(self.entity, request, scans[0], filter, reverse=paging.reverse)
         token = PageToken(
-            issued_hour=int(self.now // 3600),
-            generations=max(len(index.space.generations) - index.space.pending for index in indexes),
+            issued_hour=int(now // 3600),
+            generations=self.placed_generations,
             index_digest=self.index_digest,
             search_digest=digest(
                 *((_hash_identity(scan.conditions), _range_identity(scan.conditions.range)) for scan in scans),
@@ -156,17 +196,51 @@ class SearchFrame:
             description=short_description(description),
             cursor=Cursor(len(scans) if paging.backward else 0),
         )
-        if paging.token is None:
+        if sealed is None:
             return token
-        sealed = self.seal.open(paging.token, request.tenant, request.principal, paging.argument)
-        opened = unpack(sealed, paging.argument)
-        here = replace(token, generations=max(len(index.space.generations) for index in indexes))
-        name = request.naming.search_name(self.entity, self.searched)
-        _verify_token(opened, here, paging.argument, name, short_description(description, _MAX_SHOWN_BYTES))
-        return replace(token, cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint)
+        opened = unpack(seal.open(sealed, request.tenant, request.principal, paging.argument), paging.argument)
+        if not self._accepts(opened, token):
+            here = token._replace(generations=self.generations)
+            name = request.naming.search_name(self.entity, self.searched)
+            _verify_token(opened, here, paging.argument, name, short_description(description, _MAX_SHOWN_BYTES))
+        return token._replace(
+            cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint
+        )
+
+    def _accepts(self, opened: PageToken, here: PageToken) -> bool:
+        """Return whether `_verify_token` would raise no error. Its messages cost more than the comparison."""
+        return (
+            here.issued_hour - opened.issued_hour <= MAX_TOKEN_AGE_HOURS
+            and opened.index_digest == here.index_digest
+            and opened.search_digest == here.search_digest
+            and opened.generations <= self.generations
+        )
 
 
-_common_fields = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "arguments"))
+MAX_FRAMES = 256
+"""Frames that are kept of a catalog: one for each index and shape of a search."""
+_FRAMES: "WeakKeyDictionary[Catalog, dict[_FrameKey, SearchFrame]]" = WeakKeyDictionary()
+_TOKENS = ("next_token", "after", "before")
+_VALUES: dict[str, Any] = dict.fromkeys(("why", "tenant", "principal", *_TOKENS)) | {"arguments": {}}
+"""the fields in which searches of one frame differ, without values"""
+_common_fields = attrgetter(
+    *(one.name for one in fields(SearchRequest) if one.name not in _VALUES)
+)
+_tokens = attrgetter(*_TOKENS)
+
+
+_FrameKey = tuple[tuple[Any, ...], tuple[type, ...], tuple[bool, ...]]
+
+
+def _frame_key(request: SearchRequest) -> _FrameKey:
+    """Return what decides on the frame of a search. Types matter, since 1, 1.0 and True are equal."""
+    values = _common_fields(request)
+    return values, tuple(map(type, values)), tuple(map(NoneType.__instancecheck__, _tokens(request)))
+
+
+
+def _without_values(request: SearchRequest) -> SearchRequest:
+    return replace(request, **_VALUES)
 
 
 def _requested_index(catalog: Catalog, entity: EntitySpec, request: SearchRequest) -> IndexSpec:
@@ -177,28 +251,76 @@ def _requested_index(catalog: Catalog, entity: EntitySpec, request: SearchReques
 
 
 @dataclass(frozen=True, slots=True)
+class _ScanShape:
+    """What the scans of one index have in common that know the values of the same properties."""
+
+    read: RangeRead
+    """a read without a shard and without a range"""
+    row_view: RowView
+    """of a scan that knows no values"""
+    row_filter: Filter | None
+    fetches_records: bool
+    filters_records: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _ScanPlanner:
     """Plan the scans of a search, one for each index."""
 
     entity: EntitySpec
     request: SearchRequest
-    """the request, or one that differs only in its arguments"""
+    """what the requests of the frame have in common"""
     parts: tuple[Filter, ...]
     """filters that must all match"""
     required: frozenset[str]
     """properties that each match must provide"""
     descending: bool
     in_union: bool
+    _shapes: dict[tuple[int, frozenset[str]], "_ScanShape"] = field(default_factory=dict)
+    """by the number of the index, and the properties that have one value in every match"""
+    _shards: dict[tuple[Any, ...], ShardHashKeys] = field(default_factory=dict)
+    _names: dict[int, ConditionArguments] = field(default_factory=dict)
+    """by the number of the index"""
 
     def plan_scan(self, request: SearchRequest, index: IndexSpec, earlier: Sequence[IndexSpec]) -> IndexScan:
         """Plan the scan of one index; `earlier` are the indexes before it in a union."""
         entity = self.entity
-        provided = parse_conditions(entity, index, request.arguments, request.naming, in_union=self.in_union)
-        conditions = narrow_range_by_filter(index, provided, self.parts)
+        names = self._names_of(index, len(earlier))
+        provided = parse_conditions(
+            entity, index, request.arguments, request.naming, in_union=self.in_union, names=names
+        )
+        conditions = narrow_range_by_filter(index, provided, self.parts) if self.parts else provided
         if request.history == "CURRENT":
             conditions = restrict_to_current(entity, index, conditions)
-        single_id, shards = self._shards_to_read(index, conditions)
-        view = RowView(entity, index, provided.known)
+        single_id, shards = self._shards_to_read(request, index, conditions)
+        key = len(earlier), frozenset(provided.known)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._shape(request, index, earlier, provided)
+        return IndexScan(
+            number=len(earlier),
+            index=index,
+            conditions=conditions,
+            read=shape.read._replace(range=conditions.range),
+            shards=shards,
+            single_id=single_id,
+            row_view=RowView(entity, index, provided.known) if provided.known else shape.row_view,
+            row_filter=shape.row_filter,
+            fetches_records=shape.fetches_records,
+            filters_records=shape.filters_records,
+        )
+
+    def _names_of(self, index: IndexSpec, number: int) -> ConditionArguments:
+        names = self._names.get(number)
+        if names is None:
+            names = self._names[number] = ConditionArguments.of(index, self.request.naming)
+        return names
+
+    def _shape(
+        self, request: SearchRequest, index: IndexSpec, earlier: Sequence[IndexSpec], provided: IndexConditions
+    ) -> "_ScanShape":
+        """Return what does not depend on values: `provided` determines which properties are known."""
+        entity, view = self.entity, RowView(self.entity, index, provided.known)
         row_parts = [part for part in self.parts if all(map(view.provides, part.properties))]
         # The engine sees only the attributes that the index carries.
         carried = [part for part in row_parts if all(map(view.carries_attribute, part.properties))]
@@ -210,7 +332,7 @@ class _ScanPlanner:
             index=index.physical,
             hash_key="",
             ordinal=0,
-            range=conditions.range,
+            range=KeyRange(),
             limit=1,
             consistent=is_lookup or (request.consistent and index.physical is None),
             descending=self.descending,
@@ -218,13 +340,8 @@ class _ScanPlanner:
             attributes=attributes,
             row_bytes=MAX_MAPPING_BYTES if is_lookup else entity.max_record_bytes,
         )
-        return IndexScan(
-            number=len(earlier),
-            index=index,
-            conditions=conditions,
+        return _ScanShape(
             read=read,
-            shards=shards,
-            single_id=single_id,
             row_view=view,
             row_filter=all_of(row_parts),
             # A mapping item may be older than its record, which decides.
@@ -233,28 +350,21 @@ class _ScanPlanner:
             filters_records=len(row_parts) < len(self.parts),
         )
 
-    def _shards_to_read(self, index: IndexSpec, conditions: IndexConditions) -> tuple[bool, tuple[ShardHashKeys, ...]]:
+    def _shards_to_read(
+        self, request: SearchRequest, index: IndexSpec, conditions: IndexConditions
+    ) -> tuple[bool, tuple[ShardHashKeys, ...]]:
         """Return whether all matches have one unique id, and the shards to read for each combination of hash values.
 
         An ordinal is that of the shard. With several hash values, those of a value follow those of the value before.
         """
-        request, single_id, keys = self.request, False, list[ShardHashKeys]()
+        single_id, keys = False, list[ShardHashKeys]()
         if conditions.range.is_empty:
             return single_id, ()
         for number, values in enumerate(conditions.hash_values):
             single_id, covering = _covering_shards(self.entity, index, conditions, values)
             if not covering:
                 continue
-            ordinals, first = index.space.ordinals_by_text(covering), number * index.space.capacity
-            if first:
-                ordinals = {text: first + ordinal for text, ordinal in ordinals.items()}
-            shards = ShardHashKeys(index.hash_entity, values, request.tenant, ordinals)
-            try:
-                _ = shards.last  # refuses values that are too long
-            except ShardQLError:
-                with about(_longest_hash_argument(index, values, request.naming)):
-                    raise
-            keys.append(shards)
+            keys.append(self._shards_of(request, index, values, covering, number * index.space.capacity))
         count = sum(map(len, keys))
         if len(conditions.hash_values) > 1 and count > MAX_HASH_KEYS:
             several = zip(index.hash, conditions.hash_values[0], conditions.hash_values[-1], strict=True)
@@ -267,6 +377,28 @@ class _ScanPlanner:
                 limit=MAX_HASH_KEYS,
             )
         return single_id, tuple(keys)
+
+    def _shards_of(
+        self, request: SearchRequest, index: IndexSpec, values: HashValues, covering: tuple[int, ...], first: int
+    ) -> ShardHashKeys:
+        """Return the shards of one combination of hash values. `first`: added to their ordinals."""
+        key = index.attribute, request.tenant, values, covering, first
+        shards = self._shards.get(key)
+        if shards is not None:
+            return shards
+        ordinals = index.space.ordinals_by_text(covering)
+        if first:
+            ordinals = {text: first + ordinal for text, ordinal in ordinals.items()}
+        shards = ShardHashKeys(index.hash_entity, values, request.tenant, ordinals)
+        try:
+            _ = shards.last  # refuses values that are too long
+        except ShardQLError:
+            with about(_longest_hash_argument(index, values, request.naming)):
+                raise
+        if len(self._shards) >= MAX_FRAMES:
+            self._shards.clear()
+        self._shards[key] = shards
+        return shards
 
     def _attributes_for_count(
         self, view: RowView, row_parts: Sequence[Filter], earlier: Sequence[IndexSpec]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 from typing import Any, Generic, TypeVar, cast
@@ -159,7 +159,7 @@ class Page(Generic[E]):
         return self._sealed_token(traversal.progress_after(returned, last, self._plan.ordinals, failures))
 
     def _sealed_token(self, progress: ShardProgress, hint: int = 0) -> str:
-        here = replace(self._plan.token, cursor=progress.cursor, lagging=progress.lagging, selectivity_hint=hint)
+        here = self._plan.token._replace(cursor=progress.cursor, lagging=progress.lagging, selectivity_hint=hint)
         token = self._seal.seal(pack(here), self.request.tenant, self.request.principal)
         if self._result.failures and progress.lagging and len(token) > MAX_PARTIAL_TOKEN_CHARACTERS:
             raise StoreUnavailable(
