@@ -1,6 +1,6 @@
 """Dataloaders of one request: load records and pages in batches, each at most once. Every field reads through them."""
 
-from asyncio import create_task, gather
+from asyncio import CancelledError, current_task, gather, get_running_loop
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
@@ -91,19 +91,24 @@ class Dataloaders:
         return page
 
     async def _share(self, cache_key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the result of a read that all equal loads share. An error is not kept: a later load reads again."""
+        """Return the result of a read that all equal loads share. An error is not kept: a later load reads again.
 
-        async def attempt() -> Any:
+        The first load reads in its own task, so that a read which never waits needs no other one. If that load is
+        cancelled, the next one that waits reads again.
+        """
+        while (shared := self._shared.get(cache_key)) is not None and not shared.is_cancelled:
             try:
-                return await read()
-            except Exception:
-                self._shared.pop(cache_key, None)
-                raise
-
-        result = self._shared.get(cache_key)
-        if result is None or result.is_cancelled:
-            result = self._shared[cache_key] = SharedResult(create_task(attempt()))
-        return await result.wait()
+                return await shared.wait()
+            except CancelledError:
+                task = current_task()
+                if not shared.is_cancelled or task is None or task.cancelling():
+                    raise
+        shared = self._shared[cache_key] = SharedResult(get_running_loop().create_future())
+        try:
+            return await shared.provide(read())
+        except Exception:
+            self._shared.pop(cache_key, None)
+            raise
 
     async def load_pages(self, requests: Sequence[SearchRequest]) -> "list[Page[Any] | BaseException]":
         """Load the page or the error of each search. They become one read, with others that are requested now.
