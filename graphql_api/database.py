@@ -212,8 +212,12 @@ class Database:
         return await self._planned_page(self._plan(catalog, request), self.store)
 
     async def _planned_page(self, plan: SearchPlan, store: Store) -> Page[Any]:
-        with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
-            result = await read_page(store, plan, self.ceiling)
+        meter = None
+        if self.ceiling is None and current_meter() is None:
+            result = await read_page(store, plan)
+        else:
+            with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
+                result = await read_page(store, plan, self.ceiling)
         result.cost.record(self.clock() - plan.now, meter)
         return Page(plan, result, self.seal)
 

@@ -28,13 +28,18 @@ IDLE_TURNS = 3
 """Turns of the event loop without a new read before a batch is dispatched: nested fields start a few turns later."""
 
 
-_KEY_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "why"))
+_SEPARATE = frozenset({"why", "naming", "arguments"})
+"""fields of a request that do not decide on its page, and the one that is compared as text"""
+_KEY_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name not in _SEPARATE))
 _HASHABLE = frozenset({str, int, bool, NoneType, frozenset})
 
 
 def _page_key(request: SearchRequest) -> Hashable:
     """Return what equal requests have in common, whatever the reasons for their index."""
-    return tuple(value if type(value) in _HASHABLE else repr(value) for value in _KEY_VALUES(request))
+    values, arguments = _KEY_VALUES(request), repr(request.arguments)
+    if _HASHABLE.issuperset(map(type, values)):
+        return values, arguments
+    return tuple(value if type(value) in _HASHABLE else repr(value) for value in values), arguments
 
 
 class _Read(NamedTuple):

@@ -74,9 +74,16 @@ def _columns(bodies: Sequence[bytes]) -> ColumnReader:
 
     def read(name: str) -> list[Any]:
         values = [parts.get(name) for parts in records]
-        return values if _TAGGED.isdisjoint(map(type, values)) else [*map(_decode_value, values)]
+        return values if _TAGGED.isdisjoint(map(type, values)) else _decode_values(values)
 
     return read
+
+
+def _decode_values(values: Sequence[Any]) -> list[Any]:
+    try:
+        return [Decimal(text) if "." in (text := value["N"]) else _decode_number(text) for value in values]
+    except (KeyError, TypeError):  # Some are no numbers.
+        return [*map(_decode_value, values)]
 
 
 BODY_FORMAT = BodyFormat(decode_body, _columns)

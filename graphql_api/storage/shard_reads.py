@@ -48,11 +48,12 @@ class ShardReads(_LazySequence[RangeRead]):
         self.keys = keys
         self.reread = reread
         """ordinal of the shard that reads one row more, because it has to skip one"""
+        self._length = len(keys)
 
     @property
     def total_limit(self) -> int:
         """Return the sum of all limits."""
-        return self.common.limit * len(self.keys) + (self.reread is not None)
+        return self.common.limit * self._length + (self.reread is not None)
 
     def _build(self) -> Sequence[RangeRead]:
         common, reread = self.common, self.reread
@@ -62,7 +63,7 @@ class ShardReads(_LazySequence[RangeRead]):
         )
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return self._length
 
 
 class MergedPages(_LazySequence[ReadResult]):
