@@ -10,8 +10,9 @@ encoded index are unique, and on a raw index the ordinal breaks ties between sha
 in order. The next page needs only one cursor: the last row that this page returned.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreUnavailable
@@ -72,9 +73,8 @@ def matching_rows(rows: Sequence[Row], plan: SearchPlan, scan: IndexScan) -> tup
     return matching, skipped
 
 
-def sort_key(row: Row | Position) -> tuple[Any, int]:
-    """Return the sort key of a row; the range values of one index are all texts or all numbers."""
-    return row.value, row.ordinal
+sort_key: Callable[[Row | Position], tuple[Any, int]] = attrgetter("value", "ordinal")
+"""Returns the sort key of a row; the range values of one index are all texts or all numbers"""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import lru_cache
 from time import time
 from typing import Any
 
@@ -224,6 +225,7 @@ class Metrics:
         """What adds an amount, by metric and labels: prometheus_client takes longer to find it."""
         self._labels: defaultdict[Metric, set[str]] = defaultdict(set)
         self._entities: frozenset[str] = frozenset()
+        self._shard_label = lru_cache(MAX_SHARDS)(self._label_of_shard)
         if MULTIPROCESS_DIRECTORY not in os.environ:
             ProcessCollector(registry=self._registry)
         self.set(Metric.START_TIME, time())
@@ -231,6 +233,7 @@ class Metrics:
     def declare_catalog(self, catalog: Catalog) -> None:
         """Start the counts of its reads at 0: a counter that begins with a higher value has no rate at first."""
         self._entities = frozenset(catalog.entities)
+        self._shard_label.cache_clear()
         for entity in catalog.entities.values():
             by_key = entity.name, entity.indexes["by_id"].name
             self.record(Metric.KEY_READS, entity.name, amount=0)
@@ -292,11 +295,16 @@ class Metrics:
         if statistics.records_read > attributed:
             self.record(Metric.RECORDS_READ, "", "", amount=statistics.records_read - attributed)
         for hash_key, seconds in statistics.shard_seconds:
-            shard = shard_name(hash_key)
-            if entity_and_version(shard.partition("!")[0])[0] in self._entities:
-                self.record(
-                    Metric.SHARD_SECONDS, self._limited(Metric.SHARD_SECONDS, shard, MAX_SHARDS), amount=seconds
-                )
+            label = self._shard_label(hash_key)
+            if label is not None:
+                self.record(Metric.SHARD_SECONDS, label, amount=seconds)
+
+    def _label_of_shard(self, hash_key: str) -> str | None:
+        """Return the label of a shard; None for one of no entity of the catalog."""
+        shard = shard_name(hash_key)
+        if entity_and_version(shard.partition("!")[0])[0] not in self._entities:
+            return None
+        return self._limited(Metric.SHARD_SECONDS, shard, MAX_SHARDS)
 
     def code_label(self, code: str) -> str:
         """Return the label of an error code."""

@@ -156,13 +156,12 @@ class DynamoStore:
         async with self._working(len(reads)) as deadline:
             if not reads:
                 return []
+            reads, wants = [*reads], _wants(reads, want)
             table, index = await self._table.index(reads[0].index, deadline)
             check_reads(reads, index.range_type)
             expressions = build_per_search(
                 reads, lambda read: build_expressions(table, index, read.filter, read.attributes)
             )
-
-            wants = _wants(reads, want)
 
             async def read_one(number: int) -> ReadResult:
                 query = RangeQuery(self._api, table, index, reads[number], wants[number], expressions[number])

@@ -59,12 +59,11 @@ class RangeQuery:
                 most_units=most_of_query(read),
                 least_units=read_units(0, consistent=read.consistent),
             )
-            scanned, found, start, received = await self.api.execute(call)
+            scanned, found, start, position, received = await self.api.execute(call)
             records_read += scanned
             size += received
             rows = self._within_range(found)
             is_past = bool(found) and self._is_past_range(found[-1].value)
-            position = None if start is None else self._decode_position(start)
             if position is None or is_past or self._is_past_range(position.value):
                 # The filter may exclude the row past the far bound, but LastEvaluatedKey still shows the position.
                 return RowPage(rows, None, records_read, size)
@@ -143,19 +142,20 @@ class RangeQuery:
 
     # --- the response
 
-    def _parse(self, response: Response) -> tuple[int, list[Row], WireItem | None, int]:
+    def _parse(self, response: Response) -> tuple[int, list[Row], WireItem | None, Position | None, int]:
         """Return the number of examined rows, the rows, the start key of the next page, and the size of the response.
 
+        The start key is also returned as a position.
         Refuse a response that is truncated or belongs to another request.
         """
         check_count(response)
-        ordinal = self.read.ordinal
-        decoded = map(self._row_decoder(), response["Items"])
-        rows = [Row(value, ordinal, key, item, WIRE_FORMAT) for value, key, item in decoded]
-        start = response.get("LastEvaluatedKey")
+        ordinal, decode = self.read.ordinal, self._row_decoder()
+        rows = [Row(value, ordinal, key, item, WIRE_FORMAT) for value, key, item in map(decode, response["Items"])]
+        start, position = response.get("LastEvaluatedKey"), None
         if start is not None:
-            self._decode_position(start)
-        return response["ScannedCount"], rows, start, response_size(response)
+            value, key, _ = decode(start)
+            position = Position(value, ordinal, key)
+        return response["ScannedCount"], rows, start, position, response_size(response)
 
     def _within_range(self, rows: list[Row]) -> list[Row]:
         """Return the rows within the range. They are ordered, so its ends show whether there are others."""
@@ -172,10 +172,6 @@ class RangeQuery:
         if self.read.descending:
             return key_range.low is not None and bool(value <= key_range.low)
         return key_range.high is not None and bool(value >= key_range.high)
-
-    def _decode_position(self, item: WireItem) -> Position:
-        value, key, _ = self._row_decoder()(item)
-        return Position(value, self.read.ordinal, key)
 
     def _row_decoder(self) -> Callable[[WireItem], tuple[RangeValue, Key, WireItem]]:
         """Return a function that decodes the range value and the key of a record, and returns them with it."""

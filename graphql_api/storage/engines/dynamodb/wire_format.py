@@ -100,10 +100,22 @@ def decode_item(item: WireItem) -> dict[str, Any]:
 
 
 def _columns(items: Sequence[WireItem]) -> ColumnReader:
-    def decode(value: Wire | None) -> Any:
-        return None if value is None else value["S"] if "S" in value else decode_value(value)
+    def read(name: str) -> list[Any]:
+        try:
+            values = [item[name] for item in items]
+        except KeyError:
+            return [None if value is None else decode_value(value) for value in (item.get(name) for item in items)]
+        kind = next(iter(values[0]), "") if values else ""
+        try:
+            if kind == "S" or kind == "BOOL":
+                return [value[kind] for value in values]
+            if kind == "N":
+                return [int(text) if (text := value["N"]).isdigit() else decode_number(text) for value in values]
+        except KeyError:  # They are of several types.
+            pass
+        return [*map(decode_value, values)]
 
-    return lambda name: [decode(item.get(name)) for item in items]
+    return read
 
 
 WIRE_FORMAT = BodyFormat(decode_item, _columns)
