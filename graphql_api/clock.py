@@ -22,7 +22,8 @@ def read_clocks() -> Instant:
 
 def seconds_between(earlier: Instant, later: Instant) -> float:
     """Return how much time may have passed at most: the largest difference of one clock."""
-    return max(map(sub, later, earlier))
+    seconds: float = max(map(sub, later, earlier))
+    return seconds
 
 
 def running_clock() -> float:

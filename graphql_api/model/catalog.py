@@ -21,7 +21,6 @@ from graphql_api.errors import (
     nearest,
 )
 from graphql_api.model.entity import Entity
-from graphql_api.model.versioned_specs import with_versions
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.naming import entity_and_version, versioned_name
 from graphql_api.model.schema_options import VERBS, PageStyle, SchemaOptions, Verb
@@ -29,6 +28,7 @@ from graphql_api.model.spec_builder import build_specs
 from graphql_api.model.specs import EntitySpec, IndexSpec
 from graphql_api.model.validation.entity_validation import catalog_violations
 from graphql_api.model.validation.table_validation import DEFAULT_MAX_INDEXES
+from graphql_api.model.versioned_specs import with_versions
 from graphql_api.storage import TableDefinition
 
 

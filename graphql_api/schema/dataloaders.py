@@ -1,6 +1,6 @@
 """Dataloaders of one request: load records and pages in batches, each at most once. Every field reads through them."""
 
-from asyncio import CancelledError, current_task, gather, get_running_loop
+from asyncio import CancelledError, gather, get_running_loop
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
@@ -13,7 +13,7 @@ from graphql_api.errors import QueryTooCostly, ShardQLError
 from graphql_api.model import Entity, EntitySpec, UniqueSpec
 from graphql_api.query import PYTHON_NAMES, NamingScheme, SearchRequest
 from graphql_api.query.execution import Count, Page, PointLookup
-from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult, wait_for_all
+from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult, is_being_cancelled, wait_for_all
 
 Path = Sequence[str | int]
 """Path of a field in the response."""
@@ -101,12 +101,11 @@ class Dataloaders:
         The first load reads in its own task, so that a read which never waits needs no other one. If that load is
         cancelled, the next one that waits reads again.
         """
-        while (shared := self._shared.get(cache_key)) is not None and not shared.is_cancelled:
+        while (shared := self._shared.get(cache_key)) is not None and not shared.future.cancelled():
             try:
                 return await shared.wait()
             except CancelledError:
-                task = current_task()
-                if not shared.is_cancelled or task is None or task.cancelling():
+                if is_being_cancelled() or not shared.future.cancelled():
                     raise
         shared = self._shared[cache_key] = SharedResult(get_running_loop().create_future())
         try:

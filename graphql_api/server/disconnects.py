@@ -1,12 +1,13 @@
 """The disconnect of an HTTP client, which ends the work for it."""
 
 import asyncio
-from collections.abc import Coroutine, Generator
-from types import coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
+
+from graphql_api.runtime import StartedCoroutine
 
 T = TypeVar("T")
 
@@ -16,17 +17,14 @@ async def cancel_on_disconnect(work: Coroutine[Any, Any, T], receive: Receive) -
 
     Work that never waits needs no task, and nobody has to watch the client.
     """
-    try:
-        waits_for = work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    return await _watched(work, waits_for, receive)
+    started = StartedCoroutine(work)
+    return started.result if started.is_done else await _watched(started, receive)
 
 
-async def _watched(work: Coroutine[Any, Any, T], waits_for: Any, receive: Receive) -> T:
+async def _watched(work: StartedCoroutine[T], receive: Receive) -> T:
     """Continue work that waits. A disconnect ends it as a timeout does."""
     reason: Exception | None = None
+    limit = asyncio.timeout(None)
 
     async def watch() -> None:
         nonlocal reason
@@ -38,10 +36,10 @@ async def _watched(work: Coroutine[Any, Any, T], waits_for: Any, receive: Receiv
         limit.reschedule(asyncio.get_running_loop().time())
 
     try:
-        async with asyncio.timeout(None) as limit:
+        async with limit:
             watcher = asyncio.create_task(watch())
             try:
-                return await _continue(work, waits_for)
+                return await work.finish()
             finally:
                 watcher.cancel()
                 await asyncio.wait([watcher])
@@ -49,22 +47,6 @@ async def _watched(work: Coroutine[Any, Any, T], waits_for: Any, receive: Receiv
         if reason is not None and limit.expired():
             raise reason from None
         raise
-
-
-@coroutine
-def _continue(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
-    """Continue a coroutine that waits for a future, until it ends."""
-    while True:
-        problem: BaseException | None = None
-        try:
-            yield waits_for
-        except BaseException as raised:  # noqa: BLE001 - passed on
-            problem = raised
-        try:
-            waits_for = work.send(None) if problem is None else work.throw(problem)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 async def wait_for_disconnect(receive: Receive) -> None:

@@ -23,6 +23,7 @@ from graphql_api.errors import (
     UnsupportedMediaType,
     UrlTooLong,
 )
+from graphql_api.runtime import StartedCoroutine
 from graphql_api.schema import Operation
 from graphql_api.server.responses import JSON
 
@@ -83,19 +84,27 @@ async def _read_body(
     _check_media_type(request.headers)
     if declared_length(request.headers) > max_bytes:
         raise _too_large(max_bytes)
-    body, is_large = bytearray(), False
+    reading = StartedCoroutine(_join_parts(request, max_bytes, large_bodies, places))
+    if reading.is_done:
+        return reading.result
     try:
         async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > max_bytes:
-                    raise _too_large(max_bytes)
-                if len(body) > LARGE_BODY_BYTES and not is_large:
-                    is_large = True
-                    await large_bodies.acquire()
-                    places.append(large_bodies)
+            return await reading.finish()
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {seconds:g} s: send it faster, or send less.") from None
+
+
+async def _join_parts(
+    request: Request, max_bytes: int, large_bodies: asyncio.Semaphore, places: list[asyncio.Semaphore]
+) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        if len(body) > LARGE_BODY_BYTES and not places:
+            await large_bodies.acquire()
+            places.append(large_bodies)
     return bytes(body)
 
 

@@ -141,20 +141,16 @@ class GuardRequests:
         except Exception:
             if exchange.has_started:
                 raise  # Part of the response is sent already, so the server closes the connection and logs the error.
-            await self._send_masked(exchange)
-
-    async def _send_masked(self, exchange: "_Exchange") -> None:
-        """Log the error that is being handled, and answer with its correlation id instead of its text."""
-        scope, correlation_id = exchange.scope, exchange.state.correlation_id
-        log.exception(
-            "%s %s failed, correlation id %s",
-            scope["method"],
-            scope["path"],
-            correlation_id,
-            extra={"correlation_id": correlation_id},
-        )
-        response = await error_response(Request(scope), InternalError(correlation_id))
-        await response(scope, exchange.receive, exchange.send)
+            correlation_id = exchange.state.correlation_id
+            log.exception(
+                "%s %s failed, correlation id %s",
+                scope["method"],
+                scope["path"],
+                correlation_id,
+                extra={"correlation_id": correlation_id},
+            )
+            response = await error_response(Request(scope), InternalError(correlation_id))
+            await response(scope, exchange.receive, exchange.send)
 
 
 class _RequestHead:

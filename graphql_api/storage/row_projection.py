@@ -9,7 +9,7 @@ from graphql_api.storage.filter_evaluation import (
 )
 from graphql_api.storage.record_body import BODY_FORMAT, attributes_format
 from graphql_api.storage.table_definitions import key_attributes, projected_attributes
-from graphql_api.storage.values import IndexDefinition, Key, RangeRead, Row, TableDefinition
+from graphql_api.storage.values import BodyFormat, IndexDefinition, Key, RangeRead, Row, TableDefinition
 
 
 class RowProjection:
@@ -28,6 +28,11 @@ class RowProjection:
             needed = needed if projected is None else projected & needed
             # Also those of the filter, so that nothing is decoded twice.
             self._format = attributes_format(key_attributes(table, index) | needed)
+
+    @property
+    def unfiltered_format(self) -> BodyFormat | None:
+        """Return the format of the rows if there is no filter: then each record has a row."""
+        return self._format if self._filter is None else None
 
     def make_row(self, value: RangeValue, ordinal: int, key: Key, body: bytes) -> Row | None:
         """Return the row of a record, or None if the filter excludes it."""

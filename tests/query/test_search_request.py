@@ -21,7 +21,7 @@ def _paging(**arguments: Any) -> Paging:
 
 def test_without_arguments_the_first_page_is_requested() -> None:
     """Without arguments, a search returns the first page of fifty records, forward, in the order of the index."""
-    assert _paging() == Paging(limit=50, reverse=False, backward=False, token_field="next_token", argument="next_token")
+    assert _paging() == Paging(50, False, False, "next_token", "next_token")
     assert (DEFAULT_LIMIT, MAX_LIMIT) == (50, 500)
 
 

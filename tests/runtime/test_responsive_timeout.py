@@ -11,9 +11,8 @@ from tests.support.virtual_time import run_virtually, virtual_cpu_time, work
 async def seconds_until_timeout(timer: ResponsiveTimer, seconds: float) -> float:
     """The time after which a block that never ends is cancelled."""
     started = asyncio.get_running_loop().time()
-    with pytest.raises(TimeoutError):
-        with timer.timeout(seconds):
-            await asyncio.Event().wait()
+    with pytest.raises(TimeoutError), timer.timeout(seconds):
+        await asyncio.Event().wait()
     return asyncio.get_running_loop().time() - started
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, cast
 
 import graphql
 from graphql.execution.collect_fields import CollectedFields, FieldDetailsList, GroupedFieldSet, collect_fields
-from graphql.pyutils import Path, gather_with_cancel
 from graphql.execution.values import VariableValues
+from graphql.pyutils import Path, gather_with_cancel
 from strawberry.execution import optimized_is_awaitable
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
@@ -161,8 +161,9 @@ class CompiledExecution(graphql.Executor[Any]):
         arguments = None if field is None else field.arguments(self.variable_values.coerced)
         if field is None or arguments is None:
             return super().execute_field(parent_type, source, details, path, *rest)
-        info = self.build_resolve_info(field.definition, field.nodes, parent_type, path)
-        result = field.definition.resolve(source, info, **arguments)
+        execution: Any = self  # The method is that of Strawberry's class.
+        info = execution.build_resolve_info(field.definition, field.nodes, parent_type, path)
+        result = field.resolve(source, info, **arguments)
         return self.complete_awaitable_value(field.definition.type, details, info, path, result, *rest)
 
     async def complete_awaitable_value(
@@ -182,8 +183,10 @@ class CompiledExecution(graphql.Executor[Any]):
         known, key = plan.fields, (parent_type, id(details))
         if key not in known:
             definition = self.schema.get_field(parent_type, field_name(details))
-            direct = None if definition is None else definition.extensions.get(DIRECT_RESOLVER)
-            known[key] = compile_field(definition, details) if direct is not None and definition.resolve is direct else None
+            known[key] = None
+            resolve = None if definition is None else definition.resolve
+            if definition is not None and resolve is not None and definition.extensions.get(DIRECT_RESOLVER) is resolve:
+                known[key] = compile_field(definition, resolve, details)
         return known[key]
 
     def collect_subfields(self, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> CollectedFields:

@@ -128,6 +128,7 @@ class CompiledField:
     """One selected field with a generated resolver, and its arguments without the values of variables."""
 
     definition: graphql.GraphQLField
+    resolve: Callable[..., Any]
     nodes: list[graphql.FieldNode]
     _constants: Mapping[str, Any]
     _variables: Sequence[tuple[str, str, bool, bool]]
@@ -148,7 +149,9 @@ class CompiledField:
         return values
 
 
-def compile_field(definition: graphql.GraphQLField, details: FieldDetailsList) -> CompiledField | None:
+def compile_field(
+    definition: graphql.GraphQLField, resolve: Callable[..., Any], details: FieldDetailsList
+) -> CompiledField | None:
     """Compile the arguments of a selected field; None if graphql-core must convert them."""
     first = details[0]
     given = {one.name.value: one.value for one in first.node.arguments or ()}
@@ -171,7 +174,7 @@ def compile_field(definition: graphql.GraphQLField, details: FieldDetailsList) -
         refuses_null = graphql.is_non_null_type(argument.type)
         is_optional = not refuses_null and argument.default is None and argument.default_value is _MISSING
         variables.append((argument.out_name or name, variable, refuses_null, is_optional))
-    return CompiledField(definition, to_nodes(details), constants, variables)
+    return CompiledField(definition, resolve, to_nodes(details), constants, variables)
 
 
 def _with_variables(node: graphql.FieldNode) -> dict[str, Any]:

@@ -68,8 +68,11 @@ class StoredRecords:
         scalar = self.plan.scalars.get(part.name)
         if scalar is None:
             return [part.complete(value) for value in self.columns.values(part.name)]
-        stored = self.columns.stored(scalar.spec.stored)
-        if NoneType not in map(type, stored):  # Decimal numbers compare with None slowly.
+        stored = self.columns.stored(scalar.stored)
+        types = {*map(type, stored)}
+        if types <= scalar.json_types:
+            return stored
+        if NoneType not in types:  # Decimal numbers compare with None slowly.
             return scalar.convert(stored)
         column = self.columns.scalar(scalar.spec, stored)
         values = scalar.convert(column.values)
@@ -90,6 +93,10 @@ class ScalarColumn(NamedTuple):
     """How the stored values of a scalar property become response values."""
 
     spec: PropertySpec
+    stored: str
+    """the name of its attribute"""
+    json_types: frozenset[type]
+    """see `Codec.json_types`"""
     convert: Callable[[Sequence[AttributeValue]], Sequence[Any]]
     """keeps None"""
 
@@ -225,7 +232,7 @@ def _scalar_column(spec: PropertySpec, part: PropertyField) -> ScalarColumn | No
     if part.leaf is None or codec is None or spec.function is not None:
         return None
     convert = _enum_conversion(codec, part) if isinstance(codec, EnumCodec) else codec.column_to_json
-    return ScalarColumn(spec, convert)
+    return ScalarColumn(spec, spec.stored, codec.json_types, convert)
 
 
 def _enum_conversion(codec: EnumCodec, part: PropertyField) -> Callable[[Sequence[AttributeValue]], Sequence[Any]]:

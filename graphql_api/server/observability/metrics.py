@@ -251,8 +251,8 @@ class Metrics:
         if add is None:
             collector = self._collectors[metric]
             child = collector.labels(*labels) if labels else collector
-            is_histogram = isinstance(child, Histogram)
-            add = self._children[key] = _direct_observation(child) if is_histogram else _direct_increment(child)
+            add = _direct_observation(child) if isinstance(child, Histogram) else _direct_increment(child)
+            self._children[key] = add
         add(amount)
 
     def counter(self, metric: Metric, *labels: str) -> Callable[[], None]:

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 from graphql_api.errors import StoreUnavailable
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
@@ -15,9 +14,6 @@ MAX_TRACKED_SHARDS = 10_000
 
 class _Limit(asyncio.Semaphore):
     """A semaphore that can also be acquired at once, without a coroutine."""
-
-    _value: int
-    _waiters: Collection[Any] | None
 
     def acquire_now(self) -> bool:
         """Acquire it if that needs no waiting."""

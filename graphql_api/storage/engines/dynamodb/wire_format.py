@@ -107,7 +107,7 @@ def _columns(items: Sequence[WireItem]) -> ColumnReader:
             return [None if value is None else decode_value(value) for value in (item.get(name) for item in items)]
         kind = next(iter(values[0]), "") if values else ""
         try:
-            if kind == "S" or kind == "BOOL":
+            if kind in ("S", "BOOL"):
                 return [value[kind] for value in values]
             if kind == "N":
                 return [int(text) if (text := value["N"]).isdigit() else decode_number(text) for value in values]
