@@ -184,9 +184,9 @@ class CompiledExecution(graphql.Executor[Any]):
         if key not in known:
             definition = self.schema.get_field(parent_type, field_name(details))
             known[key] = None
-            resolve = None if definition is None else definition.resolve
-            if definition is not None and resolve is not None and definition.extensions.get(DIRECT_RESOLVER) is resolve:
-                known[key] = compile_field(definition, resolve, details)
+            if definition is not None and definition.resolve is not None:
+                is_direct = definition.extensions.get(DIRECT_RESOLVER) is definition.resolve
+                known[key] = compile_field(definition, definition.resolve, details) if is_direct else None
         return known[key]
 
     def collect_subfields(self, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> CollectedFields:

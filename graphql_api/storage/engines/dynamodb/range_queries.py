@@ -41,6 +41,8 @@ class RangeQuery:
     read: RangeRead
     want: int
     expressions: QueryExpressions
+    example: dict[str, Any] | None = None
+    """the first request for the same range in another shard"""
     uses_near_bound_only: bool = False
 
     async def run(self, deadline: float) -> RowPage:
@@ -74,18 +76,30 @@ class RangeQuery:
                 self.uses_near_bound_only = True
                 start = None
 
-    def _request(self, start: WireItem | None) -> dict[str, Any]:
-        condition, values = self._condition()
+    @property
+    def _limit(self) -> int:
         key_range, read = self.read.range, self.read
         # A descending query reads and drops a row at an open bound.
         drops_row = read.descending and key_range.high_open and None not in (key_range.low, key_range.high)
+        return min(read.limit, self.want + drops_row)
+
+    def first_request(self) -> dict[str, Any]:
+        """Return the request that reads the range from its beginning."""
+        return self._request(None)
+
+    def _request(self, start: WireItem | None) -> dict[str, Any]:
+        if self.example is not None and start is None and not self.uses_near_bound_only:
+            values = {**self.example["ExpressionAttributeValues"], ":h": {"S": self.read.hash_key}}
+            return {**self.example, "ExpressionAttributeValues": values, "Limit": self._limit}
+        condition, values = self._condition()
+        read = self.read
         request: dict[str, Any] = {
             "TableName": self.api.table,
             "KeyConditionExpression": f"#h = :h{condition and f' AND {condition}'}",
             "ExpressionAttributeNames": {"#h": self.index.hash_attribute, **self.expressions.names},
             "ExpressionAttributeValues": {":h": {"S": read.hash_key}, **values, **self.expressions.values},
             "ScanIndexForward": not read.descending,
-            "Limit": min(read.limit, self.want + drops_row),
+            "Limit": self._limit,
         }
         if condition:
             request["ExpressionAttributeNames"]["#r"] = self.index.range_attribute

@@ -35,6 +35,8 @@ _SAFE_CHARACTERS = MAX_RECORD_BYTES // 8
 _MAX_ESCAPE_LENGTH = 12
 """bytes of a character that is escaped in JSON: `\\ud83d\\ude00`"""
 
+_NONZERO = frozenset("123456789")
+_EXPONENT = frozenset("Ee")
 _SHORT_LIMIT = 10**MAX_DIGITS
 
 
@@ -94,7 +96,11 @@ def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
 def decode_item(item: WireItem) -> dict[str, Any]:
     """Decode a record. Most values are text or numbers."""
     return {
-        name: value["S"] if "S" in value else decode_number(value["N"]) if "N" in value else decode_value(value)
+        name: value["S"]
+        if "S" in value
+        else (int(text) if (text := value["N"]).isdigit() else decode_number(text))
+        if "N" in value
+        else decode_value(value)
         for name, value in item.items()
     }
 
@@ -159,6 +165,8 @@ def decode_number(text: str) -> int | Decimal:
     if text.isdigit():
         return int(text)
     number = Decimal(text)
+    if "." in text and text[-1] in _NONZERO and text.isascii() and not _EXPONENT.intersection(text):
+        return number  # It ends in a digit of its fraction.
     return int(number) if number == number.to_integral_value() else number
 
 
