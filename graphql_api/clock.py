@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from operator import sub
 
 Clock = Callable[[], float]
 """returns the seconds since 1970-01-01 UTC"""
@@ -21,7 +22,8 @@ def read_clocks() -> Instant:
 
 def seconds_between(earlier: Instant, later: Instant) -> float:
     """Return how much time may have passed at most: the largest difference of one clock."""
-    return max(after - before for before, after in zip(earlier, later, strict=True))
+    seconds: float = max(map(sub, later, earlier))
+    return seconds
 
 
 def running_clock() -> float:

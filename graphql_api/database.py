@@ -229,7 +229,7 @@ class Database:
 
     def _batch_plan(self, catalog: Catalog, batch: SearchBatch, now: float) -> BatchPlan | None:
         with suppress(ShardQLError):
-            return plan_batch(SearchFrame.of(catalog, batch.common, now, self.seal), batch)
+            return plan_batch(SearchFrame.of(catalog, batch.common), batch, now, self.seal)
         return None
 
     def _planners(
@@ -240,11 +240,11 @@ class Database:
         for owned in map(self._owned, requests):
             if frame is None or not frame.fits(owned):
                 try:
-                    frame = SearchFrame.of(catalog, owned, now, self.seal)
+                    frame = SearchFrame.of(catalog, owned)
                 except Exception:  # noqa: BLE001 - its own search raises it
                     yield partial(plan_search, catalog, owned, now, self.seal)
                     continue
-            yield partial(frame.plan, owned)
+            yield partial(frame.plan, owned, now, self.seal)
 
     async def _page_of(self, plan: Callable[[], SearchPlan], store: Store) -> Page[Any]:
         return await self._planned_page(plan(), store)
@@ -253,8 +253,12 @@ class Database:
         return await self._planned_page(self._plan(catalog, request), self.store)
 
     async def _planned_page(self, plan: SearchPlan, store: Store) -> Page[Any]:
-        with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
-            result = await read_page(store, plan, self.ceiling)
+        meter = None
+        if self.ceiling is None and current_meter() is None:
+            result = await read_page(store, plan)
+        else:
+            with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
+                result = await read_page(store, plan, self.ceiling)
         result.cost.record(self.clock() - plan.now, meter)
         return Page(plan, result, self.seal)
 

@@ -42,13 +42,17 @@ class KeyRange:
         """Whether no value can lie between the bounds."""
         if self.low is None or self.high is None:
             return False
-        return _less_than(self.high, self.low) or (self.low == self.high and (self.low_open or self.high_open))
+        low: Any = self.low
+        return bool(self.high <= low if self.low_open or self.high_open else self.high < low)
 
     def contains(self, value: RangeValue) -> bool:
         """Whether the value lies between the bounds."""
-        above_low = self.low is None or _less_than(self.low, value) or (value == self.low and not self.low_open)
-        below_high = self.high is None or _less_than(value, self.high) or (value == self.high and not self.high_open)
-        return above_low and below_high
+        # The code point order of str is the UTF-8 byte order. The values of one index are all text or all numbers.
+        low: Any = self.low
+        high: Any = self.high
+        if low is not None and (value <= low if self.low_open else value < low):
+            return False
+        return high is None or bool(value < high if self.high_open else value <= high)
 
     def intersection(self, other: "KeyRange") -> "KeyRange":
         """Return the range of the values that are in both ranges."""
@@ -58,11 +62,6 @@ class KeyRange:
         low, low_open = max(lows, default=(None, other.low_open))
         high, high_closed = min(highs, default=(None, not other.high_open))
         return KeyRange(low, high, low_open, not high_closed)
-
-
-def _less_than(one: Any, other: Any) -> bool:
-    # The code point order of str is the UTF-8 byte order. The values of one index are all text or all numbers.
-    return bool(one < other)
 
 
 # --- conditions ------------------------------------------------------------------------------------------------

@@ -167,6 +167,8 @@ class Codec(ABC, Generic[T]):
 
     stored_label: ClassVar[str] = "a stored text"
     """the stored value in error messages"""
+    json_types: ClassVar[frozenset[type]] = frozenset()
+    """types of stored values that JSON holds as they are stored: `column_to_json` returns such a column itself"""
     stores_canonical_form: ClassVar[bool] = False
     """Equal values have one stored form, also if other writers stored them. Engines then compare stored values."""
     stores_in_order: ClassVar[bool] = False

@@ -77,6 +77,7 @@ class Text(Codec[str]):
     kind = "text"
     fixed_width = False
     stored_label = "a str"
+    json_types = frozenset({str})
     stores_canonical_form = True
     stores_in_order = True
     generate = staticmethod(new_id)
@@ -125,6 +126,7 @@ class Boolean(Codec[bool]):
     name = "boolean"
     python_type = bool
     graphql = GraphQLScalar("Boolean", is_json_native=True)
+    json_types = frozenset({bool})
     key_tag = None
     example = "true or false"
     samples = Samples(True, False, typical=True)

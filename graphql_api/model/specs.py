@@ -310,6 +310,11 @@ class EntitySpec:
         name, _ = entity_and_version(self.name)
         return name
 
+    @cached_property
+    def has_property_rules(self) -> bool:
+        """Whether some properties are not for everyone who may read the records."""
+        return any(part.allow is not None for part in self.properties.values())
+
     @property
     def declared_version(self) -> int:
         """The version of the records that the catalog declares."""

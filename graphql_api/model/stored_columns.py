@@ -3,9 +3,10 @@
 Only entities whose records pydantic would not change have columns. A page of them needs no models.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from types import NoneType
 from typing import Any
 
@@ -14,7 +15,7 @@ from graphql_api.model.entity import Entity
 from graphql_api.model.plain_models import is_plain_model
 from graphql_api.model.record_codec import decode_property, decode_record, make_records
 from graphql_api.model.specs import EntitySpec, PropertySpec
-from graphql_api.storage import AttributeValue, Item
+from graphql_api.storage import AttributeValue, ColumnReader, EncodedRecords, Item
 
 _STORED_TYPES: Mapping[StoredType, frozenset[type]] = {
     "text": frozenset({str}),
@@ -43,17 +44,28 @@ class StoredColumns:
     """The columns of stored items of one plain entity. A value that codecs refuse raises `InvalidValue`."""
 
     entity: EntitySpec
-    items: Sequence[Item]
+    records: EncodedRecords
 
-    def scalar(self, part: PropertySpec) -> StoredColumn:
-        """Return the stored values of a scalar property that is not derived."""
-        name, items = part.stored, self.items
-        values = [item.get(name) for item in items]
+    @property
+    def items(self) -> Sequence[Item]:
+        """Return the items with all their attributes."""
+        return self.records.items()
+
+    @cached_property
+    def stored(self) -> ColumnReader:
+        """Return a reader of single attributes."""
+        return self.records.columns()
+
+    def scalar(self, part: PropertySpec, values: Sequence[AttributeValue] | None = None) -> StoredColumn:
+        """Return the stored values of a scalar property that is not derived. `values`: if they are read already."""
+        if values is None:
+            values = self.stored(part.stored)
         if NoneType not in map(type, values) or (part.nullable and not part.null_is_stored):
             return StoredColumn(values)
-        lacking = [at for at, value in enumerate(values) if value is None and _has_default(part, items[at])]
+        item = self.records.item
+        lacking = [at for at, value in enumerate(values) if value is None and _has_default(part, item(at))]
         if lacking and part.default is None:
-            raise UndecodedRecord(name)
+            raise UndecodedRecord(part.stored)
         return StoredColumn(values, lacking)
 
     def values(self, name: str) -> Sequence[Any]:
@@ -70,13 +82,9 @@ class StoredColumns:
             return [part.default if at in column.defaults else value for at, value in enumerate(loaded)]
         return loaded
 
-    def records(self, names: Iterable[str]) -> Sequence[Entity]:
-        """Return records with only these properties."""
-        return self.records_of({name: self.values(name) for name in names})
-
     def records_of(self, columns: Mapping[str, Sequence[Any]]) -> Sequence[Entity]:
         """Return records with only these properties, whose values are known."""
-        rows = zip(*columns.values(), strict=True) if columns else [()] * len(self.items)
+        rows = zip(*columns.values(), strict=True) if columns else [()] * len(self.records)
         return make_records(self.entity, [*columns], rows)
 
     def check_types(self, expected: "ExpectedTypes") -> None:
@@ -85,7 +93,7 @@ class StoredColumns:
         It costs next to nothing, and finds most records that `decode_record` refuses.
         """
         for name, types in expected:
-            found = {type(item.get(name)) for item in self.items}
+            found = {*map(type, self.stored(name))}
             if NoneType in found if types is None else not found <= types:
                 raise UndecodedRecord(name)
 
@@ -97,7 +105,7 @@ def decode_records(entity: EntitySpec, items: Sequence[Item]) -> Sequence[Entity
 
 
 def _decode_columns(entity: EntitySpec, items: Sequence[Item]) -> Sequence[Entity] | None:
-    stored = StoredColumns(entity, items)
+    stored = StoredColumns(entity, EncodedRecords(items))
     try:
         columns = {part.name: _decode_column(stored, part) for part in entity.provided_properties}
         derived = [part.name for part in entity.derived_properties]

@@ -1,25 +1,19 @@
 """Plan a search: decide the shards, the range of each index, the filters and the position to resume at."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter, is_
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from graphql_api.codecs import KeyRange, ShardHashKeys, join_segments, short_repr
+from graphql_api.codecs import short_repr
 from graphql_api.errors import (
     ConflictingArguments,
-    ExpiredToken,
     InvalidValue,
-    QueryTooCostly,
-    ShardQLError,
-    TokenAhead,
-    TokenMismatch,
     UnknownArgument,
-    about,
     nearest,
 )
 from graphql_api.model import (
-    MAX_MAPPING_BYTES,
     Catalog,
     Descending,
     EntitySpec,
@@ -31,16 +25,23 @@ from graphql_api.model import (
 from graphql_api.query.filter_parser import parse_filter
 from graphql_api.query.filters import Filter, all_of, conjuncts
 from graphql_api.query.page_token import Cursor, PageToken, digest, short_description, unpack
-from graphql_api.query.predicate_pushdown import narrow_range_by_filter, restrict_to_current, store_filter
-from graphql_api.query.property_values import RowView
-from graphql_api.query.range_conditions import HashValues, IndexConditions, accepts_empty_text, parse_conditions
+from graphql_api.query.range_conditions import (
+    accepts_empty_text,
+)
 from graphql_api.query.readiness_checks import check_derived_ready, check_ready, hidden_records_filter, history_filter
+from graphql_api.query.scan_planner import ScanPlanner
+from graphql_api.query.search_identity import (
+    accepts_token,
+    describe_search,
+    index_identity,
+    scan_identity,
+    verify_token,
+)
 from graphql_api.query.search_plan import IndexScan, SearchPlan
 from graphql_api.query.search_request import (
-    MAX_HASH_KEYS,
     MAX_SORTED,
     PAGE_ARGUMENTS,
-    NamingScheme,
+    READ_BUDGET,
     Paging,
     SearchRequest,
     check_options,
@@ -48,25 +49,22 @@ from graphql_api.query.search_request import (
 )
 from graphql_api.query.shard_progress import ShardProgress, Traversal
 from graphql_api.query.token_seal import TokenSeal
-from graphql_api.storage import RangeRead
 
-MAX_TOKEN_AGE_HOURS = 24
 _MAX_SHOWN_BYTES = 160
 """of a description in an error message"""
 
 
 def plan_search(catalog: Catalog, request: SearchRequest, now: float, seal: TokenSeal) -> SearchPlan:
     """Plan one page of a search; `now` is in seconds since 1970."""
-    return SearchFrame.of(catalog, request, now, seal).plan(request)
+    return SearchFrame.of(catalog, request).plan(request, now, seal)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFrame:
-    """What the plans of all searches have in common that differ only in `arguments`."""
+    """What the plans of all searches have in common that differ only in their arguments and page tokens."""
 
-    request: SearchRequest
-    """one of these searches"""
-    seal: TokenSeal
+    key: "_FrameKey"
+    """what these searches have in common"""
     entity: EntitySpec
     searched: IndexSpec | UnionSpec
     indexes: tuple[IndexSpec, ...]
@@ -76,12 +74,34 @@ class SearchFrame:
     """filters that must all match"""
     requested_filter: Filter | None
     """without those that hide records"""
-    planner: "_ScanPlanner"
-    now: float
+    planner: "ScanPlanner"
     index_digest: bytes
+    generations: int
+    """shard generations that this server knows, of the index that has most"""
+    placed_generations: int
+    """those of them in which records are placed"""
+    known_scans: "dict[tuple[Any, ...], _PlannedScans]" = field(default_factory=dict)
 
     @classmethod
-    def of(cls, catalog: Catalog, request: SearchRequest, now: float, seal: TokenSeal) -> "SearchFrame":
+    def of(cls, catalog: Catalog, request: SearchRequest) -> "SearchFrame":
+        """Return the frame of a search. Those of a catalog are kept for later searches."""
+        frames = _FRAMES.get(catalog)
+        if frames is None:
+            frames = _FRAMES[catalog] = {}
+        key = _frame_key(request)
+        try:
+            frame = frames.get(key)
+        except TypeError:  # A filter is a dictionary.
+            return cls._new(catalog, request, key)
+        if frame is None:
+            frame = cls._new(catalog, request, key)
+            if len(frames) >= MAX_FRAMES:
+                frames.clear()
+            frames[key] = frame
+        return frame
+
+    @classmethod
+    def _new(cls, catalog: Catalog, request: SearchRequest, key: "_FrameKey") -> "SearchFrame":
         """Check whatever does not depend on the arguments."""
         entity = catalog.entity(request.entity)
         union = entity.unions.get(request.index)
@@ -100,9 +120,9 @@ class SearchFrame:
         check_derived_ready(entity, [*(() if filter is None else filter.properties), *sorted_by])
         required = _required_properties(entity, request, filter, order_by)
         descending = paging.reverse != paging.backward
+        known_generations = [len(index.space.generations) for index in indexes]
         return cls(
-            request=request,
-            seal=seal,
+            key=key,
             entity=entity,
             searched=union or indexes[0],
             indexes=indexes,
@@ -110,64 +130,127 @@ class SearchFrame:
             paging=paging,
             parts=parts,
             requested_filter=all_of(requested),
-            planner=_ScanPlanner(entity, request, parts, required, descending, accepts_empty_text(indexes)),
-            now=now,
-            index_digest=digest(*map(_index_identity, indexes)),
+            planner=ScanPlanner(
+                entity, _without_values(request), parts, required, descending, accepts_empty_text(indexes)
+            ),
+            index_digest=digest(*map(index_identity, indexes)),
+            generations=max(known_generations),
+            placed_generations=max(
+                known - index.space.pending for known, index in zip(known_generations, indexes, strict=True)
+            ),
         )
 
     def fits(self, request: SearchRequest) -> bool:
-        """Return whether a search differs from this one in nothing but its arguments."""
-        return all(map(is_, _common_fields(self.request), _common_fields(request)))
+        """Return whether a search differs from this one in nothing but its arguments and its page token."""
+        values, types, has_tokens = _frame_key(request)
+        return self.key[1:] == (types, has_tokens) and all(map(is_, self.key[0], values))
 
-    def plan(self, request: SearchRequest) -> SearchPlan:
-        """Plan one page of a search that fits."""
-        paging, indexes = self.paging, self.indexes
-        scans = tuple(self.planner.plan_scan(request, index, indexes[:number]) for number, index in enumerate(indexes))
-        token = self._token(request, scans)
-        check_options(request)
+    def plan(self, request: SearchRequest, now: float, seal: TokenSeal) -> SearchPlan:
+        """Plan one page of a search that fits; `now` is in seconds since 1970."""
+        paging = self.paging
+        sealed: str | None = getattr(request, paging.token_field)
+        scans = self._scans(request) if sealed is None else self._known_scans(request)
+        token = self._token(request, scans, sealed, now, seal)
+        if request.on_shard_failure != "FAIL" or request.read_budget is not READ_BUDGET:
+            check_options(request)
         return SearchPlan(
             entity=self.entity,
             request=request,
-            scans=scans,
+            scans=scans.scans,
             filter=all_of(self.parts),
             order_by=self.order_by,
             limit=paging.limit if self.order_by is None else MAX_SORTED,
-            resumed=paging.token is not None,
+            resumed=sealed is not None,
             traversal=Traversal(
-                paging.reverse, paging.backward, len(scans), ShardProgress(token.cursor, token.lagging)
+                paging.reverse, paging.backward, len(self.indexes), ShardProgress(token.cursor, token.lagging)
             ),
             token=token,
-            now=self.now,
+            now=now,
         )
 
-    def _token(self, request: SearchRequest, scans: Sequence[IndexScan]) -> PageToken:
+    def _scans(self, request: SearchRequest) -> "_PlannedScans":
+        indexes, reverse, filter, order_by = self.indexes, self.paging.reverse, self.requested_filter, self.order_by
+        scans = tuple(self.planner.plan_scan(request, index, indexes[:number]) for number, index in enumerate(indexes))
+        search_digest = digest(
+            *map(scan_identity, scans),
+            reverse,
+            () if filter is None else filter.identity(),
+            () if order_by is None else (order_by.property.stored, order_by.descending),
+        )
+        return _PlannedScans(
+            scans, search_digest, describe_search(self.entity, request, scans[0], filter, reverse=reverse)
+        )
+
+    def _known_scans(self, request: SearchRequest) -> "_PlannedScans":
+        """Return the scans of a later page, which are those of the page before it."""
+        arguments = request.arguments
+        types = tuple(map(type, arguments.values()))
+        if not _PLAIN_TYPES.issuperset(types):
+            return self._scans(request)
+        known, key = self.known_scans, (request.tenant, *arguments.items(), types)
+        scans = known.get(key)
+        if scans is None:
+            if len(known) >= MAX_KNOWN_SCANS:
+                known.clear()
+            scans = known[key] = self._scans(request)
+        return scans
+
+    def _token(
+        self, request: SearchRequest, scans: "_PlannedScans", sealed: str | None, now: float, seal: TokenSeal
+    ) -> PageToken:
         """Return the token of the start of the page."""
-        paging, order_by, indexes, filter = self.paging, self.order_by, self.indexes, self.requested_filter
-        description = _describe_search(self.entity, request, scans[0], filter, reverse=paging.reverse)
+        paging = self.paging
         token = PageToken(
-            issued_hour=int(self.now // 3600),
-            generations=max(len(index.space.generations) - index.space.pending for index in indexes),
+            issued_hour=int(now // 3600),
+            generations=self.placed_generations,
             index_digest=self.index_digest,
-            search_digest=digest(
-                *((_hash_identity(scan.conditions), _range_identity(scan.conditions.range)) for scan in scans),
-                paging.reverse,
-                () if filter is None else filter.identity(),
-                () if order_by is None else (order_by.property.stored, order_by.descending),
-            ),
-            description=short_description(description),
-            cursor=Cursor(len(scans) if paging.backward else 0),
+            search_digest=scans.digest,
+            description=short_description(scans.description),
+            cursor=Cursor(len(self.indexes) if paging.backward else 0),
         )
-        if paging.token is None:
+        if sealed is None:
             return token
-        sealed = self.seal.open(paging.token, request.tenant, request.principal, paging.argument)
-        opened = unpack(sealed, paging.argument)
-        here = replace(token, generations=max(len(index.space.generations) for index in indexes))
-        name = request.naming.search_name(self.entity, self.searched)
-        _verify_token(opened, here, paging.argument, name, short_description(description, _MAX_SHOWN_BYTES))
-        return replace(token, cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint)
+        opened = unpack(seal.open(sealed, request.tenant, request.principal, paging.argument), paging.argument)
+        if not accepts_token(opened, token, self.generations):
+            here = token._replace(generations=self.generations)
+            name = request.naming.search_name(self.entity, self.searched)
+            verify_token(opened, here, paging.argument, name, short_description(scans.description, _MAX_SHOWN_BYTES))
+        return token._replace(cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint)
 
 
-_common_fields = attrgetter(*(field.name for field in fields(SearchRequest) if field.name != "arguments"))
+class _PlannedScans(NamedTuple):
+    """What follows from the arguments of a search alone."""
+
+    scans: tuple[IndexScan, ...]
+    digest: bytes
+    description: str
+
+
+MAX_KNOWN_SCANS = 64
+"""Searches of a frame whose scans are kept, since clients read further pages of them."""
+_PLAIN_TYPES = frozenset({str, int, bool})
+"""types of arguments that are the same if they are equal"""
+MAX_FRAMES = 256
+"""Frames that are kept of a catalog: one for each index and shape of a search."""
+_FRAMES: "WeakKeyDictionary[Catalog, dict[_FrameKey, SearchFrame]]" = WeakKeyDictionary()
+_TOKENS = ("next_token", "after", "before")
+_VALUES: dict[str, Any] = dict.fromkeys(("why", "tenant", "principal", *_TOKENS)) | {"arguments": {}}
+"""the fields in which searches of one frame differ, without values"""
+_common_fields = attrgetter(*(one.name for one in fields(SearchRequest) if one.name not in _VALUES))
+_tokens = attrgetter(*_TOKENS)
+
+
+_FrameKey = tuple[tuple[Any, ...], tuple[type, ...], tuple[bool, ...]]
+
+
+def _frame_key(request: SearchRequest) -> _FrameKey:
+    """Return what decides on the frame of a search. Types matter, since 1, 1.0 and True are equal."""
+    values = _common_fields(request)
+    return values, tuple(map(type, values)), tuple(map(NoneType.__instancecheck__, _tokens(request)))
+
+
+def _without_values(request: SearchRequest) -> SearchRequest:
+    return replace(request, **_VALUES)
 
 
 def _requested_index(catalog: Catalog, entity: EntitySpec, request: SearchRequest) -> IndexSpec:
@@ -175,108 +258,6 @@ def _requested_index(catalog: Catalog, entity: EntitySpec, request: SearchReques
     if not request.all_ids:
         return index
     return replace(index, id_prefix=(), sort=(*map(SortProperty, index.id_prefix), *index.sort))
-
-
-@dataclass(frozen=True, slots=True)
-class _ScanPlanner:
-    """Plan the scans of a search, one for each index."""
-
-    entity: EntitySpec
-    request: SearchRequest
-    """the request, or one that differs only in its arguments"""
-    parts: tuple[Filter, ...]
-    """filters that must all match"""
-    required: frozenset[str]
-    """properties that each match must provide"""
-    descending: bool
-    in_union: bool
-
-    def plan_scan(self, request: SearchRequest, index: IndexSpec, earlier: Sequence[IndexSpec]) -> IndexScan:
-        """Plan the scan of one index; `earlier` are the indexes before it in a union."""
-        entity = self.entity
-        provided = parse_conditions(entity, index, request.arguments, request.naming, in_union=self.in_union)
-        conditions = narrow_range_by_filter(index, provided, self.parts)
-        if request.history == "CURRENT":
-            conditions = restrict_to_current(entity, index, conditions)
-        single_id, shards = self._shards_to_read(index, conditions)
-        view = RowView(entity, index, provided.known)
-        row_parts = [part for part in self.parts if all(map(view.provides, part.properties))]
-        # The engine sees only the attributes that the index carries.
-        carried = [part for part in row_parts if all(map(view.carries_attribute, part.properties))]
-        engine_filter = store_filter(entity, carried)
-        is_counted = request.count_only and index.lookup is None
-        attributes = self._attributes_for_count(view, row_parts, earlier) if is_counted else None
-        is_lookup = index.lookup is not None
-        read = RangeRead(
-            index=index.physical,
-            hash_key="",
-            ordinal=0,
-            range=conditions.range,
-            limit=1,
-            consistent=is_lookup or (request.consistent and index.physical is None),
-            descending=self.descending,
-            filter=engine_filter,
-            attributes=attributes,
-            row_bytes=MAX_MAPPING_BYTES if is_lookup else entity.max_record_bytes,
-        )
-        return IndexScan(
-            number=len(earlier),
-            index=index,
-            conditions=conditions,
-            read=read,
-            shards=shards,
-            single_id=single_id,
-            row_view=view,
-            row_filter=all_of(row_parts),
-            # A mapping item may be older than its record, which decides.
-            fetches_records=is_lookup
-            or not (all(map(view.provides, self.required)) and view.shows_inherited_visibility),
-            filters_records=len(row_parts) < len(self.parts),
-        )
-
-    def _shards_to_read(self, index: IndexSpec, conditions: IndexConditions) -> tuple[bool, tuple[ShardHashKeys, ...]]:
-        """Return whether all matches have one unique id, and the shards to read for each combination of hash values.
-
-        An ordinal is that of the shard. With several hash values, those of a value follow those of the value before.
-        """
-        request, single_id, keys = self.request, False, list[ShardHashKeys]()
-        if conditions.range.is_empty:
-            return single_id, ()
-        for number, values in enumerate(conditions.hash_values):
-            single_id, covering = covering_shards(self.entity, index, conditions.known, conditions.bounds, values)
-            if not covering:
-                continue
-            ordinals, first = index.space.ordinals_by_text(covering), number * index.space.capacity
-            if first:
-                ordinals = {text: first + ordinal for text, ordinal in ordinals.items()}
-            shards = ShardHashKeys(index.hash_entity, values, request.tenant, ordinals)
-            try:
-                _ = shards.last  # refuses values that are too long
-            except ShardQLError:
-                with about(_longest_hash_argument(index, values, request.naming)):
-                    raise
-            keys.append(shards)
-        count = sum(map(len, keys))
-        if len(conditions.hash_values) > 1 and count > MAX_HASH_KEYS:
-            several = zip(index.hash, conditions.hash_values[0], conditions.hash_values[-1], strict=True)
-            listed = next(part for part, first_value, last_value in several if first_value != last_value)
-            argument = request.naming.list_argument(self.entity, listed.name)
-            raise QueryTooCostly(
-                f"{argument} has {len(conditions.hash_values):,} values, for which {count:,} shards must be read. "
-                f"A search reads at most {MAX_HASH_KEYS:,}: split the list.",
-                argument=argument,
-                limit=MAX_HASH_KEYS,
-            )
-        return single_id, tuple(keys)
-
-    def _attributes_for_count(
-        self, view: RowView, row_parts: Sequence[Filter], earlier: Sequence[IndexSpec]
-    ) -> frozenset[str] | None:
-        """Return the attributes that decide whether a row counts; None: all."""
-        keys = {name for index in earlier for name in (index.hash_attribute, index.range_attribute)}
-        keys |= {part.stored for part in self.entity.visibility_properties if view.carries(part)}
-        filtered = view.attributes_for(name for part in row_parts for name in part.properties)
-        return None if filtered is None else filtered | keys
 
 
 def _required_properties(
@@ -325,99 +306,3 @@ def _order_by(entity: EntitySpec, request: SearchRequest) -> SortProperty | None
             argument=argument,
         )
     return SortProperty(part, descending)
-
-
-def _longest_hash_argument(index: IndexSpec, values: HashValues, naming: NamingScheme) -> str:
-    """Return the argument to name in the error for a hash key that is too long."""
-    lengths = [len(text.encode()) for _, text in values]
-    return naming.property_argument(index.hash[lengths.index(max(lengths))].name) if lengths else "tenant"
-
-
-def covering_shards(
-    entity: EntitySpec,
-    index: IndexSpec,
-    known: Mapping[str, Any],
-    bounds: Mapping[str, tuple[Any | None, Any | None]],
-    values: HashValues,
-) -> tuple[bool, tuple[int, ...]]:
-    """Return whether all matches with these hash values have one unique id, and the ordinals of the shards to read.
-
-    `known` and `bounds`: those of `IndexConditions`.
-    """
-    low = high = None
-    if entity.created is not None:
-        name = entity.created.name
-        low, high = (known[name], known[name]) if name in known else bounds.get(name, (None, None))
-    unique_id = None
-    if index.sharded_like_parent:
-        unique_id = join_segments([encoded for _, encoded in values])
-    elif all(part.name in known for part in entity.ids):
-        unique_id = join_segments([part.column.encode(known[part.name]) for part in entity.ids])
-    ordinals = index.space.covering_shards(unique_id=unique_id, created_from=low, created_to=high)
-    return unique_id is not None and not index.sharded_like_parent, ordinals
-
-
-# --- tokens ----------------------------------------------------------------------------------------------------
-
-
-def _describe_search(
-    entity: EntitySpec, request: SearchRequest, scan: IndexScan, filter: Filter | None, *, reverse: bool
-) -> str:
-    """Describe the conditions of a search, for page tokens and the error for a token of another search."""
-    conditions = [scan.conditions.description] if scan.conditions.description else []
-    conditions += [] if filter is None else [f"where {filter.describe()}"]
-    union = entity.unions.get(request.index)
-    name = scan.index.name if union is None else union.name
-    return f"{'reversed ' if reverse else ''}{' '.join(conditions) or f'every {entity.type_name} by {name}'}"
-
-
-def _index_identity(index: IndexSpec) -> tuple[object, ...]:
-    """Return what a cursor in an index depends on. Any other change of the catalog keeps tokens valid."""
-    versions = {part.stored: part.version for part in (*index.hash, *index.range_properties) if part.version > 1}
-    return (
-        index.entity,
-        index.name,
-        index.raw,
-        (index.hash_entity, index.sharded_like_parent, index.space.function, index.space.width),
-        [part.stored for part in index.hash],
-        [(column.name, column.codec.name, column.descending) for column in index.columns],
-        *([versions] if versions else ()),
-    )
-
-
-def _hash_identity(conditions: IndexConditions) -> tuple[object, ...]:
-    values = conditions.hash_values
-    return values[0] if len(values) == 1 else values
-
-
-def _range_identity(key_range: KeyRange) -> tuple[object, ...]:
-    # Bounds are compared as text: equal numbers have one form, and an index holds only texts or only numbers.
-    low, high = (None if bound is None else str(bound) for bound in (key_range.low, key_range.high))
-    return low, high, key_range.low_open, key_range.high_open
-
-
-def _verify_token(token: PageToken, here: PageToken, argument: str, search_name: str, description: str) -> None:
-    """Raise an error unless the token is recent and belongs to this search, whose own token is `here`."""
-    if here.issued_hour - token.issued_hour > MAX_TOKEN_AGE_HOURS:
-        raise ExpiredToken(
-            f"{argument} is older than {MAX_TOKEN_AGE_HOURS} hours: omit it to start from the first page.",
-            argument=argument,
-        )
-    if token.index_digest != here.index_digest:
-        raise TokenMismatch(
-            f"{argument} was made by another search ({token.description}), and is used with {search_name} "
-            f"({description}). Use it with the index that it comes from, or omit it to start from the first page.",
-            argument=argument,
-        )
-    if token.search_digest != here.search_digest:
-        raise TokenMismatch(
-            f"{argument} was made for {token.description}, and is used with {description}. Use it with the same "
-            "arguments, or omit it to start from the first page.",
-            argument=argument,
-        )
-    if token.generations > here.generations:
-        raise TokenAhead(
-            f"{argument} was made by a server with newer shard generations than this one: retry once this "
-            "server has been updated.",
-            argument=argument,
-        )

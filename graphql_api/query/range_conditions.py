@@ -70,6 +70,21 @@ def accepts_empty_text(indexes: Sequence[IndexSpec]) -> bool:
 _NO_KEY = KeyRange("", "", low_open=True)
 
 
+@dataclass(frozen=True, slots=True)
+class ConditionArguments:
+    """The names of the arguments for conditions on the sort properties of one index."""
+
+    shorthand: Mapping[str, str]
+    """CONDITION_ARGUMENTS by their names"""
+    sort: Mapping[str, PropertySpec]
+    """the sort properties by the names of their arguments, in order"""
+
+    @classmethod
+    def of(cls, index: IndexSpec, naming: NamingScheme) -> "ConditionArguments":
+        shorthand = {naming.common_argument(name): name for name in CONDITION_ARGUMENTS}
+        return cls(shorthand, {naming.property_argument(part.property.name): part.property for part in index.sort})
+
+
 def parse_conditions(
     entity: EntitySpec,
     index: IndexSpec,
@@ -77,17 +92,21 @@ def parse_conditions(
     naming: NamingScheme = PYTHON_NAMES,
     *,
     in_union: bool = False,
+    names: ConditionArguments | None = None,
 ) -> IndexConditions:
     """Check all arguments and convert them to one range, the same for every shard.
 
     `in_union`: other indexes can hold an empty text, so that one with plain keys has an empty range for it.
+    `names`: those of the index, if they are known.
     """
     remaining = dict(arguments)
     if "from" in remaining and naming.common_argument("from_") == "from_":
         if "from_" in remaining:
             raise ConflictingArguments("from and from_ are the same argument: provide it once.", argument="from_")
         remaining["from_"] = remaining.pop("from")
-    return _ConditionParser(entity, index, naming, remaining, in_union).parse()
+    return _ConditionParser(
+        entity, index, naming, remaining, in_union, names or ConditionArguments.of(index, naming)
+    ).parse()
 
 
 @dataclass(slots=True)
@@ -100,6 +119,7 @@ class _ConditionParser:
     remaining: dict[str, Any]
     """arguments that are not consumed yet; any argument left at the end is unknown"""
     in_union: bool
+    names: ConditionArguments
     known: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, tuple[Any | None, Any | None]] = field(default_factory=dict)
     descriptions: list[str] = field(default_factory=list)
@@ -111,10 +131,12 @@ class _ConditionParser:
         self._expand_id()
         hash_values = self._take_hash_values()
         id_prefix = tuple(Eq(self._take_exact(part)) for part in index.id_prefix)
-        shorthand = self._take_all({common(name): name for name in CONDITION_ARGUMENTS})
-        sort_parts = {self._argument_of(part.property): part.property for part in index.sort}
-        by_argument = self._take_all({name: name for name in sort_parts})
-        self._refuse_unknown(sort_parts)
+        sort_parts = self.names.sort
+        shorthand, by_argument = {}, {}
+        if self.remaining:
+            shorthand = self._take_all(self.names.shorthand)
+            by_argument = self._take_all({name: name for name in sort_parts})
+            self._refuse_unknown(sort_parts)
         self._refuse_conflicts(shorthand, by_argument, sort_parts)
         sort: tuple[Condition, ...] | None = None
         if shorthand and self._has_composite_sort:
@@ -155,7 +177,8 @@ class _ConditionParser:
 
     def _take_all(self, names: Mapping[str, str]) -> dict[str, Any]:
         """Consume the arguments with these names, and return those that were provided by their new names."""
-        taken = {new: self.remaining.pop(name, None) for name, new in names.items()}
+        remaining = self.remaining
+        taken = {new: remaining.pop(name) for name, new in names.items() if name in remaining}
         return {name: value for name, value in taken.items() if value is not None}
 
     def _take_hash_values(self) -> tuple[HashValues, ...]:
@@ -222,8 +245,9 @@ class _ConditionParser:
         A property of the entity that is itself called `id` takes precedence.
         """
         entity = self.entity
-        is_property = "id" in map(self.naming.property_name, entity.properties)
-        if not self.index.is_primary or is_property or self.remaining.get("id") is None:
+        if self.remaining.get("id") is None or not self.index.is_primary:
+            return
+        if "id" in map(self.naming.property_name, entity.properties):
             return
         for part, value in zip(entity.ids, parse_id(entity, self.remaining.pop("id")), strict=True):
             argument = self._argument_of(part)
@@ -255,6 +279,8 @@ class _ConditionParser:
         self, shorthand: Mapping[str, Any], by_argument: Mapping[str, Any], sort_parts: Mapping[str, PropertySpec]
     ) -> None:
         """Refuse two kinds of shorthand, two conditions on one property, and shorthand without a sort property."""
+        if not shorthand:
+            return
         common = self.naming.common_argument
         kinds = [name for name in ("eq", "prefix") if name in shorthand]
         if "from_" in shorthand or "to" in shorthand:
@@ -263,8 +289,6 @@ class _ConditionParser:
             raise ConflictingArguments(
                 f"{' and '.join(kinds)} exclude each other: give one of them.", argument=kinds[0]
             )
-        if not shorthand:
-            return
         argument = common(next(iter(shorthand)))
         covered = [*sort_parts] if self._has_composite_sort else [*sort_parts][:1]
         duplicate = next((self._source_of(name) for name in covered if name in by_argument), None)

@@ -14,9 +14,11 @@ from graphql_api.codecs import Eq, ShardHashKeys, join_segments
 from graphql_api.errors import ShardQLError
 from graphql_api.model import PropertySpec
 from graphql_api.query.argument_values import search_values
-from graphql_api.query.planner import SearchFrame, covering_shards
+from graphql_api.query.planner import SearchFrame
+from graphql_api.query.scan_planner import covering_shards
 from graphql_api.query.search_plan import IndexScan, SearchPlan
 from graphql_api.query.search_request import SearchRequest
+from graphql_api.query.token_seal import TokenSeal
 from graphql_api.storage import LazySequence, RangeGroups, RangePart
 
 _MAX_BOUND_CHARACTERS = 255
@@ -66,10 +68,13 @@ class BatchPlan:
     reads: RangeGroups
     positions: Sequence[int]
     """of the searches that the reads belong to"""
+    now: float
+    """seconds since 1970"""
+    seal: TokenSeal
 
     def plan(self, at: int) -> SearchPlan:
         """Plan one search of the batch alone."""
-        return self.frame.plan(self.batch.request(at))
+        return self.frame.plan(self.batch.request(at), self.now, self.seal)
 
     @cached_property
     def others(self) -> Sequence[int]:
@@ -77,22 +82,25 @@ class BatchPlan:
         return sorted({*range(len(self.batch))} - {*self.positions})
 
 
-def plan_batch(frame: SearchFrame, batch: SearchBatch) -> BatchPlan | None:
-    """Plan the searches of a batch; None if each of them must be planned alone."""
+def plan_batch(frame: SearchFrame, batch: SearchBatch, now: float, seal: TokenSeal) -> BatchPlan | None:
+    """Plan the searches of a batch; None if each of them must be planned alone. `now` is in seconds since 1970."""
     if frame.parts or frame.entity.visibility_properties or len(frame.indexes) > 1 or frame.order_by is not None:
         return None
-    if frame.paging.token is not None or frame.paging.backward or frame.request.history != "ALL":
+    has_token = getattr(batch.common, frame.paging.token_field) is not None
+    if has_token or frame.paging.backward or batch.common.history != "ALL":
         return None
     try:
-        example = frame.plan(batch.request(0))
-        return _BatchPlanner(frame, batch, example).plan() if _is_simple(frame, batch, example.scans[0]) else None
+        example = frame.plan(batch.request(0), now, seal)
+        if not _is_simple(frame, batch, example.scans[0]):
+            return None
+        return _BatchPlanner(frame, batch, example, seal).plan()
     except ShardQLError:
         return None
 
 
 def _is_simple(frame: SearchFrame, batch: SearchBatch, scan: IndexScan) -> bool:
     """Return whether the searches differ in nothing but the values that their index requires, and rows suffice."""
-    index, naming = scan.index, frame.request.naming
+    index, naming = scan.index, batch.common.naming
     required = [naming.property_argument(part.name) for part in index.required]
     lists = {naming.list_argument(frame.entity, part.name) for part in index.hash}
     own = batch.common.arguments.keys()
@@ -105,13 +113,14 @@ def _is_simple(frame: SearchFrame, batch: SearchBatch, scan: IndexScan) -> bool:
 
 
 class _BatchPlanner:
-    def __init__(self, frame: SearchFrame, batch: SearchBatch, example: SearchPlan) -> None:
+    def __init__(self, frame: SearchFrame, batch: SearchBatch, example: SearchPlan, seal: TokenSeal) -> None:
         self._frame = frame
+        self._seal = seal
         self._batch = batch
         self._example = example
         self._scan = scan = example.scans[0]
         self._index = index = scan.index
-        naming = frame.request.naming
+        naming = batch.common.naming
         positions = {name: at for at, name in enumerate(batch.names)}
         self._required = [(part, positions[naming.property_argument(part.name)]) for part in index.required]
         self._prefix = [*zip(index.columns, index.id_prefix, strict=False)]
@@ -122,7 +131,7 @@ class _BatchPlanner:
         self._limits: dict[int, int] = {}
 
     def plan(self) -> BatchPlan | None:
-        frame, example, scan = self._frame, self._example, self._scan
+        example, scan = self._example, self._scan
         key_range = scan.conditions.range
         start = join_segments([column.segment(scan.conditions.known[part.name]) for column, part in self._prefix])
         if not isinstance(key_range.low, str) or not isinstance(key_range.high, str):
@@ -136,9 +145,9 @@ class _BatchPlanner:
         except (ShardQLError, _PlannedAlone):
             parts = [*map(self._part_of_one, rows)]
         positions = [at for at, part in enumerate(parts) if part is not None]
-        want = min(frame.request.read_budget, example.limit + 1)
+        want = min(self._batch.common.read_budget, example.limit + 1)
         reads = RangeGroups(scan.read, want, [part for part in parts if part is not None])
-        return BatchPlan(frame, self._batch, example, reads, positions)
+        return BatchPlan(self._frame, self._batch, example, reads, positions, example.now, self._seal)
 
     def _part_of_one(self, row: Sequence[Any]) -> RangePart | None:
         """Return the first reads of one search; None if it must be planned alone."""
@@ -206,7 +215,7 @@ class _BatchPlanner:
     def _limit(self, shards: int) -> int:
         """Return the limit of each read of a search, unless the read budget lowers it."""
         limit = self._example.first_limit_of(self._scan, self._example.limit, shards)
-        if limit * shards > self._frame.request.read_budget:
+        if limit * shards > self._batch.common.read_budget:
             raise _PlannedAlone
         self._limits[shards] = limit
         return limit

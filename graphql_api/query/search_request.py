@@ -135,13 +135,14 @@ class Paging:
     limit: int
     reverse: bool
     backward: bool
-    token: str | None
+    token_field: str
+    """field of the request that holds the token"""
     argument: str
     """name of the argument that holds the token"""
 
 
 def parse_paging(request: SearchRequest) -> Paging:
-    """Merge the two styles of paging arguments into one order, direction, limit and token."""
+    """Merge the two styles of paging arguments into one order, direction and limit, and the place of the token."""
     name_of = request.naming.common_argument
     styles = (("limit", "next_token"), ("first", "after"), ("last", "before"))
     provided = [[name for name in style if getattr(request, name) is not None] for style in styles]
@@ -161,8 +162,7 @@ def parse_paging(request: SearchRequest) -> Paging:
     reverse: object = request.reverse
     if reverse is not None and not isinstance(reverse, bool):
         raise InvalidValue(f"reverse must be True or False, not {short_repr(reverse)}.", argument="reverse")
-    token, argument = getattr(request, start_name), name_of(start_name)
-    return Paging(limit, bool(reverse), backward=start_name == "before", token=token, argument=argument)
+    return Paging(limit, bool(reverse), start_name == "before", start_name, name_of(start_name))
 
 
 def check_options(request: SearchRequest) -> None:

@@ -10,7 +10,7 @@ moves past what it has returned, so no record is lost.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphql_api.errors import StoreUnavailable
 from graphql_api.query.page_token import Cursor, LaggingShards
@@ -18,8 +18,7 @@ from graphql_api.query.page_token import Cursor, LaggingShards
 MAX_LAGGING_GROUPS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ShardProgress:
+class ShardProgress(NamedTuple):
     """The cursor of every shard: `cursor`, except for the shards in `lagging`."""
 
     cursor: Cursor

@@ -26,3 +26,5 @@ from graphql_api.runtime.responsive_timeout import ResponsiveTimer as Responsive
 from graphql_api.runtime.retry import Retries as Retries
 from graphql_api.runtime.retry import RetryStrategy as RetryStrategy
 from graphql_api.runtime.retry_budget import RetryBudget as RetryBudget
+from graphql_api.runtime.started_coroutines import StartedCoroutine as StartedCoroutine
+from graphql_api.runtime.started_coroutines import is_being_cancelled as is_being_cancelled

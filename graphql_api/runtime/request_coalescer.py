@@ -12,7 +12,7 @@ from asyncio import (
     sleep,
     wait,
 )
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -32,6 +32,25 @@ class SharedResult(Generic[T]):
         self.enter()
         try:
             return await shield(self.future)
+        finally:
+            self.leave()
+
+    async def provide(self, work: Awaitable[T]) -> T:
+        """Await the work, and give its result or its error to the waiters. A cancellation cancels the result."""
+        self.enter()
+        try:
+            result = await work
+        except Exception as problem:
+            self.future.set_exception(problem)
+            self.future.exception()  # Nobody may wait for it.
+            raise
+        except BaseException:
+            self.is_cancelled = True
+            self.future.cancel()
+            raise
+        else:
+            self.future.set_result(result)
+            return result
         finally:
             self.leave()
 

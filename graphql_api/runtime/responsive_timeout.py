@@ -7,6 +7,7 @@ part of each tick always counts, so that a busy process gives up an unresponsive
 """
 
 import asyncio
+from math import inf
 from time import thread_time
 from types import TracebackType
 
@@ -23,15 +24,18 @@ class ResponsiveTimer:
         """seconds in which the event loop was responsive"""
         self._ticked_at = 0.0
         self._cpu_at = 0.0
-        self._ends: dict[asyncio.Timeout, float] = {}
+        self._ends: dict[ResponsiveTimeout, float] = {}
         """the end of each timeout, in counted seconds"""
         self._tick_handle: asyncio.TimerHandle | None = None
 
-    def timeout(self, seconds: float) -> "ResponsiveTimeout":
-        """Cancel the block, and raise TimeoutError, after it has lasted this number of counted seconds."""
-        return ResponsiveTimeout(self, seconds)
+    def timeout(self, seconds: float, deadline: float = inf) -> "ResponsiveTimeout":
+        """Cancel the block, and raise TimeoutError, after it has lasted this number of counted seconds.
 
-    def start(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        The same happens at the `deadline`, a time of the event loop. One tick later at most.
+        """
+        return ResponsiveTimeout(self, seconds, deadline)
+
+    def start(self, timeout: "ResponsiveTimeout", seconds: float) -> None:
         """Count the seconds of a timeout from now on."""
         self._ends[timeout] = self._counted + seconds
         if self._tick_handle is None:
@@ -39,7 +43,7 @@ class ResponsiveTimer:
             self._ticked_at, self._cpu_at = loop.time(), thread_time()
             self._tick_handle = loop.call_later(_TICK_SECONDS, self._tick, loop)
 
-    def stop(self, timeout: asyncio.Timeout) -> None:
+    def stop(self, timeout: "ResponsiveTimeout") -> None:
         """Forget a timeout."""
         self._ends.pop(timeout, None)
 
@@ -48,26 +52,38 @@ class ResponsiveTimer:
         seconds = min(now - self._ticked_at, _TICK_SECONDS)
         self._counted += max(_MIN_COUNTED_SHARE * seconds, seconds - (cpu - self._cpu_at))
         self._ticked_at, self._cpu_at = now, cpu
-        for timeout in [timeout for timeout, end in self._ends.items() if end <= self._counted]:
+        ended = [one for one, end in self._ends.items() if end <= self._counted or one.deadline <= now]
+        for timeout in ended:
             del self._ends[timeout]
-            timeout.reschedule(now)
+            timeout.expire()
         self._tick_handle = loop.call_later(_TICK_SECONDS, self._tick, loop) if self._ends else None
 
 
 class ResponsiveTimeout:
-    """The timeout of one block."""
+    """The timeout of one block, which cancels its task as `asyncio.timeout` does."""
 
-    def __init__(self, timer: ResponsiveTimer, seconds: float) -> None:
+    __slots__ = ("_cancelling", "_has_expired", "_seconds", "_task", "_timer", "deadline")
+
+    def __init__(self, timer: ResponsiveTimer, seconds: float, deadline: float) -> None:
+        self.deadline = deadline
         self._timer = timer
         self._seconds = seconds
-        self._timeout = asyncio.timeout(None)
+        self._has_expired = False
 
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-        self._timer.start(self._timeout, self._seconds)
+    def expire(self) -> None:
+        """Cancel the block."""
+        self._has_expired = True
+        self._task.cancel()
 
-    async def __aexit__(
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a timeout needs a task"
+        self._task, self._cancelling = task, task.cancelling()
+        self._timer.start(self, self._seconds)
+
+    def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._timer.stop(self._timeout)
-        await self._timeout.__aexit__(kind, problem, trace)
+        self._timer.stop(self)
+        if self._has_expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from problem

@@ -76,7 +76,7 @@ class AuthorizationPolicy:
     def may_restrict(self, entity: EntitySpec, search: IndexSpec | UnionSpec | None) -> bool:
         """Return whether a search, or without one a read by key, needs a decision at all."""
         rules = entity.allow if search is None or search.allow is None else search.allow
-        return rules is not None or any(part.allow is not None for part in entity.properties.values())
+        return rules is not None or entity.has_property_rules
 
     async def restrict_search(
         self,

@@ -1,6 +1,6 @@
 """Dataloaders of one request: load records and pages in batches, each at most once. Every field reads through them."""
 
-from asyncio import create_task, gather
+from asyncio import CancelledError, gather, get_running_loop
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
@@ -22,7 +22,7 @@ from graphql_api.query.execution import (
     StoredResults,
     results_of_groups,
 )
-from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult, wait_for_all
+from graphql_api.runtime import CoalescedCall, RequestCoalescer, SharedResult, is_being_cancelled, wait_for_all
 
 Path = Sequence[str | int]
 """Path of a field in the response."""
@@ -37,7 +37,9 @@ IDLE_TURNS = 3
 """Turns of the event loop without a new read before a batch is dispatched: nested fields start a few turns later."""
 
 
-_COMMON_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name not in ("why", "arguments")))
+_SEPARATE = frozenset({"why", "naming", "arguments"})
+"""fields of a request that do not decide on its page, and the one that is compared value by value"""
+_COMMON_VALUES = attrgetter(*(field.name for field in fields(SearchRequest) if field.name not in _SEPARATE))
 _HASHABLE = frozenset({str, int, bool, NoneType, frozenset})
 
 
@@ -123,19 +125,23 @@ class Dataloaders:
         return page
 
     async def _share(self, cache_key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the result of a read that all equal loads share. An error is not kept: a later load reads again."""
+        """Return the result of a read that all equal loads share. An error is not kept: a later load reads again.
 
-        async def attempt() -> Any:
+        The first load reads in its own task, so that a read which never waits needs no other one. If that load is
+        cancelled, the next one that waits reads again.
+        """
+        while (shared := self._shared.get(cache_key)) is not None and not shared.future.cancelled():
             try:
-                return await read()
-            except Exception:
-                self._shared.pop(cache_key, None)
-                raise
-
-        shared = self._shared.get(cache_key)
-        if shared is None or shared.is_cancelled:
-            shared = self._shared[cache_key] = SharedResult(create_task(attempt()))
-        return await _value_of(shared, cache_key)
+                return await _value_of(shared, cache_key)
+            except CancelledError:
+                if is_being_cancelled() or not shared.future.cancelled():
+                    raise
+        shared = self._shared[cache_key] = SharedResult(get_running_loop().create_future())
+        try:
+            return await shared.provide(read())
+        except Exception:
+            self._shared.pop(cache_key, None)
+            raise
 
     async def load_pages(self, requests: Sequence[SearchRequest]) -> "Sequence[Page[Any] | BaseException]":
         """Load the page or the error of each search. They become one read, with others that are requested now.

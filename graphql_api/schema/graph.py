@@ -37,6 +37,7 @@ from graphql_api.schema.request_context import Caller, Context, ContextGetter, a
 from graphql_api.schema.types.connection_types import SHARED_TYPES, ConnectionTypes
 from graphql_api.schema.types.generated_fields import (
     COLUMN_RESOLVER,
+    DIRECT_RESOLVER,
     direct_column_resolver,
     direct_resolver,
     object_type,
@@ -304,7 +305,8 @@ class Graph:
                 kind.is_one_of = bool(getattr(kind.extensions.get("strawberry-definition"), "is_one_of", False))
             elif isinstance(kind, GraphQLObjectType):
                 for field in kind.fields.values():
-                    field.resolve = direct_resolver(field, schema) or field.resolve
+                    direct = field.extensions[DIRECT_RESOLVER] = direct_resolver(field, schema)
+                    field.resolve = direct or field.resolve
                     field.extensions[COLUMN_RESOLVER] = direct_column_resolver(field, schema)
         return schema
 

@@ -36,7 +36,7 @@ def shown_properties(
 
     Empty if no property of the entity has rules. `type_name`: as of `selected_fields`.
     """
-    if all(part.allow is None for part in entity.properties.values()):
+    if not entity.has_property_rules:
         return frozenset()
     names = selected_fields(info, paths, type_name) - {"id"}
     return frozenset[str]().union(*(parts for name, parts in source_properties(entity).items() if name in names))

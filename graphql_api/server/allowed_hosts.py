@@ -6,18 +6,20 @@ site, so neither CORS nor a preflight protects the server. But its requests carr
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
-from graphql_api.errors import HostNotAllowed, InvalidValue
-from graphql_api.server.responses import send_error
+from graphql_api.errors import HostNotAllowed, InvalidValue, ShardQLError
 
 _NAME = r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?"
 _PATTERN = re.compile(rf"\*|(\*\.)?{_NAME}(\.{_NAME})*")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]*)(:[0-9]*)?")
-_CHECKED = frozenset({"http", "websocket"})
+MAX_KNOWN_HOSTS = 256
+"""headers whose check is remembered"""
+MAX_HOST_CHARACTERS = 260
+"""of a header whose check is remembered: the longest name, and a port"""
 _PROBES = frozenset({"/healthz", "/readyz"})
 """Paths that anyone may read."""
 
@@ -33,29 +35,30 @@ def check_hosts(hosts: Sequence[str]) -> None:
             )
 
 
-class AllowHosts:
-    """Middleware that refuses requests to names that are not allowed.
+class HostPolicy:
+    """Which names a server answers under.
 
     Addresses, names without a dot, and names below `localhost` are always allowed, since no site can own them.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str]) -> None:
-        self.app = app
+    def __init__(self, hosts: Sequence[str]) -> None:
         self._names = frozenset(host for host in hosts if not host.startswith("*"))
         self._suffixes = (".localhost", *(host.removeprefix("*") for host in hosts if host.startswith("*")))
+        self._is_allowed = lru_cache(MAX_KNOWN_HOSTS)(self._allows)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
-        if scope["type"] in _CHECKED and path not in _PROBES:
-            for host in Headers(scope=scope).getlist("host"):
-                if not self._allows(host):
-                    error = HostNotAllowed(
-                        f"This server does not answer under the name {host[:80]!r}. Request it by a name in "
-                        "SHARDQL_ALLOWED_HOSTS, or add the name there."
-                    )
-                    await send_error(scope, receive, send, error)
-                    return
-        await self.app(scope, receive, send)
+    def refusal(self, scope: Scope, hosts: Sequence[str]) -> ShardQLError | None:
+        """Return the error of a request to these hosts; None if all are allowed."""
+        refused = next((host for host in hosts if not self.allows(host)), None)
+        if refused is None or scope.get("path", "").removeprefix(scope.get("root_path", "")) in _PROBES:
+            return None
+        return HostNotAllowed(
+            f"This server does not answer under the name {refused[:80]!r}. Request it by a name in "
+            "SHARDQL_ALLOWED_HOSTS, or add the name there."
+        )
+
+    def allows(self, header: str) -> bool:
+        """Return whether requests may have this header."""
+        return self._is_allowed(header) if len(header) <= MAX_HOST_CHARACTERS else self._allows(header)
 
     def _allows(self, header: str) -> bool:
         match = _HOST.fullmatch(header.strip().lower())

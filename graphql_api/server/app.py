@@ -22,13 +22,13 @@ from graphql_api.playground import CatalogDescription, catalog_title, graphiql_p
 from graphql_api.projections import EventSource
 from graphql_api.schema import DocumentExecutor, Graph, StreamExecutor, StreamingExecutor
 from graphql_api.server.admission_control import AdmissionController
-from graphql_api.server.allowed_hosts import AllowHosts, check_hosts
+from graphql_api.server.allowed_hosts import check_hosts
 from graphql_api.server.auth import Authenticator, build_authenticator, credential_problems
 from graphql_api.server.data_page import DataPage, path_to_grid, root_routes
 from graphql_api.server.database_lifespan import DatabaseHolder, OpenDatabase, open_server_database, warm_connections
 from graphql_api.server.event_endpoint import EVENTS_PATH, EventEndpoint
 from graphql_api.server.graphql_endpoint import METHODS, BrowserPage, GraphQLEndpoint
-from graphql_api.server.middleware import AllowOrigins, DrainRequest, MaskInternalErrors, check_origins
+from graphql_api.server.middleware import GuardRequests, check_origins
 from graphql_api.server.observability import Instrumentation, OperationExecutor, log_unfinished_elements
 from graphql_api.server.responses import error_response, routing_error_response
 from graphql_api.server.secret_keys import resolve_secrets
@@ -268,7 +268,7 @@ def build_app(
     endpoint = GraphQLEndpoint(
         executor, database, settings, body_seconds, authenticator, admission, browser_page, subscriptions
     )
-    routes: list[BaseRoute] = [Route(settings.path, endpoint.respond, methods=METHODS, name="graphql"), *extra_routes]
+    routes: list[BaseRoute] = [Route(settings.path, endpoint, methods=METHODS, name="graphql"), *extra_routes]
     if subscriptions is not None:
         socket_endpoint = WebSocketEndpoint(subscriptions, authenticator, settings)
         routes.append(WebSocketRoute(settings.path, socket_endpoint.respond, name="subscriptions"))
@@ -285,10 +285,12 @@ def build_app(
         routes=routes,
         middleware=[
             *middleware,
-            Middleware(DrainRequest, max_bytes=_DRAIN_FACTOR * settings.max_body_bytes),
-            Middleware(AllowOrigins, origins=settings.cors_origins),
-            Middleware(MaskInternalErrors),
-            Middleware(AllowHosts, hosts=(*settings.allowed_hosts, settings.host)),
+            Middleware(
+                GuardRequests,
+                origins=settings.cors_origins,
+                hosts=(*settings.allowed_hosts, settings.host),
+                max_bytes=_DRAIN_FACTOR * settings.max_body_bytes,
+            ),
         ],
         exception_handlers={ShardQLError: error_response, HTTPException: routing_error_response},
         lifespan=database.lifespan,

@@ -9,6 +9,7 @@ from math import isfinite, nan
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from graphql_api.errors import ExpectationFailed, InvalidRequest
 from graphql_api.schema import Caller, ExecutionResponse, Operation
@@ -56,12 +57,17 @@ class GraphQLEndpoint:
     """None if the schema has none. Then there are no streams of events."""
     large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES))
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, as an ASGI application: Starlette wraps a function once more to catch its errors."""
+        response = await self.respond(Request(scope, receive, send))
+        await response(scope, receive, send)
+
     async def respond(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"allow": ", ".join(METHODS)})
         headers, read_only = request.headers, request.method != "POST"
-        expected = headers.get("expect", "100-continue")
-        if expected.strip().lower() != "100-continue":
+        expected = headers.get("expect")
+        if expected is not None and expected.strip().lower() != "100-continue":
             raise ExpectationFailed(
                 f"The server does not support the expectation {expected[:40]!r}: leave the Expect header out."
             )

@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -24,6 +23,7 @@ from graphql_api.errors import (
     UnsupportedMediaType,
     UrlTooLong,
 )
+from graphql_api.runtime import StartedCoroutine
 from graphql_api.schema import Operation
 from graphql_api.server.responses import JSON
 
@@ -66,38 +66,56 @@ async def read_json_body(
     request: Request, max_bytes: int, max_elements: int, seconds: float, large_bodies: asyncio.Semaphore, example: str
 ) -> Any:
     """Read the JSON of a body, within the limits of `read_body_operation`. `example`: a body that errors propose."""
-    async with AsyncExitStack() as place:
-        body = await _read_body(request, max_bytes, seconds, large_bodies, place)
+    places: list[asyncio.Semaphore] = []
+    try:
+        body = await _read_body(request, max_bytes, seconds, large_bodies, places)
         if not body.strip():
             raise InvalidRequest(f"The request has no body: send {example} as JSON.")
         return read_json(body, "The body", max_elements)
+    finally:
+        for place in places:
+            place.release()
 
 
 async def _read_body(
-    request: Request, max_bytes: int, seconds: float, large_bodies: asyncio.Semaphore, place: AsyncExitStack
+    request: Request, max_bytes: int, seconds: float, large_bodies: asyncio.Semaphore, places: list[asyncio.Semaphore]
 ) -> bytes:
-    """Read a body. If it is large, wait for its place."""
+    """Read a body. If it is large, wait for its place, and add the place to `places`."""
     _check_media_type(request.headers)
-    too_large = BodyTooLarge(f"The body is larger than {max_bytes:,} bytes: send less at once.")
     if declared_length(request.headers) > max_bytes:
-        raise too_large
-    body, is_large = bytearray(), False
+        raise _too_large(max_bytes)
+    reading = StartedCoroutine(_join_parts(request, max_bytes, large_bodies, places))
+    if reading.is_done:
+        return reading.result
     try:
         async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > max_bytes:
-                    raise too_large
-                if len(body) > LARGE_BODY_BYTES and not is_large:
-                    is_large = True
-                    await place.enter_async_context(large_bodies)
+            return await reading.finish()
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {seconds:g} s: send it faster, or send less.") from None
+
+
+async def _join_parts(
+    request: Request, max_bytes: int, large_bodies: asyncio.Semaphore, places: list[asyncio.Semaphore]
+) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        if len(body) > LARGE_BODY_BYTES and not places:
+            await large_bodies.acquire()
+            places.append(large_bodies)
     return bytes(body)
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than {max_bytes:,} bytes: send less at once.")
 
 
 def _check_media_type(headers: Headers) -> None:
     types = headers.getlist("content-type")
+    if types == [JSON] and "content-encoding" not in headers:
+        return
     if len(types) != 1:
         problem = "was sent more than once" if types else "is missing"
         raise UnsupportedMediaType(f"The content-type header {problem}: send content-type: {JSON}.")
@@ -114,8 +132,12 @@ def _check_media_type(headers: Headers) -> None:
 
 def declared_length(headers: Headers) -> int:
     """Return the size of the body as the headers declare it, or 0."""
-    text = headers.get("content-length", "")
-    return int(text[:20]) if text.isdecimal() else 0
+    return length_of(headers.get("content-length", ""))
+
+
+def length_of(content_length: str) -> int:
+    """Return the size of the body as its header declares it, or 0."""
+    return int(content_length[:20]) if content_length.isdecimal() else 0
 
 
 # --- GET -------------------------------------------------------------------------------------------------------

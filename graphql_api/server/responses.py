@@ -1,6 +1,7 @@
 """Responses: content negotiation, and errors as JSON. Every status of an error has an error code."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -32,6 +33,8 @@ HTML = "text/html"
 EVENT_STREAM = "text/event-stream"
 _EXACT_ORDER = (GRAPHQL, JSON, HTML, EVENT_STREAM)
 """Order of preference among media types that are named exactly, with equal quality."""
+_MAX_KNOWN_CHARACTERS = 200
+"""of a header whose media type is remembered"""
 _WILDCARD_ORDER = (JSON, GRAPHQL, HTML, EVENT_STREAM)
 """The same for wildcards such as `*/*`: clients that predate GRAPHQL expect JSON."""
 _HEADERS: Mapping[type[ShardQLError], Mapping[str, str]] = {
@@ -43,6 +46,17 @@ _HEADERS: Mapping[type[ShardQLError], Mapping[str, str]] = {
 
 def negotiate_media_type(accept: Sequence[str], offered: Sequence[str]) -> str:
     """Return the offered media type that the `Accept` headers prefer. Without such headers, return JSON."""
+    if not accept or (len(accept) == 1 and len(accept[0]) <= _MAX_KNOWN_CHARACTERS):
+        return _known_media_type(*accept, offered=tuple(offered))
+    return _preferred_media_type(accept, offered)
+
+
+@lru_cache(256)
+def _known_media_type(*accept: str, offered: Sequence[str]) -> str:
+    return _preferred_media_type(accept, offered)
+
+
+def _preferred_media_type(accept: Sequence[str], offered: Sequence[str]) -> str:
     ranges = [_media_range(text) for value in accept for text in value.split(",") if text.partition(";")[0].strip()]
     if not ranges:
         return JSON
@@ -76,16 +90,24 @@ def json_response(
     body: object, status: int = 200, *, media_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return a JSON response with headers that prevent caching and content sniffing."""
-    return Response(
-        write_json(body),
-        status_code=status,
-        headers={
-            "content-type": f"{media_type}; charset=utf-8",
-            "cache-control": "no-store",
-            "x-content-type-options": "nosniff",
-            "vary": "accept",
-            **(headers or {}),
-        },
+    response = Response(status_code=status)
+    response.body = write_json(body)
+    response.raw_headers = [
+        *_raw_headers(media_type),
+        *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
+        (b"content-length", b"%d" % len(response.body)),
+    ]
+    return response
+
+
+@cache
+def _raw_headers(media_type: str) -> Sequence[tuple[bytes, bytes]]:
+    """Return the headers of all responses of one media type. The server offers a few of them."""
+    return (
+        (b"content-type", f"{media_type}; charset=utf-8".encode("latin-1")),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"vary", b"accept"),
     )
 
 

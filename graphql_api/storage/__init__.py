@@ -108,8 +108,11 @@ if TYPE_CHECKING:
     from graphql_api.storage.values import AnyOf as AnyOf
     from graphql_api.storage.values import AttributeTest as AttributeTest
     from graphql_api.storage.values import AttributeValue as AttributeValue
+    from graphql_api.storage.values import BodyFormat as BodyFormat
     from graphql_api.storage.values import Check as Check
+    from graphql_api.storage.values import ColumnReader as ColumnReader
     from graphql_api.storage.values import Delete as Delete
+    from graphql_api.storage.values import EncodedRecords as EncodedRecords
     from graphql_api.storage.values import Expect as Expect
     from graphql_api.storage.values import IndexDefinition as IndexDefinition
     from graphql_api.storage.values import Item as Item

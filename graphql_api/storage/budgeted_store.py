@@ -48,7 +48,8 @@ class BudgetedStore(ForwardingStore):
             return await self.inner.read_ranges(reads, want)
         index = index_of(reads)
         requested = _requested_rows(reads, want)
-        estimates = [self._estimate(index, rows) for rows in requested]
+        by_rows = {rows: self._estimate(index, rows) for rows in {*requested}}
+        estimates = [*map(by_rows.__getitem__, requested)]
         estimated, max_bytes = sum(estimates), memory.budget.max_bytes
         if estimated > max_bytes and isinstance(reads, ReadGroups):
             return await read_each_group(reads, self.read_ranges)

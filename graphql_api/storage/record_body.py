@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from types import NoneType
 from typing import Any
@@ -18,7 +18,7 @@ from graphql_api.storage.item_rules import (
     set_type,
     unsupported_type_error,
 )
-from graphql_api.storage.values import Item
+from graphql_api.storage.values import BodyFormat, ColumnReader, Item
 
 _INT64 = range(-(2**63), 2**63)
 _PLAIN_TYPES = frozenset({str, bool, int, NoneType, Decimal})
@@ -86,14 +86,42 @@ def decode_body(body: bytes) -> dict[str, Any]:
     return parts
 
 
-def attribute_decoder(names: Collection[str]) -> Callable[[bytes], dict[str, Any]]:
-    """Return a decoder of these attributes, which omits missing ones."""
+def attributes_format(names: Collection[str]) -> BodyFormat:
+    """Return the format of bodies of which only these attributes are decoded."""
 
     def decode(body: bytes) -> dict[str, Any]:
         parts = orjson.loads(body)
         return {name: _decode_value(parts[name]) for name in names if name in parts}
 
-    return decode
+    def columns(bodies: Sequence[bytes]) -> ColumnReader:
+        read = _columns(bodies)
+        return lambda name: read(name) if name in names else [None] * len(bodies)
+
+    return BodyFormat(decode, columns)
+
+
+_TAGGED = frozenset({dict, list})
+
+
+def _columns(bodies: Sequence[bytes]) -> ColumnReader:
+    records: list[dict[str, Any]] = [*map(orjson.loads, bodies)]
+
+    def read(name: str) -> list[Any]:
+        values = [parts.get(name) for parts in records]
+        return values if _TAGGED.isdisjoint(map(type, values)) else _decode_values(values)
+
+    return read
+
+
+def _decode_values(values: Sequence[Any]) -> list[Any]:
+    try:
+        return [Decimal(text) if "." in (text := value["N"]) else _decode_number(text) for value in values]
+    except (KeyError, TypeError):  # Some are no numbers.
+        return [*map(_decode_value, values)]
+
+
+BODY_FORMAT = BodyFormat(decode_body, _columns)
+"""The format of complete bodies"""
 
 
 # --- tags ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from graphql_api.codecs import KeyRange, ShardHashKeys
 from graphql_api.errors import StoreError
-from graphql_api.storage.values import Item, Position, RangeRead, ReadResult, Row, RowPage
+from graphql_api.storage.values import BodyFormat, EncodedRecords, Position, RangeRead, ReadResult, Row, RowPage
 
 T = TypeVar("T")
 
@@ -48,11 +48,12 @@ class ShardReads(LazySequence[RangeRead]):
         self.keys = keys
         self.reread = reread
         """ordinal of the shard that reads one row more, because it has to skip one"""
+        self._length = len(keys)
 
     @property
     def total_limit(self) -> int:
         """Return the sum of all limits."""
-        return self.common.limit * len(self.keys) + (self.reread is not None)
+        return self.common.limit * self._length + (self.reread is not None)
 
     def _build(self) -> Sequence[RangeRead]:
         common, reread = self.common, self.reread
@@ -62,7 +63,7 @@ class ShardReads(LazySequence[RangeRead]):
         )
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return self._length
 
 
 class MergedPages(LazySequence[ReadResult]):
@@ -172,20 +173,19 @@ class RangeGroups(ReadGroups):
 
 
 class StoredRows(LazySequence[Row]):
-    """Rows in the form in which an engine has read them. They are built on first use; their items need no rows."""
+    """Rows in the form in which an engine has read them. They are built on first use; their records need no rows."""
 
-    def __init__(self, stored: Sequence[tuple[Any, ...]], decode: Callable[[Any], Item]) -> None:
+    def __init__(self, stored: Sequence[tuple[Any, ...]], body_format: BodyFormat) -> None:
         self.stored = stored
         """each ends with the body of the record"""
-        self.decode = decode
+        self.format = body_format
 
     def __len__(self) -> int:
         return len(self.stored)
 
-    def items(self, count: int) -> Sequence[Item]:
-        """Return the items of the first rows."""
-        decode = self.decode
-        return [decode(row[-1]) for row in self.stored[:count]]
+    def bodies(self, count: int) -> EncodedRecords:
+        """Return the records of the first rows."""
+        return EncodedRecords([row[-1] for row in self.stored[:count]], self.format)
 
 
 class GroupedPages(LazySequence[ReadResult]):

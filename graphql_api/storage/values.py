@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from graphql_api.codecs import KeyRange, RangeValue
@@ -98,6 +99,55 @@ class RangeRead(NamedTuple):
     """the most bytes of a row, from which the most capacity units of the read follow"""
 
 
+ColumnReader = Callable[[str], list[AttributeValue]]
+"""Returns the value of an attribute of each body; None also for a body that lacks it"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyFormat:
+    """How the records of rows are encoded."""
+
+    decode: Callable[[Any], Item]
+    """decodes a body"""
+    columns: Callable[[Sequence[Any]], ColumnReader]
+    """returns a reader of single attributes of several bodies, which decodes no others"""
+
+
+PLAIN = BodyFormat(lambda item: item, lambda items: lambda name: [item.get(name) for item in items])
+"""The format of records that are decoded already"""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRecords:
+    """Records of one format, which are decoded as far as they are needed."""
+
+    bodies: Sequence[Any]
+    format: BodyFormat = PLAIN
+
+    @classmethod
+    def joined(cls, parts: "Sequence[EncodedRecords]") -> "EncodedRecords":
+        """Return the records of all parts."""
+        formats = {part.format for part in parts}
+        if len(formats) == 1:
+            return cls([*chain.from_iterable(part.bodies for part in parts)], formats.pop())
+        return cls([*chain.from_iterable(part.items() for part in parts)])
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def item(self, at: int) -> Item:
+        """Decode one record."""
+        return self.format.decode(self.bodies[at])
+
+    def items(self) -> Sequence[Item]:
+        """Decode all records."""
+        return [*map(self.format.decode, self.bodies)]
+
+    def columns(self) -> ColumnReader:
+        """Return a reader of single attributes."""
+        return self.format.columns(self.bodies)
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Row:
     """A row of a page. The record is decoded on first access to `item`."""
@@ -106,7 +156,7 @@ class Row:
     ordinal: int
     key: Key
     _body: Any
-    _decode: Callable[[Any], Item] = lambda item: item
+    _format: BodyFormat = PLAIN
     _item: Item | None = field(default=None, init=False)
 
     @property
@@ -116,8 +166,16 @@ class Row:
     @property
     def item(self) -> Item:
         if self._item is None:
-            self._item = self._decode(self._body)
+            self._item = self._format.decode(self._body)
         return self._item
+
+    @staticmethod
+    def bodies(rows: "Sequence[Row]") -> EncodedRecords:
+        """Return the records of several rows."""
+        formats = {row._format for row in rows}  # noqa: SLF001 - of this class
+        if len(formats) == 1:
+            return EncodedRecords([row._body for row in rows], formats.pop())  # noqa: SLF001
+        return EncodedRecords([row.item for row in rows])
 
 
 @dataclass(frozen=True, slots=True)

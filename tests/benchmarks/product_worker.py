@@ -73,7 +73,7 @@ class _CountingReads:
 
 def _decode_rows(page: Any) -> Any:
     """Decode what GraphQL execution begins with: stored items, or in a release without compiled documents records."""
-    return page.stored_records if hasattr(page, "stored_records") else page.items
+    return page.stored_records.stored if hasattr(page, "stored_records") else page.items
 
 
 class ProductWorker:

@@ -17,7 +17,7 @@ from graphql_api import Catalog, Created, Entity, Id, Index, Shards, Timestamp, 
 from graphql_api.query import SearchFrame
 from graphql_api.query.execution import StoredResults
 from graphql_api.query.execution.page_reader import PageReader
-from graphql_api.runtime import RequestCoalescer
+from graphql_api.runtime import RequestCoalescer, StartedCoroutine
 from graphql_api.storage import ForwardingStore, MergedPages, RangeRead, ReadResult, ShardReads, Store
 from graphql_api.storage.engines.sqlite import sqlite_store
 from graphql_api.storage.engines.sqlite.grouped_scan import GroupedScan
@@ -35,6 +35,8 @@ MAX_KEPT_BLOCKS = 10
 """that each further page may keep; caches of the interpreter vary"""
 MAX_PEAK_BYTES = 200_000
 """while a page is executed"""
+MAX_CALLS = 900
+"""of Python functions, while a page is executed without HTTP"""
 
 
 class WideUser(Entity, shards=Shards(WIDE)):
@@ -102,6 +104,34 @@ async def test_a_page_on_sqlite_builds_nothing_for_each_shard(tmp_path: Path) ->
     assert len(reads) == WIDE
     assert {*vars(reads), *vars(answer)}.isdisjoint({"_elements"})
     assert "by_ordinal" not in vars(reads.keys)
+
+
+async def test_a_page_on_sqlite_never_waits(client: GraphQLClient) -> None:
+    """A page on SQLite is executed in one step of its task: it creates no task, and waits for no future."""
+    variables = {"from": WINDOW.low, "to": WINDOW.high, "limit": LIMIT}
+    expected = await client.data(QUERY, variables)
+    page = StartedCoroutine(client.data(QUERY, variables))
+    assert page.is_done
+    assert page.result == expected
+
+
+async def test_a_page_takes_few_function_calls(client: GraphQLClient) -> None:
+    """A page after the first takes a bounded number of calls of Python functions, whatever else the machine does."""
+    variables = {"from": WINDOW.low, "to": WINDOW.high, "limit": LIMIT}
+    for _ in range(3):
+        variables["nextToken"] = (await client.data(QUERY, variables))["userByCreated"]["nextToken"]
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        await client.data(QUERY, variables)
+    finally:
+        sys.setprofile(None)
+    assert calls <= MAX_CALLS
 
 
 async def test_a_page_reads_few_records(client: GraphQLClient) -> None:

@@ -186,10 +186,10 @@ def check_plan(db: Database, batch: SearchBatch) -> None:
     """The first reads of a batch are those of the plans of its searches."""
     owned = batch.owned_by(db.tenant, db.principal)
     try:
-        frame = SearchFrame.of(db.catalog, owned.common, NOW, SEAL)
+        frame = SearchFrame.of(db.catalog, owned.common)
     except ShardQLError:
         return
-    plan = plan_batch(frame, owned)
+    plan = plan_batch(frame, owned, NOW, SEAL)
     if plan is None:
         return
     assert sorted([*plan.positions, *plan.others]) == [*range(len(batch))]

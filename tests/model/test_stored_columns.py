@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from graphql_api import Catalog, Entity, Id, Int32, Timestamp, derived, stored
 from graphql_api.errors import InvalidValue
 from graphql_api.model import StoredColumns, UndecodedRecord, expected_types, is_plain_model
+from graphql_api.storage import EncodedRecords
 
 
 class Plain(Entity):
@@ -88,7 +89,7 @@ ITEM = {"key": "k", "at": 7, "sz": 1, "tags": ["a"], "text": "t", "code": None}
 
 def columns(*items: dict[str, Any]) -> StoredColumns:
     """Return the columns of items."""
-    return StoredColumns(SPEC, items)
+    return StoredColumns(SPEC, EncodedRecords([*items]))
 
 
 def test_values() -> None:
@@ -99,7 +100,7 @@ def test_values() -> None:
     assert [*found.values("tags")] == [["a"], []]
     assert [*found.values("code")] == [None, "c"]
     assert [*found.values("loud")] == ["K", "L"]
-    first, _ = found.records(["key", "size"])
+    first, _ = found.records_of({name: found.values(name) for name in ("key", "size")})
     assert vars(first) == {"key": "k", "size": 1}
 
 

@@ -11,9 +11,8 @@ from tests.support.virtual_time import run_virtually, virtual_cpu_time, work
 async def seconds_until_timeout(timer: ResponsiveTimer, seconds: float) -> float:
     """The time after which a block that never ends is cancelled."""
     started = asyncio.get_running_loop().time()
-    with pytest.raises(TimeoutError):
-        async with timer.timeout(seconds):
-            await asyncio.Event().wait()
+    with pytest.raises(TimeoutError), timer.timeout(seconds):
+        await asyncio.Event().wait()
     return asyncio.get_running_loop().time() - started
 
 
@@ -69,7 +68,7 @@ def test_a_response_that_waits_for_the_event_loop_is_in_time() -> None:
     """A response that arrived in time, while the event loop was busy for longer than the timeout, is processed."""
 
     async def run() -> str:
-        async with ResponsiveTimer().timeout(0.3):
+        with ResponsiveTimer().timeout(0.3):
             await asyncio.sleep(0.1)
             work(10)
             for _ in range(5):
@@ -84,7 +83,7 @@ def test_a_timer_without_timeouts_is_idle() -> None:
 
     async def run() -> int:
         timer = ResponsiveTimer()
-        async with timer.timeout(10):
+        with timer.timeout(10):
             await asyncio.sleep(0.5)
         await asyncio.sleep(0.1)
         return len(asyncio.get_running_loop()._scheduled)  # type: ignore[attr-defined]
@@ -97,7 +96,7 @@ def test_cancellation_is_no_timeout() -> None:
 
     async def run() -> None:
         async def wait() -> None:
-            async with ResponsiveTimer().timeout(0.5):
+            with ResponsiveTimer().timeout(0.5):
                 await asyncio.Event().wait()
 
         task = asyncio.ensure_future(wait())

@@ -46,7 +46,7 @@ async def read_batch(
         except Exception as problem:  # noqa: BLE001 - each search receives it
             answers = dict.fromkeys(plan.positions, problem)
         else:
-            shared = _Batch(plan, seal, max(0.0, clock() - plan.frame.now))
+            shared = _Batch(plan, seal, max(0.0, clock() - plan.now))
             for number, (at, pages) in enumerate(zip(plan.positions, pages_of_groups(plan.reads, found), strict=True)):
                 results[at] = _page_of(shared, number, pages)
                 if results[at] is None:
@@ -89,7 +89,7 @@ def _page_of(batch: _Batch, number: int, pages: Sequence[ReadResult]) -> "Batche
         if len(pages) != 1:
             return None
         result = pages[0]
-    if not isinstance(result, MergedPages | RowPage) or result.records_read >= batch.plan.frame.request.read_budget:
+    if not isinstance(result, MergedPages | RowPage) or result.records_read >= batch.plan.batch.common.read_budget:
         return None
     rows = result.rows
     if result.scanned_to is not None and len(rows) <= batch.limit:
@@ -169,8 +169,8 @@ class BatchedPage(Page[Any]):
         if not self._batch.has_full_records:
             return None
         rows, count = self._rows, self.record_count
-        items = rows.items(count) if isinstance(rows, StoredRows) else [row.item for row in rows[:count]]
-        return StoredColumns(self._batch.entity, items)
+        bodies = rows.bodies(count) if isinstance(rows, StoredRows) else Row.bodies(rows[:count])
+        return StoredColumns(self._batch.entity, bodies)
 
     @property
     def next_token(self) -> str | None:

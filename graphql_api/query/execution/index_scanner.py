@@ -198,7 +198,7 @@ class IndexScanner:
         """Take the rows of a first round as the engine has merged them: all of them are certain to be next."""
         self._merged = reads, pages
         rows, self._skipped = matching_rows(pages.rows, self.plan, self.scan)
-        self._known.add(rows, None)
+        self._known.begin(rows)
         at = pages.scanned_to
         if at is not None:
             # The position holds for all shards, so the rest of its own shard is empty only if all are.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graphql_api.errors import ShardQLError, StoreError, TooManyToSort
 from graphql_api.model import SortProperty
@@ -25,8 +25,7 @@ from graphql_api.storage import Item, Row, Store, ceiling_error
 StoppedBy = Literal["BUDGET", "SHARDS"] | None
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedRow:
+class MatchedRow(NamedTuple):
     """A row that matches the search, and the scan that returned it."""
 
     row: Row

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 from typing import Any, Generic, TypeVar, cast
@@ -12,6 +12,7 @@ from graphql_api.model import Entity, StoredColumns, decode_record, decode_recor
 from graphql_api.query import Cursor, SearchPlan, SearchRequest, ShardProgress, TokenSeal, pack
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult, StoppedBy, last_cursors
 from graphql_api.query.execution.search_estimate import explain_search
+from graphql_api.storage import Row
 
 E = TypeVar("E", bound=Entity)
 
@@ -113,7 +114,7 @@ class Page(Generic[E]):
     def stored_records(self) -> StoredColumns | None:
         """Return the stored items of the page; None if its rows do not hold complete records."""
         if all(scan.fetches_records or scan.row_view.is_full_record for scan in self._plan.scans):
-            return StoredColumns(self._plan.entity, [match.row.item for match in self._matches])
+            return StoredColumns(self._plan.entity, Row.bodies([match.row for match in self._matches]))
         return None
 
     @cached_property
@@ -193,7 +194,7 @@ class Page(Generic[E]):
         return self._sealed_token(traversal.progress_after(returned, last, self._plan.ordinals, failures))
 
     def _sealed_token(self, progress: ShardProgress, hint: int = 0) -> str:
-        here = replace(self._plan.token, cursor=progress.cursor, lagging=progress.lagging, selectivity_hint=hint)
+        here = self._plan.token._replace(cursor=progress.cursor, lagging=progress.lagging, selectivity_hint=hint)
         token = self._seal.seal(pack(here), self.request.tenant, self.request.principal)
         if self._result.failures and progress.lagging and len(token) > MAX_PARTIAL_TOKEN_CHARACTERS:
             raise StoreUnavailable(

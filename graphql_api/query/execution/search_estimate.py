@@ -88,7 +88,7 @@ def _expected_units(plan: SearchPlan, statistics: ReadStatistics) -> float:
         filter=None,
         order_by=None,
         traversal=replace(traversal, start=start),
-        token=replace(plan.token, cursor=start.cursor, lagging=()),
+        token=plan.token._replace(cursor=start.cursor, lagging=()),
     )
     Context().run(_run, read_page(cast(Store, store), model))  # Nothing here counts in the statistics of the request.
     return store.units

@@ -10,8 +10,9 @@ encoded index are unique, and on a raw index the ordinal breaks ties between sha
 in order. The next page needs only one cursor: the last row that this page returned.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from graphql_api.errors import StoreError, StoreUnavailable
@@ -72,9 +73,8 @@ def matching_rows(rows: Sequence[Row], plan: SearchPlan, scan: IndexScan) -> tup
     return matching, skipped
 
 
-def sort_key(row: Row | Position) -> tuple[Any, int]:
-    """Return the sort key of a row; the range values of one index are all texts or all numbers."""
-    return row.value, row.ordinal
+sort_key: Callable[[Row | Position], tuple[Any, int]] = attrgetter("value", "ordinal")
+"""Returns the sort key of a row; the range values of one index are all texts or all numbers"""
 
 
 @dataclass(slots=True)
@@ -86,6 +86,12 @@ class MergedRows:
     settled: int = 0
     """number of settled rows"""
     _settled_keys: set[Key] = field(default_factory=set)
+    _noted: int = 0
+    """number of the settled rows whose keys are in the set"""
+
+    def begin(self, rows: list[Row]) -> None:
+        """Begin with rows that the engine has merged: all of them are settled, in order and without duplicates."""
+        self.rows, self.settled = rows, len(rows)
 
     def add(self, rows: Iterable[Row], watermark: Position | None) -> None:
         """Merge further rows, and settle those up to a watermark; None: all. Settled rows are not merged again.
@@ -96,12 +102,12 @@ class MergedRows:
         pending.sort(key=sort_key, reverse=self.descending)
         first = {row.key: row for row in reversed(pending)}
         settled_keys = self._settled_keys
+        settled_keys.update(row.key for row in self.rows[self._noted : self.settled])
         if len(first) < len(pending) or not settled_keys.isdisjoint(first):
             pending = [row for row in pending if first[row.key] is row and row.key not in settled_keys]
         self.rows[self.settled :] = pending
-        count = count_up_to(pending, watermark, descending=self.descending)
-        settled_keys.update(row.key for row in pending[:count])
-        self.settled += count
+        self._noted = self.settled
+        self.settled += count_up_to(pending, watermark, descending=self.descending)
 
 
 def low_watermark(streams: Iterable[ShardStream], *, descending: bool) -> Position | None:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from graphql.pyutils import Path
@@ -13,6 +13,7 @@ from graphql_api.schema.execution.page_completion import ItemsMember, PageComple
 from graphql_api.schema.execution.record_completion import KeySeal, RecordCompletion
 from graphql_api.schema.execution.resolved_fields import FieldColumn, RecordFields, ResponseObject
 from graphql_api.schema.types.connection_types import Connection
+from graphql_api.storage import EncodedRecords
 
 
 class CompletedColumn(NamedTuple):
@@ -29,7 +30,8 @@ def complete_stored_records(
 ) -> CompletedColumn | None:
     """Complete stored records; None if codecs do not suffice. Raise any error if a value is unexpected."""
     positions = [at for at, item in enumerate(results.items) if item is not None]
-    stored = StoredColumns(results.entity, [item for item in results.items if item is not None])
+    items = [item for item in results.items if item is not None]
+    stored = StoredColumns(results.entity, EncodedRecords(items))
     completed = _complete_records(completion, stored, lambda at: column.path_of(positions[at]), seal)
     return None if completed is None else CompletedColumn(positions, *completed)
 
@@ -70,7 +72,7 @@ def _complete_items(
     columns = [each for each in stored if each is not None]
     if any(each.entity is not columns[0].entity for each in columns):
         return None
-    together = StoredColumns(columns[0].entity, [*chain.from_iterable(each.items for each in columns)])
+    together = StoredColumns(columns[0].entity, EncodedRecords.joined([each.records for each in columns]))
     return _complete_records(member.completion, together, path_of, seal)
 
 

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple, cast
 
 import graphql
 from graphql.execution.collect_fields import CollectedFields, FieldDetailsList, GroupedFieldSet, collect_fields
+from graphql.execution.values import VariableValues
 from graphql.pyutils import Path, gather_with_cancel
+from strawberry.execution import optimized_is_awaitable
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from graphql_api.model import Entity
 from graphql_api.query.execution import Count, StoredResults
 from graphql_api.schema.execution.column_completion import CompletedColumn, complete_pages, complete_stored_records
 from graphql_api.schema.execution.column_execution import ColumnExecution, complete_all
+from graphql_api.schema.execution.compiled_inputs import CompiledField, CompiledOperation, compile_field
 from graphql_api.schema.execution.page_completion import PageCompletion, compile_page, complete_record
 from graphql_api.schema.execution.record_completion import RecordCompletion
 from graphql_api.schema.execution.resolved_fields import (
@@ -26,7 +29,7 @@ from graphql_api.schema.execution.resolved_fields import (
 )
 from graphql_api.schema.execution.value_completion import Completion, UnexpectedValue, compile_value, field_name
 from graphql_api.schema.types.connection_types import Connection, TotalCount
-from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER
+from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER, DIRECT_RESOLVER
 from graphql_api.schema.types.object_types import record_model
 
 MAX_PLANS = 16
@@ -48,6 +51,8 @@ class OperationPlan:
     root_fields: GroupedFieldSet
     subfields: dict[tuple[graphql.GraphQLObjectType, int], CollectedFields] = field(default_factory=dict)
     """the fields that are selected of objects of a type"""
+    fields: dict[tuple[graphql.GraphQLObjectType, int], CompiledField | None] = field(default_factory=dict)
+    """fields with generated resolvers; None if graphql-core executes them"""
     completions: dict[tuple[type, graphql.GraphQLObjectType, int], _Completion] = field(default_factory=dict)
     """by class of the value; None if graphql-core completes it"""
 
@@ -84,6 +89,33 @@ class CompiledExecution(graphql.Executor[Any]):
     """None: graphql-core completes everything"""
     is_fast = True
     """Compiled code has completed all objects."""
+
+    @classmethod
+    def of(
+        cls,
+        schema: graphql.GraphQLSchema,
+        compiled: CompiledOperation,
+        variables: VariableValues,
+        root_value: Any,
+        context: Any,
+        *,
+        hide_suggestions: bool,
+    ) -> "CompiledExecution":
+        """Return the execution of a compiled operation, as `build` does."""
+        return cls(
+            schema,
+            compiled.fragment_definitions,
+            compiled.fragments,
+            root_value,
+            context,
+            compiled.operation,
+            variables,
+            graphql.default_field_resolver,
+            graphql.default_type_resolver,
+            graphql.default_field_resolver,
+            is_awaitable=cast(Any, optimized_is_awaitable),
+            hide_suggestions=hide_suggestions,
+        )
 
     def use_plan(self, plans: dict[Hashable, OperationPlan | None], conditions: Sequence[str]) -> None:
         """Use the plan for the values of the conditions, or make it. `plans`: those of the operation."""
@@ -122,6 +154,42 @@ class CompiledExecution(graphql.Executor[Any]):
             self.collected_errors.add(error, None)
             data = None
         return cast(graphql.ExecutionResult, self.build_response(data))
+
+    def execute_field(
+        self, parent_type: graphql.GraphQLObjectType, source: Any, details: FieldDetailsList, path: Path, *rest: Any
+    ) -> Any:
+        """Execute a field. The arguments of one with a generated resolver are converted by compiled code."""
+        field = None if self.plan is None else self._compiled_field(self.plan, parent_type, details)
+        arguments = None if field is None else field.arguments(self.variable_values.coerced)
+        if field is None or arguments is None:
+            return super().execute_field(parent_type, source, details, path, *rest)
+        execution: Any = self  # The method is that of Strawberry's class.
+        info = execution.build_resolve_info(field.definition, field.nodes, parent_type, path)
+        result = field.resolve(source, info, **arguments)
+        return self.complete_awaitable_value(field.definition.type, details, info, path, result, *rest)
+
+    async def complete_awaitable_value(
+        self, return_type: Any, details: FieldDetailsList, info: Any, path: Path, result: Any, *rest: Any
+    ) -> Any:
+        """Complete an awaitable value, as graphql-core does for an operation without an abort signal."""
+        try:
+            completed = self.complete_value(return_type, details, info, path, await result, *rest)
+            return await completed if self.is_awaitable(completed) else completed
+        except Exception as problem:  # noqa: BLE001 - located in the response
+            self.handle_field_error(problem, return_type, details, path)
+            return None
+
+    def _compiled_field(
+        self, plan: OperationPlan, parent_type: graphql.GraphQLObjectType, details: FieldDetailsList
+    ) -> CompiledField | None:
+        known, key = plan.fields, (parent_type, id(details))
+        if key not in known:
+            definition = self.schema.get_field(parent_type, field_name(details))
+            known[key] = None
+            if definition is not None and definition.resolve is not None:
+                is_direct = definition.extensions.get(DIRECT_RESOLVER) is definition.resolve
+                known[key] = compile_field(definition, definition.resolve, details) if is_direct else None
+        return known[key]
 
     def collect_subfields(self, return_type: graphql.GraphQLObjectType, details: FieldDetailsList) -> CollectedFields:
         if self.plan is None:

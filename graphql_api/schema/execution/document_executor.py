@@ -30,6 +30,7 @@ from graphql_api.errors import (
 from graphql_api.runtime import current_memory, meter_capacity
 from graphql_api.schema.error_formatting import ErrorFormatter, format_rejection, original_error
 from graphql_api.schema.execution.compiled_execution import CompiledExecution
+from graphql_api.schema.execution.compiled_inputs import CompiledOperation
 from graphql_api.schema.execution.cost_cache import CostCache
 from graphql_api.schema.execution.document_limits import (
     BoundedFieldMergeRule,
@@ -338,6 +339,9 @@ class DocumentExecutor:
         middleware = extensions.middleware(document)
         if self.compiled and not context.is_mutation and middleware is None:  # Compiled code calls no `resolve` hooks.
             execution_class = CompiledExecution
+            prepared = self._compiled_execution(document, operation, context, event)
+            if prepared is not None:
+                return prepared
         execution: graphql.Executor[Any] | list[graphql.GraphQLError] = execution_class.build(
             self._graphql_schema,
             document.node,
@@ -353,10 +357,34 @@ class DocumentExecutor:
         if isinstance(execution, list):
             raise self._rejected(execution, BadUserInput)
         if isinstance(execution, CompiledExecution):
-            size = document.size
-            execution.use_plan(document.plans.setdefault(operation.name, {}), document.conditions)
-            self._add_cached(document.size - size)
+            self._use_plan(execution, document, operation.name)
         return execution
+
+    def _compiled_execution(
+        self, document: ValidatedDocument, operation: Operation, context: Context, event: Any
+    ) -> CompiledExecution | None:
+        """Return the execution of a query whose variables are converted by compiled code; None if it cannot."""
+        name = operation.name
+        compiled = document.compiled.get(name)
+        if compiled is None:
+            selected = document.select_operation(name)
+            compiled = document.compiled[name] = CompiledOperation(self._graphql_schema, document.node, selected)
+        variables = compiled.variable_values(operation.variables)
+        if variables is None:
+            return None
+        execution = CompiledExecution.of(
+            self._graphql_schema, compiled, variables, event, context, hide_suggestions=not self.suggestions
+        )
+        self._use_plan(execution, document, name)
+        return execution
+
+    def _use_plan(self, execution: CompiledExecution, document: ValidatedDocument, name: str | None) -> None:
+        plans = document.plans.get(name)
+        if plans is None:
+            plans = document.plans[name] = {}
+        count = len(plans)
+        execution.use_plan(plans, document.conditions)
+        self._add_cached(document.characters * (len(plans) - count))
 
     def _rejected(self, problems: Sequence[graphql.GraphQLError], kind: type[ShardQLError]) -> RequestRejected:
         """Return the rejection for errors that graphql-core reported, under the code of `kind`."""

@@ -4,10 +4,8 @@ Fields with resolvers, such as joins, custom fields and properties with rules, a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -37,7 +35,7 @@ from graphql_api.schema.execution.value_completion import (
 from graphql_api.schema.selection import source_properties
 from graphql_api.schema.types.generated_fields import COLUMN_RESOLVER, Mark, field_marks
 from graphql_api.schema.types.object_types import record_model, resolve_attribute
-from graphql_api.storage import AttributeValue, Item
+from graphql_api.storage import AttributeValue
 
 KeySeal = Callable[[Entity], str]
 
@@ -70,11 +68,13 @@ class StoredRecords:
         scalar = self.plan.scalars.get(part.name)
         if scalar is None:
             return [part.complete(value) for value in self.columns.values(part.name)]
-        with suppress(KeyError):  # A record lacks the property.
-            stored = [*map(scalar.stored_value, self.columns.items)]
-            if NoneType not in map(type, stored):  # Decimal numbers compare with None slowly.
-                return scalar.convert(stored)
-        column = self.columns.scalar(scalar.spec)
+        stored = self.columns.stored(scalar.stored)
+        types = {*map(type, stored)}
+        if types <= scalar.json_types:
+            return stored
+        if NoneType not in types:  # Decimal numbers compare with None slowly.
+            return scalar.convert(stored)
+        column = self.columns.scalar(scalar.spec, stored)
         values = scalar.convert(column.values)
         if column.defaults:
             default = part.complete(scalar.spec.default)
@@ -84,7 +84,7 @@ class StoredRecords:
         return values
 
     def __len__(self) -> int:
-        return len(self.columns.items)
+        return len(self.columns.records)
 
     def values(self, name: str) -> Sequence[Any]:
         """Return the value of a property that resolvers or keys read, of each record."""
@@ -108,8 +108,10 @@ class ScalarColumn(NamedTuple):
     """How the stored values of a scalar property become response values."""
 
     spec: PropertySpec
-    stored_value: Callable[[Item], AttributeValue]
-    """raises KeyError if a record lacks the property"""
+    stored: str
+    """the name of its attribute"""
+    json_types: frozenset[type]
+    """see `Codec.json_types`"""
     convert: Callable[[Sequence[AttributeValue]], Sequence[Any]]
     """keeps None"""
 
@@ -218,7 +220,7 @@ class RecordCompletion:
 
         Raise any error if a value is unexpected.
         """
-        count = len(source.columns.items)
+        count = len(source.columns.records)
         if self.resolved:
             source.check_read_columns()
         columns: dict[str, Sequence[Any]] = {
@@ -251,7 +253,7 @@ def _scalar_column(spec: PropertySpec, part: PropertyField) -> ScalarColumn | No
     if part.leaf is None or codec is None or spec.function is not None:
         return None
     convert = _enum_conversion(codec, part) if isinstance(codec, EnumCodec) else codec.column_to_json
-    return ScalarColumn(spec, itemgetter(spec.stored), convert)
+    return ScalarColumn(spec, spec.stored, codec.json_types, convert)
 
 
 def _enum_conversion(codec: EnumCodec, part: PropertyField) -> Callable[[Sequence[AttributeValue]], Sequence[Any]]:

@@ -8,6 +8,7 @@ import graphql
 
 from graphql_api.errors import OperationNotFound, suggest
 from graphql_api.schema.execution.compiled_execution import OperationPlan, condition_variables
+from graphql_api.schema.execution.compiled_inputs import CompiledOperation
 from graphql_api.schema.execution.cost_cache import CostCache
 
 
@@ -27,6 +28,8 @@ class ValidatedDocument:
     """by the name of the operation, and the values of its conditions"""
     costs: dict[str | None, CostCache] = field(default_factory=dict)
     """by the name of the operation"""
+    compiled: dict[str | None, CompiledOperation] = field(default_factory=dict)
+    """by the name of the operation"""
 
     @property
     def size(self) -> int:
@@ -34,8 +37,12 @@ class ValidatedDocument:
 
         A parsed document takes about 100 times the memory of its text, and a plan about 60 times.
         """
-        characters = 0 if self.node.loc is None else self.node.loc.end
-        return characters * (1 + sum(map(len, self.plans.values())))
+        return self.characters * (1 + sum(map(len, self.plans.values())))
+
+    @property
+    def characters(self) -> int:
+        """Return the characters of the text."""
+        return 0 if self.node.loc is None else self.node.loc.end
 
     def select_operation(self, name: str | None) -> graphql.OperationDefinitionNode:
         """Return the operation to execute: the one named, or the only one."""

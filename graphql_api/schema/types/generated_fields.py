@@ -40,6 +40,9 @@ _PARAMETERS = {"root": _PARENT[Any], "info": strawberry.Info}
 COLUMN_RESOLVER = "column-resolver"
 """Key of a `DirectColumnResolver` in the extensions of a GraphQL field; None if each parent needs its own call."""
 
+DIRECT_RESOLVER = "direct-resolver"
+"""Key of the `direct_resolver` in the extensions of a GraphQL field whose resolver it is."""
+
 INPUT_LISTS = ("inputs", "ids", "operations", "representations")
 """Names of the arguments with one element for each record."""
 

@@ -19,9 +19,12 @@ def operation_outcome(response: ExecutionResponse) -> str:
 
 def count_activity(metrics: Metrics, statistics: RequestStatistics) -> None:
     """Count the activity of the store for one request, or for one event."""
-    metrics.record(Metric.STORE_RETRIES, amount=statistics.retries)
-    metrics.record(Metric.STORE_HEDGES, amount=statistics.hedges)
-    metrics.record(Metric.LOOKUP_REPAIRS_FAILED, amount=statistics.lookup_repairs_failed)
+    if statistics.retries:
+        metrics.record(Metric.STORE_RETRIES, amount=statistics.retries)
+    if statistics.hedges:
+        metrics.record(Metric.STORE_HEDGES, amount=statistics.hedges)
+    if statistics.lookup_repairs_failed:
+        metrics.record(Metric.LOOKUP_REPAIRS_FAILED, amount=statistics.lookup_repairs_failed)
     metrics.record_reads(statistics)
 
 

@@ -174,14 +174,20 @@ class ApiClient:
         loop, settings = asyncio.get_running_loop(), self.settings
         read_seconds = settings.table_read_seconds if call.is_table_operation else settings.read_seconds
         started = None
+        slot = self._limiter.slot(call.operation, call.shard)
         try:
             with RequestTurn() as turn:
-                async with asyncio.timeout_at(call.deadline), self._limiter.slot(call.operation, call.shard):
+                if not slot.enter_now():
+                    async with asyncio.timeout_at(call.deadline):
+                        await slot.__aenter__()
+                try:
                     turn.begin()
                     started = loop.time()
-                    async with self._timer.timeout(settings.connect_seconds + read_seconds):
+                    with self._timer.timeout(settings.connect_seconds + read_seconds, call.deadline):
                         response = await self._send(call)
                     result = _parse(call, response)
+                finally:
+                    slot.leave()
         except StoreError as problem:
             return AttemptFailure(problem)
         except TimeoutError as problem:

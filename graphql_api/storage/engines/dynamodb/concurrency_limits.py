@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 
 from graphql_api.errors import StoreUnavailable
 from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSettings
@@ -12,11 +12,22 @@ from graphql_api.storage.engines.dynamodb.dynamodb_settings import DynamoSetting
 MAX_TRACKED_SHARDS = 10_000
 
 
+class _Limit(asyncio.Semaphore):
+    """A semaphore that can also be acquired at once, without a coroutine."""
+
+    def acquire_now(self) -> bool:
+        """Acquire it if that needs no waiting."""
+        if self._value <= 0 or self._waiters:
+            return False
+        self._value -= 1
+        return True
+
+
 @dataclass(slots=True)
 class ShardState:
     """Concurrency limit and circuit breaker of one shard: a hash key of an index."""
 
-    semaphore: asyncio.Semaphore
+    semaphore: _Limit
     in_use: int = 0
     failures: int = 0
     """requests without response in a row"""
@@ -35,32 +46,26 @@ class ConcurrencyLimiter:
     def __init__(self, settings: DynamoSettings, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
-        self._all = asyncio.Semaphore(settings.in_flight)
-        self._operations = defaultdict[str, asyncio.Semaphore](
-            lambda: asyncio.Semaphore(settings.in_flight_of_operation)
-        )
-        self._shards = defaultdict[str, ShardState](lambda: ShardState(asyncio.Semaphore(settings.in_flight_of_shard)))
+        self._all = _Limit(settings.in_flight)
+        self._operations = defaultdict[str, _Limit](lambda: _Limit(settings.in_flight_of_operation))
+        self._shards = defaultdict[str, ShardState](lambda: ShardState(_Limit(settings.in_flight_of_shard)))
 
-    @asynccontextmanager
-    async def slot(self, operation: str, shard: str | None) -> AsyncIterator[None]:
-        """Hold a slot of each semaphore that applies to a request. Waiting is limited by the caller."""
-        if shard is None:
-            async with self._operations[operation], self._all:
-                yield
-            return
+    def slot(self, operation: str, shard: str | None) -> "Slot":
+        """Return a slot of each semaphore that applies to a request. Waiting for it is limited by the caller."""
+        return Slot(self, shard, (self._operations[operation], self._all))
+
+    def enter(self, shard: str) -> ShardState:
+        """Return the state of a shard, and count a request that uses it."""
         state = self._shards[shard]
         state.in_use += 1
-        is_probe = False
-        try:
-            async with state.semaphore:
-                is_probe = self._admit(shard, state)
-                async with self._operations[operation], self._all:
-                    yield
-        finally:
-            state.in_use -= 1
-            state.probing &= not is_probe
-            if not (state.in_use or state.failures) and self._shards.get(shard) is state:
-                del self._shards[shard]
+        return state
+
+    def leave(self, shard: str, state: ShardState, *, is_probe: bool) -> None:
+        """Count a request less."""
+        state.in_use -= 1
+        state.probing &= not is_probe
+        if not (state.in_use or state.failures) and self._shards.get(shard) is state:
+            del self._shards[shard]
 
     def record_success(self, shard: str | None) -> None:
         """Record a response of a shard, which resets its circuit breaker."""
@@ -97,7 +102,7 @@ class ConcurrencyLimiter:
         settings = self._settings
         return shard.failures >= settings.breaker_failures and now - shard.failing_since >= settings.read_seconds
 
-    def _admit(self, name: str, shard: ShardState) -> bool:
+    def admit(self, name: str, shard: ShardState) -> bool:
         """Refuse while the circuit breaker is open. Return True for the one probe request afterwards."""
         if not shard.open_until:
             return False
@@ -108,3 +113,67 @@ class ConcurrencyLimiter:
             )
         shard.probing = True
         return True
+
+
+class Slot:
+    """A slot of the semaphores of one request: first that of its shard, then the shared ones.
+
+    It is no generator, since each query of a page enters one.
+    """
+
+    __slots__ = ("_held", "_is_probe", "_limiter", "_shard", "_shared", "_state")
+
+    def __init__(self, limiter: ConcurrencyLimiter, shard: str | None, shared: Sequence[_Limit]) -> None:
+        self._limiter = limiter
+        self._shard = shard
+        self._shared = shared
+        self._held: list[_Limit] = []
+        self._state: ShardState | None = None
+        self._is_probe = False
+
+    def enter_now(self) -> bool:
+        """Enter if that needs no waiting, and if no circuit breaker is open."""
+        shard, held = self._shard, self._held
+        state = None
+        if shard is not None:
+            state = self._limiter.enter(shard)
+            if state.open_until or not state.semaphore.acquire_now():
+                self._limiter.leave(shard, state, is_probe=False)
+                return False
+            held.append(state.semaphore)
+        self._state = state
+        for limit in self._shared:
+            if not limit.acquire_now():
+                self.leave()
+                return False
+            held.append(limit)
+        return True
+
+    async def __aenter__(self) -> None:
+        try:
+            if self._shard is not None:
+                state = self._state = self._limiter.enter(self._shard)
+                await self._wait_for(state.semaphore)
+                self._is_probe = self._limiter.admit(self._shard, state)
+            for limit in self._shared:
+                await self._wait_for(limit)
+        except BaseException:
+            self.leave()
+            raise
+
+    async def _wait_for(self, limit: _Limit) -> None:
+        await limit.acquire()
+        self._held.append(limit)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Release what is held."""
+        while self._held:
+            self._held.pop().release()
+        if self._shard is not None and self._state is not None:
+            self._limiter.leave(self._shard, self._state, is_probe=self._is_probe)
+            self._state = None

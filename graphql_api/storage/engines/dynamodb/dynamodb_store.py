@@ -32,6 +32,7 @@ from graphql_api.storage import (
     ReadOnlyStore,
     ReadResult,
     ScanPage,
+    ShardReads,
     Store,
     TableDefinition,
     TransactionWrite,
@@ -156,16 +157,21 @@ class DynamoStore:
         async with self._working(len(reads)) as deadline:
             if not reads:
                 return []
+            is_one_range, wants, reads = isinstance(reads, ShardReads), _wants(reads, want), [*reads]
             table, index = await self._table.index(reads[0].index, deadline)
             check_reads(reads, index.range_type)
             expressions = build_per_search(
                 reads, lambda read: build_expressions(table, index, read.filter, read.attributes)
             )
 
-            wants = _wants(reads, want)
+            def query_of(number: int) -> RangeQuery:
+                return RangeQuery(self._api, table, index, reads[number], wants[number], expressions[number], example)
+
+            example = None
+            example = query_of(0).first_request() if is_one_range else None
 
             async def read_one(number: int) -> ReadResult:
-                query = RangeQuery(self._api, table, index, reads[number], wants[number], expressions[number])
+                query = query_of(number)
                 try:
                     return await query.run(deadline)
                 except StoreError as problem:

@@ -22,9 +22,9 @@ from graphql_api.storage.engines.dynamodb.driver_client import Response
 from graphql_api.storage.engines.dynamodb.error_mapping import InconsistentResponse
 from graphql_api.storage.engines.dynamodb.filter_expressions import QueryExpressions
 from graphql_api.storage.engines.dynamodb.wire_format import (
+    WIRE_FORMAT,
     Wire,
     WireItem,
-    decode_item,
     decode_number,
     encode_key,
     encode_number,
@@ -41,6 +41,8 @@ class RangeQuery:
     read: RangeRead
     want: int
     expressions: QueryExpressions
+    example: dict[str, Any] | None = None
+    """the first request for the same range in another shard"""
     uses_near_bound_only: bool = False
 
     async def run(self, deadline: float) -> RowPage:
@@ -59,12 +61,11 @@ class RangeQuery:
                 most_units=most_of_query(read),
                 least_units=read_units(0, consistent=read.consistent),
             )
-            scanned, found, start, received = await self.api.execute(call)
+            scanned, found, start, position, received = await self.api.execute(call)
             records_read += scanned
             size += received
             rows = self._within_range(found)
             is_past = bool(found) and self._is_past_range(found[-1].value)
-            position = None if start is None else self._decode_position(start)
             if position is None or is_past or self._is_past_range(position.value):
                 # The filter may exclude the row past the far bound, but LastEvaluatedKey still shows the position.
                 return RowPage(rows, None, records_read, size)
@@ -75,18 +76,30 @@ class RangeQuery:
                 self.uses_near_bound_only = True
                 start = None
 
-    def _request(self, start: WireItem | None) -> dict[str, Any]:
-        condition, values = self._condition()
+    @property
+    def _limit(self) -> int:
         key_range, read = self.read.range, self.read
         # A descending query reads and drops a row at an open bound.
         drops_row = read.descending and key_range.high_open and None not in (key_range.low, key_range.high)
+        return min(read.limit, self.want + drops_row)
+
+    def first_request(self) -> dict[str, Any]:
+        """Return the request that reads the range from its beginning."""
+        return self._request(None)
+
+    def _request(self, start: WireItem | None) -> dict[str, Any]:
+        if self.example is not None and start is None and not self.uses_near_bound_only:
+            values = {**self.example["ExpressionAttributeValues"], ":h": {"S": self.read.hash_key}}
+            return {**self.example, "ExpressionAttributeValues": values, "Limit": self._limit}
+        condition, values = self._condition()
+        read = self.read
         request: dict[str, Any] = {
             "TableName": self.api.table,
             "KeyConditionExpression": f"#h = :h{condition and f' AND {condition}'}",
             "ExpressionAttributeNames": {"#h": self.index.hash_attribute, **self.expressions.names},
             "ExpressionAttributeValues": {":h": {"S": read.hash_key}, **values, **self.expressions.values},
             "ScanIndexForward": not read.descending,
-            "Limit": min(read.limit, self.want + drops_row),
+            "Limit": self._limit,
         }
         if condition:
             request["ExpressionAttributeNames"]["#r"] = self.index.range_attribute
@@ -143,19 +156,20 @@ class RangeQuery:
 
     # --- the response
 
-    def _parse(self, response: Response) -> tuple[int, list[Row], WireItem | None, int]:
+    def _parse(self, response: Response) -> tuple[int, list[Row], WireItem | None, Position | None, int]:
         """Return the number of examined rows, the rows, the start key of the next page, and the size of the response.
 
+        The start key is also returned as a position.
         Refuse a response that is truncated or belongs to another request.
         """
         check_count(response)
-        ordinal = self.read.ordinal
-        decoded = map(self._row_decoder(), response["Items"])
-        rows = [Row(value, ordinal, key, item, decode_item) for value, key, item in decoded]
-        start = response.get("LastEvaluatedKey")
+        ordinal, decode = self.read.ordinal, self._row_decoder()
+        rows = [Row(value, ordinal, key, item, WIRE_FORMAT) for value, key, item in map(decode, response["Items"])]
+        start, position = response.get("LastEvaluatedKey"), None
         if start is not None:
-            self._decode_position(start)
-        return response["ScannedCount"], rows, start, response_size(response)
+            value, key, _ = decode(start)
+            position = Position(value, ordinal, key)
+        return response["ScannedCount"], rows, start, position, response_size(response)
 
     def _within_range(self, rows: list[Row]) -> list[Row]:
         """Return the rows within the range. They are ordered, so its ends show whether there are others."""
@@ -172,10 +186,6 @@ class RangeQuery:
         if self.read.descending:
             return key_range.low is not None and bool(value <= key_range.low)
         return key_range.high is not None and bool(value >= key_range.high)
-
-    def _decode_position(self, item: WireItem) -> Position:
-        value, key, _ = self._row_decoder()(item)
-        return Position(value, self.read.ordinal, key)
 
     def _row_decoder(self) -> Callable[[WireItem], tuple[RangeValue, Key, WireItem]]:
         """Return a function that decodes the range value and the key of a record, and returns them with it."""

@@ -3,7 +3,7 @@
 import json
 import sys
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +11,8 @@ from graphql_api.errors import StoreRefused
 from graphql_api.storage import (
     MAX_DIGITS,
     MAX_RECORD_BYTES,
+    BodyFormat,
+    ColumnReader,
     Item,
     Key,
     TableDefinition,
@@ -33,6 +35,8 @@ _SAFE_CHARACTERS = MAX_RECORD_BYTES // 8
 _MAX_ESCAPE_LENGTH = 12
 """bytes of a character that is escaped in JSON: `\\ud83d\\ude00`"""
 
+_NONZERO = frozenset("123456789")
+_EXPONENT = frozenset("Ee")
 _SHORT_LIMIT = 10**MAX_DIGITS
 
 
@@ -92,9 +96,36 @@ def encode_value(value: Any, where: str, depth: int = 1) -> Wire:
 def decode_item(item: WireItem) -> dict[str, Any]:
     """Decode a record. Most values are text or numbers."""
     return {
-        name: value["S"] if "S" in value else decode_number(value["N"]) if "N" in value else decode_value(value)
+        name: value["S"]
+        if "S" in value
+        else (int(text) if (text := value["N"]).isdigit() else decode_number(text))
+        if "N" in value
+        else decode_value(value)
         for name, value in item.items()
     }
+
+
+def _columns(items: Sequence[WireItem]) -> ColumnReader:
+    def read(name: str) -> list[Any]:
+        try:
+            values = [item[name] for item in items]
+        except KeyError:
+            return [None if value is None else decode_value(value) for value in (item.get(name) for item in items)]
+        kind = next(iter(values[0]), "") if values else ""
+        try:
+            if kind in ("S", "BOOL"):
+                return [value[kind] for value in values]
+            if kind == "N":
+                return [int(text) if (text := value["N"]).isdigit() else decode_number(text) for value in values]
+        except KeyError:  # They are of several types.
+            pass
+        return [*map(decode_value, values)]
+
+    return read
+
+
+WIRE_FORMAT = BodyFormat(decode_item, _columns)
+"""The format of the items in responses"""
 
 
 def decode_value(value: Wire) -> Any:
@@ -134,6 +165,8 @@ def decode_number(text: str) -> int | Decimal:
     if text.isdigit():
         return int(text)
     number = Decimal(text)
+    if "." in text and text[-1] in _NONZERO and text.isascii() and not _EXPONENT.intersection(text):
+        return number  # It ends in a digit of its fraction.
     return int(number) if number == number.to_integral_value() else number
 
 

@@ -70,7 +70,7 @@ class GroupedScan:
         self._table = table
         self.index = index
         self._reads = reads
-        self.decode = RowProjection(table, index.definition, reads.common).decode
+        self.format = RowProjection(table, index.definition, reads.common).format
         self._read_value = value_decoder(index)
         self._shards: dict[int, tuple[bytes, Mapping[bytes, int], bytes] | None] = {}
         """base, ordinals and last shard, by the identity of the keys; None if keys must be checked"""
@@ -173,7 +173,7 @@ class GroupedScan:
         """Return a row of a search."""
         _, value, shard, hash_key, range_key, body = row
         ordinal = self._reads.parts[number].keys.ordinals[shard.decode()]
-        return Row(self._read_value(value), ordinal, Key(hash_key.decode(), range_key.decode()), body, self.decode)
+        return Row(self._read_value(value), ordinal, Key(hash_key.decode(), range_key.decode()), body, self.format)
 
     def split(
         self,
@@ -191,7 +191,7 @@ class _RangeRows(StoredRows):
     """The rows of one search."""
 
     def __init__(self, scan: GroupedScan, number: int, stored: Sequence[_StoredRow]) -> None:
-        super().__init__(stored, scan.decode)
+        super().__init__(stored, scan.format)
         self.scan = scan
         self.number = number
 

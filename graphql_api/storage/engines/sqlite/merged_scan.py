@@ -88,10 +88,8 @@ class _MergedScan:
         """Add the rows of the reads. Return where the scan has stopped before the end."""
         common, ordinals, rows = self.reads.common, self.reads.keys.ordinals, self.rows
         excluded = self._bounds[1] if common.range.high_open else None
-        make_row, read_value = (
-            RowProjection(self.table, self.index.definition, common).make_row,
-            value_decoder(self.index),
-        )
+        projection, read_value = RowProjection(self.table, self.index.definition, common), value_decoder(self.index)
+        make_row, row_format = projection.make_row, projection.unfiltered_format
         wanted, skipped, most_skips, bytes_left = self.want, 0, max_skips(self.want), PAGE_BYTES
         stopped = None
         for value, shard, tie, hash_key, range_key, body in cursor:
@@ -102,8 +100,9 @@ class _MergedScan:
                     raise _TooManySkips
                 continue
             key, range_value = Key(hash_key.decode(), range_key.decode()), read_value(value)
-            row = make_row(range_value, ordinal, key, body)
-            if row is not None:
+            if row_format is not None:
+                rows.append(Row(range_value, ordinal, key, body, row_format))
+            elif (row := make_row(range_value, ordinal, key, body)) is not None:
                 rows.append(row)
             wanted -= 1
             bytes_left -= len(body)

@@ -148,22 +148,29 @@ class SqliteStore:
         check_want(want)
         if not reads:
             return []
-        with self._reading():
-            while True:
-                layout, index = self._readable_index(index_of(reads))
-                self._snapshot = None
-                try:
-                    if isinstance(reads, ReadGroups):
-                        pages = await self._scan_groups(reads, layout, index)
-                    else:
-                        pages = await self._scan_ranges(reads, want, layout, index)
-                except StoreRefused:
-                    if self._is_present(layout):
-                        raise
+        self._check_open()
+        self._watch.check()
+        try:
+            return await self._read_present(reads, want)
+        except STORAGE_PROBLEMS as problem:
+            raise self._noted(problem) from problem
+
+    async def _read_present(self, reads: Sequence[RangeRead], want: int) -> Sequence[ReadResult]:
+        while True:
+            layout, index = self._readable_index(index_of(reads))
+            self._snapshot = None
+            try:
+                if isinstance(reads, ReadGroups):
+                    pages = await self._scan_groups(reads, layout, index)
                 else:
-                    # Another process may have replaced the index by one of the same name.
-                    if index.number == 0 or self._is_present(layout):
-                        return pages
+                    pages = await self._scan_ranges(reads, want, layout, index)
+            except StoreRefused:
+                if self._is_present(layout):
+                    raise
+            else:
+                # Another process may have replaced the index by one of the same name.
+                if index.number == 0 or self._is_present(layout):
+                    return pages
 
     async def _scan_groups(self, reads: ReadGroups, layout: TableLayout, index: PhysicalIndex) -> Sequence[ReadResult]:
         check_groups(reads)
@@ -408,10 +415,14 @@ class SqliteStore:
         try:
             yield
         except STORAGE_PROBLEMS as problem:
-            error = storage_error(self._path, problem)
-            if isinstance(error, StoreDamaged):
-                self._health.damage = error
-            raise error from problem
+            raise self._noted(problem) from problem
+
+    def _noted(self, problem: Exception) -> StoreError:
+        """Return the error for a problem of SQLite. Damage is noted."""
+        error = storage_error(self._path, problem)
+        if isinstance(error, StoreDamaged):
+            self._health.damage = error
+        return error
 
     def _check_open(self) -> None:
         if self._closed:
