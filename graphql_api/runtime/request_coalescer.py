@@ -42,7 +42,7 @@ class SharedResult(Generic[T]):
             result = await work
         except Exception as problem:
             self.future.set_exception(problem)
-            self.future.exception()  # Nobody may wait for it.
+            self.future.exception()  # There may be no waiter.
             raise
         except BaseException:
             self.is_cancelled = True

@@ -15,7 +15,7 @@ T = TypeVar("T")
 async def cancel_on_disconnect(work: Coroutine[Any, Any, T], receive: Receive) -> T:
     """Return the result of the work. If the client disconnects first, cancel the work, await its end, and raise.
 
-    Work that never waits needs no task, and nobody has to watch the client.
+    Work that never waits needs no task, and no watcher of the client.
     """
     started = StartedCoroutine(work)
     return started.result if started.is_done else await _watched(started, receive)

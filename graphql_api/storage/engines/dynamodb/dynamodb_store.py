@@ -157,9 +157,9 @@ class DynamoStore:
         async with self._working(len(reads)) as deadline:
             if not reads:
                 return []
-            is_one_range, wants, reads = isinstance(reads, ShardReads), _wants(reads, want), [*reads]
             table, index = await self._table.index(reads[0].index, deadline)
             check_reads(reads, index.range_type)
+            is_one_range, wants, reads = isinstance(reads, ShardReads), _wants(reads, want), [*reads]
             expressions = build_per_search(
                 reads, lambda read: build_expressions(table, index, read.filter, read.attributes)
             )
