@@ -110,13 +110,14 @@ def _decode_columns(entity: EntitySpec, items: Sequence[Item]) -> Sequence[Entit
     return records
 
 
-def _decode_column(columns: StoredColumns, part: PropertySpec) -> Sequence[Any]:
-    column, codec = columns.scalar(part), part.column.codec
-    if column.defaults:
-        raise UndecodedRecord(part.stored)
-    if None in column.values:
-        return [None if value is None else codec.load(value) for value in column.values]
-    return codec.load_column(column.values)
+def _decode_column(stored: StoredColumns, part: PropertySpec) -> Sequence[Any]:
+    name, codec = part.stored, part.column.codec
+    values = [item.get(name) for item in stored.items]
+    if NoneType not in map(type, values):
+        return codec.load_column(values)
+    if stored.scalar(part).defaults:
+        raise UndecodedRecord(name)
+    return [None if value is None else codec.load(value) for value in values]
 
 
 ExpectedTypes = Sequence[tuple[str, frozenset[type] | None]]
