@@ -128,6 +128,9 @@ def _encode_set(value: frozenset[Any], where: str) -> dict[str, list[str]]:
 
 
 def _encode_number(value: int | Decimal, where: str) -> str:
+    if isinstance(value, int):  # Python does not print an int of more than 4,300 digits.
+        check_number(value, where)
+        return str(value)
     text = str(value) if value else "0"
     if not _SHORT_NUMBER.fullmatch(text):
         check_number(value, where)
