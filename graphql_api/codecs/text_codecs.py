@@ -104,8 +104,9 @@ class Text(Codec[str]):
 
     def load_column(self, stored: Sequence[object]) -> Sequence[str | None]:
         texts: Any = stored
-        is_plain = set(map(type, stored)) == {str} and all(map(str.isascii, texts))
-        return texts if is_plain else super().load_column(stored)
+        if set(map(type, stored)) != {str}:
+            return super().load_column(stored)
+        return texts if all(map(str.isascii, texts)) else [one if one.isascii() else self.load(one) for one in texts]
 
     def _encode(self, value: str) -> str:
         return escape_text(value)

@@ -21,8 +21,8 @@ from graphql_api.storage.item_rules import (
 from graphql_api.storage.values import BodyFormat, ColumnReader, Item
 
 _INT64 = range(-(2**63), 2**63)
-_PLAIN_TYPES = frozenset({str, bool, int, NoneType, Decimal})
-"""types of the values of nearly all records, which need no walk"""
+_PLAIN_TYPES = frozenset({str, bool, int, NoneType, Decimal, list})
+"""types of the values of nearly all items, which need no walk; lists only of text"""
 _SHORT_NUMBER = re.compile(r"-?[0-9.]{1,30}")
 """texts of numbers that are certainly within all limits"""
 _SAFE_BODY_BYTES = MAX_RECORD_BYTES // 2
@@ -36,9 +36,12 @@ def encode_body(item: Item) -> bytes:
 
 def tagged_values(item: Item) -> Mapping[str, Any]:
     """Return the attributes as JSON holds them, with tags. Decimals may remain, which `tag_number` converts."""
-    if type(item) is dict and set(map(type, item.values())) <= _PLAIN_TYPES:
-        integers = [value for value in item.values() if type(value) is int]
-        if not integers or (min(integers) >= _INT64.start and max(integers) < _INT64.stop):
+    values = item.values()
+    if type(item) is dict and _PLAIN_TYPES.issuperset(map(type, values)):
+        integers = [value for value in values if type(value) is int]
+        parts = [part for value in values if type(value) is list for part in value]
+        is_plain = not integers or (min(integers) >= _INT64.start and max(integers) < _INT64.stop)
+        if is_plain and (not parts or {*map(type, parts)} == {str}):
             return item
     return _walk(item)
 
@@ -155,6 +158,9 @@ def _encode_set(value: frozenset[Any], where: str) -> dict[str, list[str]]:
 
 
 def _encode_number(value: int | Decimal, where: str) -> str:
+    if isinstance(value, int):  # Python does not print an int of more than 4,300 digits.
+        check_number(value, where)
+        return str(value)
     text = str(value) if value else "0"
     if not _SHORT_NUMBER.fullmatch(text):
         check_number(value, where)

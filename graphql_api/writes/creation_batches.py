@@ -16,6 +16,7 @@ from graphql_api.errors import (
     OutcomeUnknown,
     SchemaChanged,
     ShardQLError,
+    Throttled,
     for_one_of_several,
 )
 from graphql_api.model import Entity
@@ -142,4 +143,4 @@ def _concerns_all(problem: ShardQLError) -> bool:
     """Return whether an error of a transaction would be that of each record alone."""
     if isinstance(problem, OutcomeUnknown | SchemaChanged):
         return True
-    return problem.retryable and not isinstance(problem, Conflict)
+    return problem.retryable and not isinstance(problem, Conflict | Throttled)

@@ -1,6 +1,8 @@
 """The stored body of a record: tags, sizes, and equality of values."""
 
+import re
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphql_api.errors import StoreRefused
 from graphql_api.storage.engines.sqlite.table_layout import decode_range_value, encode_range_value, tie_breaker
 from graphql_api.storage.item_rules import record_size, values_equal
 from graphql_api.storage.record_body import decode_body, encode_body
@@ -72,6 +75,26 @@ def test_body_is_at_least_half_as_long_as_the_size(value: Any) -> None:
     """The body of a record has at least half its size, so that the size of short bodies need not be computed."""
     item = {"a": value}
     assert len(encode_body(item)) * 2 >= record_size(item)
+
+
+NUMBERS_OF_ALL_SIZES = st.integers(-(2**65), 2**65) | st.decimals(allow_nan=False, allow_infinity=False, places=2)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.text() | NUMBERS_OF_ALL_SIZES | st.binary() | st.frozensets(st.text(), min_size=1),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), VALUES, max_size=5))
+def test_bodies_are_those_of_the_walk(item: dict[str, Any]) -> None:
+    """An item whose values need no tags has the body that it has when each value is visited."""
+    try:
+        expected = encode_body(MappingProxyType(item))  # only the values of plain dictionaries are not visited
+    except StoreRefused as problem:
+        with pytest.raises(StoreRefused, match=re.escape(problem.message)):
+            encode_body(item)
+    else:
+        assert encode_body(item) == expected
 
 
 @pytest.mark.parametrize(
