@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphql_api import Catalog, Entity, HasMany, Id, Index, Int32, Shards
-from graphql_api.model import record_codec
+from graphql_api.model import record_codec, stored_columns
 from graphql_api.query.execution import result_page
 from graphql_api.schema.execution.compiled_execution import MAX_PLANS
 from graphql_api.schema.execution.cost_cache import MAX_KNOWN_COSTS, CostCache
@@ -122,8 +122,13 @@ async def test_pages_decode_no_records(tmp_path: Path, monkeypatch: pytest.Monke
         decoded.append(arguments)
         return record_codec.decode_record(*arguments)
 
+    def decode_all(entity: Any, items: Any) -> Any:
+        decoded.extend(items)
+        return stored_columns.decode_records(entity, items)
+
     async with open_client(CATALOG, tmp_path, *RECORDS) as client:
         monkeypatch.setattr(result_page, "decode_record", decode)
+        monkeypatch.setattr(result_page, "decode_records", decode_all)
         data = await client.data("{ bands { items { id name songs { items { title } edges { cursor } } } } }")
         assert [len(band["songs"]["items"]) for band in data["bands"]["items"]] == [3, 2, 2]
         assert decoded == []
