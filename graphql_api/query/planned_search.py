@@ -103,24 +103,22 @@ MAX_RECENT_SEARCHES = 64
 _recent: WeakKeyDictionary[Catalog, MutableMapping[Any, PlannedSearch]] = WeakKeyDictionary()
 
 _TOKENS = ("next_token", "after", "before")
-_identity = attrgetter(
-    *(field.name for field in fields(SearchRequest) if field.name not in ("arguments", "select", *_TOKENS))
+_options = attrgetter(
+    *(field.name for field in fields(SearchRequest) if field.name not in ("arguments", "naming", *_TOKENS))
 )
 _tokens = attrgetter(*_TOKENS)
 _SIMPLE_TYPES = frozenset({str, int, bool, type(None)})
-"""types of arguments whose equal values are the same, if their types are"""
+"""types whose values cannot change, and are the same if they are equal and of one type"""
 
 
 def search_identity(request: SearchRequest) -> Any:
-    """Return what is equal for all pages of a search; None if it cannot be known, since arguments are mutable."""
-    simple = request.filter is None and request.enforced_filter is None and request.order_by is None
-    if not simple or request.select is not None:
-        return None
-    types = tuple(map(type, request.arguments.values()))
+    """Return what is equal for all pages of a search; None if that is not known, because its arguments may change."""
+    values = (*_options(request), *request.arguments.values())
+    types = tuple(map(type, values))
     if not _SIMPLE_TYPES.issuperset(types):
         return None
     has_token = tuple(token is None for token in _tokens(request))
-    return _identity(request), tuple(request.arguments.items()), types, has_token
+    return request.naming, tuple(request.arguments), values, types, has_token
 
 
 def recent_searches(catalog: Catalog) -> MutableMapping[Any, PlannedSearch]:

@@ -58,7 +58,7 @@ def requests(random: Random) -> Iterator[SearchRequest]:
             "filter": random.choice([None, None, {"open": {"eq": True}}]),
             "select": random.choice([None, None, ["line"]]),
             "consistent": random.choice([False, True]),
-            "on_shard_failure": random.choice(["FAIL", "PARTIAL", "NONE"]),
+            "on_shard_failure": random.choice(["FAIL", "PARTIAL", "NONE", []]),
         }
         if random.random() < 0.2:
             options |= {"limit": None, "last": 3}
@@ -116,6 +116,7 @@ def test_mutable_arguments_are_not_kept() -> None:
     request = SearchRequest("stop", "by_line", {"line_in": values})
     assert search_identity(request) is None
     assert search_identity(SearchRequest("stop", "by_line", {"line": "a"}, filter={})) is None
+    assert search_identity(SearchRequest("stop", "by_line", {"line": "a"}, history=[])) is None  # type: ignore[arg-type]
     one, two = (SearchRequest("stop", "by_rank", {"eq": value}) for value in (1, True))
     assert search_identity(one) != search_identity(two)
     catalog = Catalog(Stop)
