@@ -8,10 +8,11 @@ from math import log2
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.errors import StoreUnavailable
-from graphql_api.model import Entity, StoredColumns, decode_record, partial_record
+from graphql_api.model import Entity, EntitySpec, StoredColumns, decode_record, partial_record
 from graphql_api.query import Cursor, SearchPlan, SearchRequest, ShardProgress, TokenSeal, pack
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult, StoppedBy, last_cursors
 from graphql_api.query.execution.search_estimate import explain_search
+from graphql_api.storage import Item
 
 E = TypeVar("E", bound=Entity)
 
@@ -111,10 +112,21 @@ class Page(Generic[E]):
 
     @property
     def stored_records(self) -> StoredColumns | None:
+        """Return the columns of the stored items; None if the rows of the page do not hold complete records."""
+        items = self.stored_items
+        return None if items is None else StoredColumns(self.entity, items)
+
+    @property
+    def stored_items(self) -> Sequence[Item] | None:
         """Return the stored items of the page; None if its rows do not hold complete records."""
         if all(scan.fetches_records or scan.row_view.is_full_record for scan in self._plan.scans):
-            return StoredColumns(self._plan.entity, [match.row.item for match in self._matches])
+            return [match.row.item for match in self._matches]
         return None
+
+    @property
+    def entity(self) -> EntitySpec:
+        """Return the entity of the records."""
+        return self._plan.entity
 
     @cached_property
     def items(self) -> Sequence[E]:

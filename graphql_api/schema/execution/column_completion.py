@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from graphql.pyutils import Path
@@ -12,7 +12,8 @@ from graphql_api.query.execution import StoredResults
 from graphql_api.schema.execution.page_completion import ItemsMember, PageCompletion, PageMember
 from graphql_api.schema.execution.record_completion import KeySeal, RecordCompletion
 from graphql_api.schema.execution.resolved_fields import FieldColumn, RecordFields, ResponseObject
-from graphql_api.schema.types.connection_types import Connection
+from graphql_api.schema.types.connection_types import Connection, EmptyPage
+from graphql_api.storage import Item
 
 
 class CompletedColumn(NamedTuple):
@@ -62,16 +63,18 @@ def _complete_items(
     member: ItemsMember, results: Sequence[Connection], path_of: Callable[[int], Path], seal: KeySeal
 ) -> tuple[Sequence[ResponseObject], Sequence[RecordFields]] | None:
     """Return the response objects of the records of all pages."""
-    stored = [result.page.stored_records for result in results if result.page.record_count]
-    if not stored:
+    entity, items = None, list[Item]()
+    for page in (result.page for result in results):
+        if not page.record_count or isinstance(page, EmptyPage):
+            continue
+        stored = page.stored_items
+        if stored is None or (entity is not None and page.entity is not entity):
+            return None
+        entity = page.entity
+        items += stored
+    if entity is None:
         return [], []
-    if None in stored:
-        return None
-    columns = [each for each in stored if each is not None]
-    if any(each.entity is not columns[0].entity for each in columns):
-        return None
-    together = StoredColumns(columns[0].entity, [*chain.from_iterable(each.items for each in columns)])
-    return _complete_records(member.completion, together, path_of, seal)
+    return _complete_records(member.completion, StoredColumns(entity, items), path_of, seal)
 
 
 def _complete_records(
