@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from graphql_api.clock import Clock
-from graphql_api.model import StoredColumns
+from graphql_api.model import EntitySpec
 from graphql_api.query import BatchPlan, SearchPlan, SearchRequest, TokenSeal
 from graphql_api.query.execution.index_scanner import ReadCost
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult
@@ -18,6 +18,7 @@ from graphql_api.query.execution.read_rounds import read_in_rounds
 from graphql_api.query.execution.result_page import Page, Shards
 from graphql_api.runtime import IndexStatistics, current_statistics
 from graphql_api.storage import (
+    EncodedRecords,
     MergedPages,
     ReadResult,
     Row,
@@ -78,26 +79,26 @@ class _Batch:
         self.seal = seal
         self.seconds = seconds
         self.limit = plan.example.limit
+        self.read_budget = plan.batch.common.read_budget
         self.entity = plan.example.entity
         self.has_full_records = plan.example.scans[0].row_view.is_full_record
 
 
 def _page_of(batch: _Batch, number: int, pages: Sequence[ReadResult]) -> "BatchedPage | None":
     """Return the page that the answer to a search holds; None if the search needs another round."""
-    result: object = pages
-    if not isinstance(pages, MergedPages):
-        if len(pages) != 1:
+    if isinstance(pages, MergedPages):
+        found: MergedPages | RowPage = pages
+    elif len(pages) == 1 and isinstance(pages[0], RowPage):
+        found = pages[0]
+        # A record that moves while an engine reads may be in its page twice.
+        if len({row.key for row in found.rows}) < len(found.rows):
             return None
-        result = pages[0]
-    if not isinstance(result, MergedPages | RowPage) or result.records_read >= batch.plan.batch.common.read_budget:
+    else:
         return None
-    rows = result.rows
-    if result.scanned_to is not None and len(rows) <= batch.limit:
+    rows = found.rows
+    if found.records_read >= batch.read_budget or (found.scanned_to is not None and len(rows) <= batch.limit):
         return None
-    # A record that moves while an engine reads may be in its page twice.
-    if result is not pages and len({row.key for row in rows}) < len(rows):
-        return None
-    return BatchedPage(batch, number, rows, result.records_read)
+    return BatchedPage(batch, number, rows, found.records_read)
 
 
 def _index_statistics(plan: BatchPlan) -> IndexStatistics:
@@ -165,12 +166,15 @@ class BatchedPage(Page[Any]):
         return Shards(self.shards_read, self.shards_read)
 
     @property
-    def stored_records(self) -> StoredColumns | None:
+    def stored_bodies(self) -> EncodedRecords | None:
         if not self._batch.has_full_records:
             return None
         rows, count = self._rows, self.record_count
-        bodies = rows.bodies(count) if isinstance(rows, StoredRows) else Row.bodies(rows[:count])
-        return StoredColumns(self._batch.entity, bodies)
+        return rows.bodies(count) if isinstance(rows, StoredRows) else Row.bodies(rows[:count])
+
+    @property
+    def entity(self) -> EntitySpec:
+        return self._batch.entity
 
     @property
     def next_token(self) -> str | None:

@@ -8,11 +8,11 @@ from math import log2
 from typing import Any, Generic, TypeVar, cast
 
 from graphql_api.errors import StoreUnavailable
-from graphql_api.model import Entity, StoredColumns, decode_record, decode_records, partial_record
+from graphql_api.model import Entity, EntitySpec, StoredColumns, decode_record, decode_records, partial_record
 from graphql_api.query import Cursor, SearchPlan, SearchRequest, ShardProgress, TokenSeal, pack
 from graphql_api.query.execution.page_reader import MatchedRow, PageResult, StoppedBy, last_cursors
 from graphql_api.query.execution.search_estimate import explain_search
-from graphql_api.storage import Row
+from graphql_api.storage import EncodedRecords, Row
 
 E = TypeVar("E", bound=Entity)
 
@@ -112,10 +112,21 @@ class Page(Generic[E]):
 
     @property
     def stored_records(self) -> StoredColumns | None:
-        """Return the stored items of the page; None if its rows do not hold complete records."""
+        """Return the columns of the stored items; None if the rows of the page do not hold complete records."""
+        bodies = self.stored_bodies
+        return None if bodies is None else StoredColumns(self.entity, bodies)
+
+    @property
+    def stored_bodies(self) -> EncodedRecords | None:
+        """Return the stored records of the page; None if its rows do not hold complete records."""
         if all(scan.fetches_records or scan.row_view.is_full_record for scan in self._plan.scans):
-            return StoredColumns(self._plan.entity, Row.bodies([match.row for match in self._matches]))
+            return Row.bodies([match.row for match in self._matches])
         return None
+
+    @property
+    def entity(self) -> EntitySpec:
+        """Return the entity of the records."""
+        return self._plan.entity
 
     @cached_property
     def items(self) -> Sequence[E]:

@@ -12,7 +12,7 @@ from graphql_api.query.execution import StoredResults
 from graphql_api.schema.execution.page_completion import ItemsMember, PageCompletion, PageMember
 from graphql_api.schema.execution.record_completion import KeySeal, RecordCompletion
 from graphql_api.schema.execution.resolved_fields import FieldColumn, RecordFields, ResponseObject
-from graphql_api.schema.types.connection_types import Connection
+from graphql_api.schema.types.connection_types import Connection, EmptyPage
 from graphql_api.storage import EncodedRecords
 
 
@@ -64,15 +64,18 @@ def _complete_items(
     member: ItemsMember, results: Sequence[Connection], path_of: Callable[[int], Path], seal: KeySeal
 ) -> tuple[Sequence[ResponseObject], Sequence[RecordFields]] | None:
     """Return the response objects of the records of all pages."""
-    stored = [result.page.stored_records for result in results if result.page.record_count]
-    if not stored:
+    entity, parts = None, list[EncodedRecords]()
+    for page in (result.page for result in results):
+        if not page.record_count or isinstance(page, EmptyPage):
+            continue
+        stored = page.stored_bodies
+        if stored is None or (entity is not None and page.entity is not entity):
+            return None
+        entity = page.entity
+        parts.append(stored)
+    if entity is None:
         return [], []
-    if None in stored:
-        return None
-    columns = [each for each in stored if each is not None]
-    if any(each.entity is not columns[0].entity for each in columns):
-        return None
-    together = StoredColumns(columns[0].entity, EncodedRecords.joined([each.records for each in columns]))
+    together = StoredColumns(entity, EncodedRecords.joined(parts))
     return _complete_records(member.completion, together, path_of, seal)
 
 
