@@ -16,7 +16,6 @@ from graphql_api.errors import (
     OutcomeUnknown,
     SchemaChanged,
     ShardQLError,
-    Throttled,
     for_one_of_several,
 )
 from graphql_api.model import Entity
@@ -132,15 +131,16 @@ class CreationBatch:
                 group = {at: one for at, one in group.items() if existing.isdisjoint(one.writes)} if existing else {}
                 continue
             except ShardQLError as problem:
-                if _concerns_all(problem):
+                if _concerns_all(problem, len(group)):
                     self.results |= {position: for_one_of_several(problem) for position in group}
                 return
             self.results |= {position: planned.record for position, planned in group.items()}
             return
 
 
-def _concerns_all(problem: ShardQLError) -> bool:
-    """Return whether an error of a transaction would be that of each record alone."""
+def _concerns_all(problem: ShardQLError, count: int) -> bool:
+    """Return whether the error of a transaction is that of each of its creates, which alone would have no other."""
     if isinstance(problem, OutcomeUnknown | SchemaChanged):
         return True
-    return problem.retryable and not isinstance(problem, Conflict | Throttled)
+    # Nothing was written, and another create may be the reason.
+    return count == 1 and problem.retryable and not isinstance(problem, Conflict)

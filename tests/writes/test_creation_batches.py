@@ -179,12 +179,13 @@ async def test_equal_values_in_one_batch() -> None:
 
 
 @pytest.mark.usefixtures("no_backoff")
-@pytest.mark.parametrize("problem", [Conflict("locked"), StoreRefused("too large")])
+@pytest.mark.parametrize("problem", [Conflict("locked"), StoreRefused("too large"), Throttled("slow down")])
 async def test_a_refused_batch_is_executed_one_by_one(problem: StoreError) -> None:
     """An error that may concern one record alone does not fail the others."""
     async with in_memory(CATALOG) as db:
         store = FailingStore(db.store)
-        store.failures = [(problem, False)]
+        attempts = transactions.OUTCOME_RETRIES.max_attempts if isinstance(problem, Throttled) else 1
+        store.failures = [(problem, False)] * attempts
         results = await replace(db, store=store).create_many([member(1), member(2)])
         assert all(isinstance(result, Member) for result in results)
         assert len(store.sent) > 1
@@ -214,7 +215,7 @@ async def test_an_error_of_all_is_that_of_each(problem: StoreError, reported: ty
     """If the outcome stays unknown, or the engine is overloaded, each create has an error of its own."""
     async with in_memory(CATALOG) as db:
         store = FailingStore(db.store)
-        store.failures = [(problem, False)] * 2 * transactions.OUTCOME_RETRIES.max_attempts
+        store.failures = [(problem, False)] * 100
         results = await replace(db, store=store, schema=None).create_many([member(1), member(2)])
         assert [*map(type, results)] == [reported, reported]
         assert results[0] is not results[1]
