@@ -71,6 +71,11 @@ async def read_history_head(
     return HistoryHead(current_items, current_record, entry, last_sub_id)
 
 
+def _sub_ids_of_current(entity: EntitySpec) -> Collection[str]:
+    """Return the sub id of current records: they are no entries, also while they are dropped or built for others."""
+    return () if entity.current is None else {entity.current}
+
+
 async def read_last_entry(
     records: EntityRecords,
     id_values: Sequence[Any],
@@ -152,7 +157,10 @@ async def find_creation_changes(records: EntityRecords, batch: Mapping[int, Enti
     values_by_id = {own_ids[position]: values for position, values in ids.items()}
     if entity.sub_ids:
         # All entries of an id have the same creation value.
-        items = {own_id: await read_last_entry(records, values) for own_id, values in values_by_id.items()}
+        current = _sub_ids_of_current(entity)
+        items = {
+            own_id: await read_last_entry(records, values, without=current) for own_id, values in values_by_id.items()
+        }
     else:
         keys = {own_id: records.keys(values) for own_id, values in values_by_id.items()}
         stored = await records.read(key for keys_of_id in keys.values() for key in keys_of_id)
@@ -176,13 +184,12 @@ async def history_shard_writes(records: EntityRecords, record: Entity) -> list[T
     are built or closed, writers that keep them do so too.
     """
     entity = records.entity
-    current = () if entity.written_current is None else {entity.written_current}
     id_values = values_of(record, entity.ids)
     id_segment = key_segment("id", encode_id(entity, id_values))
     first_entry_key = Key(hash_key(f"{entity.name}~home", "", (), records.tenant), id_segment)
     # Read before the entries, so that a first entry that is written in between causes a conflict.
     first_entry_items = await records.read([first_entry_key])
-    other = await read_last_entry(records, id_values, without=current)
+    other = await read_last_entry(records, id_values, without=_sub_ids_of_current(entity))
     if other is None:
         return [Put(item_at(first_entry_key, {}), expect_unchanged(first_entry_items[first_entry_key]))]
     check_creation_of_history(entity, other, record)
@@ -280,8 +287,6 @@ async def read_snapshot(
     if record is None and history is not None and not continues_preceding:
         base = history.latest_state
     elif record is None and entity.sub_ids and continues_history:
-        # Current records that are being dropped, or built for other catalogs, are no entries.
-        current = () if entity.current is None else {entity.current}
         before = keys[0].range if continues_preceding else None
-        base = await read_last_entry(records, id_values, without=current, before=before)
+        base = await read_last_entry(records, id_values, without=_sub_ids_of_current(entity), before=before)
     return Snapshot(records, items, record, history, base)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphql_api import Catalog, Entity, ForeignKey, Id, SubId, Unique
+from graphql_api import Catalog, Created, Entity, ForeignKey, Id, Shards, SubId, Timestamp, Unique
 from graphql_api.errors import ForeignKeyBroken, InvalidRecord, NotUnique, ShardQLError
 from graphql_api.evolution import TableRecord, proposed
 from graphql_api.storage.engines.sqlite import open_sqlite
@@ -86,6 +86,32 @@ async def test_histories_without_a_current_record_get_one(servers: Servers) -> N
     servers.record = with_state(KNOWN, "building", [CURRENT])
     await servers.older.put(OldOrder(order_id="o", at="4", total=4))
     assert await sub_ids(servers) == {"4": "", "5": "", "~current": "5"}
+
+
+class Trip(Entity, shards=Shards(1).then(4, since=100), current="~current"):
+    """A history over two shard generations."""
+
+    trip_id: Id[str]
+    at: SubId[str]
+    created: Created[Timestamp]
+
+
+@pytest.mark.parametrize("in_bulk", [False, True], ids=["create", "put_many"])
+async def test_current_records_that_are_left_are_no_entries(servers: Servers, in_bulk: bool) -> None:
+    """While current records are dropped, one that is left without entries does not determine the creation value."""
+    catalog = Catalog(Trip)
+    ready = with_state(proposed(TableRecord(), catalog), "ready")
+    servers.record = ready
+    await servers.server(catalog).create(Trip, trip_id="t", at="1", created=5)
+    servers.record = with_state(ready, "dropping", ["trip current record current"])
+    db = servers.server(catalog)
+    await db.delete(Trip, "t", at="1")
+    assert await sub_ids(servers) == {"~current": "1"}
+    if in_bulk:
+        assert not any(await db.put_many([Trip(trip_id="t", at="2", created=150)]))
+    else:
+        await db.create(Trip, trip_id="t", at="2", created=150)
+    assert (await read(db, Trip, "t", at="2")).created == 150
 
 
 async def test_the_sub_id_of_current_records_is_reserved(servers: Servers) -> None:
