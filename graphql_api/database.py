@@ -1,11 +1,10 @@
 """The Python interface: searches, reads and writes of a catalog's records, for one tenant and principal."""
 
 from asyncio import gather
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from graphql_api.clock import Clock, system_clock
@@ -50,11 +49,8 @@ from graphql_api.query import (
     PAGE_ARGUMENTS,
     PAGING_ARGUMENTS,
     PYTHON_NAMES,
-    BatchPlan,
     NamingScheme,
     ReadStatistics,
-    SearchBatch,
-    SearchFrame,
     SearchPlan,
     SearchRequest,
     StoredValue,
@@ -62,8 +58,6 @@ from graphql_api.query import (
     find_unique,
     parse_complete_key,
     parse_primary_key,
-    plan_batch,
-    plan_search,
     unique_values,
 )
 from graphql_api.query.execution import (
@@ -72,14 +66,11 @@ from graphql_api.query.execution import (
     Page,
     PointLookup,
     PointLookups,
-    Search,
-    count_records,
+    SearchReader,
     estimate_search,
-    read_batch,
-    read_in_rounds,
-    read_page,
+    pricing,
 )
-from graphql_api.runtime import CapacityCeiling, current_meter, meter_part
+from graphql_api.runtime import CapacityCeiling, current_meter
 from graphql_api.storage import CeilingStore, Store, TransactionWrite, UnitEstimate, sum_of_estimates
 from graphql_api.writes import (
     AnyCommand,
@@ -177,6 +168,10 @@ class Database:
         """
         return await self.page(self._search_request(index, *args, **arguments))
 
+    @property
+    def _searches(self) -> SearchReader:
+        return SearchReader(self.store, self.seal, self.clock, self.tenant, self.principal, self.ceiling)
+
     def _search_request(self, index: Any, /, **arguments: Any) -> SearchRequest:
         options = {name: arguments.pop(name) for name in (PAGING_ARGUMENTS | OPTION_ARGUMENTS) & arguments.keys()}
         entity = self.catalog.entity(index.entity)
@@ -184,7 +179,7 @@ class Database:
 
     async def page(self, request: SearchRequest) -> Page[Any]:
         """Return the page of a search request."""
-        return await self._reading(lambda catalog: self._page(catalog, request))
+        return await self._reading(partial(self._searches.page, request))
 
     async def pages(self, requests: Sequence[SearchRequest]) -> list[Page[Any] | BaseException]:
         """Return the page or the error of each search request, as `pages_of` does."""
@@ -199,86 +194,10 @@ class Database:
         """
         if self.ceiling is not None or current_meter() is not None:
             return [await gather(*map(self.page, batch), return_exceptions=True) for batch in batches]
-        results = await self._reading(lambda catalog: self._pages(catalog, batches))
+        results = await self._reading(partial(self._searches.pages, batches))
         if self.schema is not None:
             await self.schema.inform(chain.from_iterable(results))
         return results
-
-    async def _pages(
-        self, catalog: Catalog, batches: Sequence[Sequence[SearchRequest]]
-    ) -> list[list[Page[Any] | BaseException]]:
-        searches = [self._searches(catalog, batch) for batch in batches]
-        found = iter(await read_in_rounds(self.store, [*chain.from_iterable(searches)]))
-        results: list[list[Page[Any] | BaseException]] = []
-        for batch, own in zip(batches, searches, strict=True):
-            pages = [*islice(found, len(own))]
-            if len(pages) == len(batch):
-                results.append(pages)
-            else:  # One search reads all pages.
-                results.append([*pages[0]] if isinstance(pages[0], list) else pages * len(batch))
-        return results
-
-    def _searches(self, catalog: Catalog, batch: Sequence[SearchRequest]) -> list[Search[Any]]:
-        """Return the searches of a batch: one for all of its pages if one plan suffices, otherwise one for each."""
-        now = self.clock()
-        if isinstance(batch, SearchBatch) and len(batch) > 1:
-            plan = self._batch_plan(catalog, batch.owned_by(self.tenant, self.principal), now)
-            if plan is not None:
-                return [lambda store: read_batch(store, plan, self.seal, self.clock, self._planned_page)]
-        return [partial(self._page_of, plan_one) for plan_one in self._planners(catalog, batch, now)]
-
-    def _batch_plan(self, catalog: Catalog, batch: SearchBatch, now: float) -> BatchPlan | None:
-        with suppress(ShardQLError):
-            return plan_batch(SearchFrame.of(catalog, batch.common), batch, now, self.seal)
-        return None
-
-    def _planners(
-        self, catalog: Catalog, requests: Sequence[SearchRequest], now: float
-    ) -> Iterator[Callable[[], SearchPlan]]:
-        """Yield a function that plans each request. Requests that differ only in arguments share their frame."""
-        frame = None
-        for owned in map(self._owned, requests):
-            if frame is None or not frame.fits(owned):
-                try:
-                    frame = SearchFrame.of(catalog, owned)
-                except Exception:  # noqa: BLE001 - its own search raises it
-                    yield partial(plan_search, catalog, owned, now, self.seal)
-                    continue
-            yield partial(frame.plan, owned, now, self.seal)
-
-    async def _page_of(self, plan: Callable[[], SearchPlan], store: Store) -> Page[Any]:
-        return await self._planned_page(plan(), store)
-
-    async def _page(self, catalog: Catalog, request: SearchRequest) -> Page[Any]:
-        return await self._planned_page(self._plan(catalog, request), self.store)
-
-    async def _planned_page(self, plan: SearchPlan, store: Store) -> Page[Any]:
-        meter = None
-        if self.ceiling is None and current_meter() is None:
-            result = await read_page(store, plan)
-        else:
-            with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
-                result = await read_page(store, plan, self.ceiling)
-        result.cost.record(self.clock() - plan.now, meter)
-        return Page(plan, result, self.seal)
-
-    @contextmanager
-    def _pricing(self, estimate: Callable[[], UnitEstimate]) -> Iterator[None]:
-        """Add the estimate to the error of an operation that the ceiling refuses."""
-        try:
-            yield
-        except QueryTooCostly as problem:
-            if self.ceiling is not None and problem.estimate is None:
-                problem.estimate = estimate().describe()
-            raise
-
-    def _plan(self, catalog: Catalog, request: SearchRequest) -> SearchPlan:
-        return plan_search(catalog, self._owned(request), self.clock(), self.seal)
-
-    def _owned(self, request: SearchRequest) -> SearchRequest:
-        if request.tenant == self.tenant and request.principal == self.principal:
-            return request
-        return replace(request, tenant=self.tenant, principal=self.principal)
 
     async def estimate(
         self, index: IndexRef, /, *, statistics: ReadStatistics = NO_STATISTICS, **arguments: Any
@@ -287,7 +206,7 @@ class Database:
         request = self._search_request(index, **arguments)
 
         async def plan(catalog: Catalog) -> UnitEstimate:
-            return estimate_search(self._plan(catalog, request), statistics)
+            return estimate_search(self._searches.plan(request, catalog), statistics)
 
         return await self._reading(plan)
 
@@ -303,13 +222,7 @@ class Database:
 
     async def count_of(self, request: SearchRequest, at_most: Any = MAX_COUNTED) -> Count:
         """Count the records of all pages of a request."""
-        return await self._reading(lambda catalog: self._count(self.count_plan(request, at_most, catalog)))
-
-    async def _count(self, plan: SearchPlan) -> Count:
-        with meter_part() as meter, self._pricing(lambda: estimate_search(plan)):
-            count = await count_records(self.store, plan, self.ceiling)
-        count.cost.record(self.clock() - plan.now, meter)
-        return count
+        return await self._reading(lambda catalog: self._searches.count(self.count_plan(request, at_most, catalog)))
 
     def count_plan(self, request: SearchRequest, at_most: Any, catalog: Catalog | None = None) -> SearchPlan:
         """Return the plan that counts the records of all pages of a request."""
@@ -321,7 +234,7 @@ class Database:
             )
         whole: dict[str, Any] = dict.fromkeys((*PAGE_ARGUMENTS, "order_by")) | {"select": (), "count_only": True}
         request = replace(request, **whole, on_shard_failure="FAIL", read_budget=COUNT_BUDGET)
-        return replace(self._plan(catalog or self.effective_catalog, request), limit=at_most)
+        return replace(self._searches.plan(request, catalog or self.effective_catalog), limit=at_most)
 
     async def get(self, entity: GetSignature[P, E], /, *args: P.args, **key: P.kwargs) -> E | None:
         """Return the record with this id: `await db.get(User, "wf5y")`, `await db.get(Line, "o-1", num=3)`.
@@ -435,7 +348,7 @@ class Database:
     async def _fetch(
         self, estimate: Callable[[], UnitEstimate], read: Callable[[Catalog], Awaitable[FetchedRecords]]
     ) -> FetchedRecords:
-        with self._pricing(estimate):
+        with pricing(self.ceiling, estimate):
             fetched = await self._reading(read)
         if self.schema is not None:
             await self.schema.inform(fetched.errors)

@@ -3,6 +3,7 @@
 from graphql_api.runtime.capacity_ceiling import CapacityCeiling as CapacityCeiling
 from graphql_api.runtime.capacity_ceiling import Reservation as Reservation
 from graphql_api.runtime.capacity_ceiling import current_reservation as current_reservation
+from graphql_api.runtime.garbage_collection import collection_paused as collection_paused
 from graphql_api.runtime.garbage_collection import without_old_objects as without_old_objects
 from graphql_api.runtime.hedged_reads import HedgedReads as HedgedReads
 from graphql_api.runtime.memory_budget import MemoryBudget as MemoryBudget

@@ -1,4 +1,4 @@
-"""Garbage collection in long operations that create many objects and hardly any cycles."""
+"""Garbage collection in operations that create many objects and hardly any cycles."""
 
 import gc
 from collections.abc import Iterator
@@ -19,3 +19,15 @@ def without_old_objects() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause garbage collection: a schema creates many objects and no garbage, and collection costs a fifth more."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,9 +1,7 @@
 """The GraphQL schema of a catalog, and methods that extend it."""
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from inspect import getdoc
@@ -24,6 +22,7 @@ from graphql_api.database import Database
 from graphql_api.errors import InvalidCatalog, InvalidValue, Violation, nearest
 from graphql_api.model import Catalog, Entity, RulesArgument
 from graphql_api.projections import Projection, build_sources
+from graphql_api.runtime import collection_paused
 from graphql_api.schema.error_formatting import ErrorFormatter
 from graphql_api.schema.executable_schema import ExecutableSchema
 from graphql_api.schema.federated_schema import FederatedSchema, service_field
@@ -58,25 +57,13 @@ ExtensionArgument = SchemaExtension | Callable[[], SchemaExtension]
 """A class of schema extensions, a function that makes one, or an instance that is copied for each operation"""
 
 
-@contextmanager
-def _garbage_collection_paused() -> Iterator[None]:
-    """Pause garbage collection: a schema creates many objects and no garbage, and collection costs a fifth more."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 class Graph:
     """The GraphQL types and fields of a catalog, which applications can extend before the schema is built.
 
     Raise `InvalidCatalog` with every name that two elements would share.
     """
 
-    @_garbage_collection_paused()
+    @collection_paused()
     def __init__(
         self,
         catalog: Catalog,
@@ -290,7 +277,7 @@ class Graph:
     def _build_schema(self, mutations: Mapping[str, StrawberryField]) -> ExecutableSchema:
         config = StrawberryConfig(scalar_map=dict(SCALAR_MAP), default_resolver=resolve_attribute)
         try:
-            with _garbage_collection_paused():
+            with collection_paused():
                 query = object_type("Query", [*self._queries.values()], "All reads: records by id, and searches.")
                 mutation = object_type("Mutation", [*mutations.values()], MUTATION_DESCRIPTION) if mutations else None
                 subscription = self._subscription_type()

@@ -1,8 +1,6 @@
 """Executing a plan: rounds of reads, the merge over shards, point lookups, the result page."""
 
-from graphql_api.query.execution.batch_reader import read_batch as read_batch
 from graphql_api.query.execution.index_scanner import ReadCost as ReadCost
-from graphql_api.query.execution.page_reader import read_page as read_page
 from graphql_api.query.execution.point_lookups import FetchedRecords as FetchedRecords
 from graphql_api.query.execution.point_lookups import LookupGroups as LookupGroups
 from graphql_api.query.execution.point_lookups import PointLookup as PointLookup
@@ -12,11 +10,10 @@ from graphql_api.query.execution.point_lookups import StoredResults as StoredRes
 from graphql_api.query.execution.point_lookups import fetch_records as fetch_records
 from graphql_api.query.execution.point_lookups import results_of_groups as results_of_groups
 from graphql_api.query.execution.point_lookups import statistics_by_key as statistics_by_key
-from graphql_api.query.execution.read_rounds import Search as Search
-from graphql_api.query.execution.read_rounds import read_in_rounds as read_in_rounds
 from graphql_api.query.execution.record_count import Count as Count
-from graphql_api.query.execution.record_count import count_records as count_records
 from graphql_api.query.execution.result_page import Page as Page
 from graphql_api.query.execution.result_page import Shards as Shards
 from graphql_api.query.execution.search_estimate import estimate_search as estimate_search
 from graphql_api.query.execution.search_estimate import explain_search as explain_search
+from graphql_api.query.execution.search_reader import SearchReader as SearchReader
+from graphql_api.query.execution.search_reader import pricing as pricing
