@@ -211,7 +211,10 @@ async def test_a_request_leaves_no_cycles_of_references(tmp_path: Path) -> None:
         client = client_for(db)
         for _ in range(3):  # The first ones fill caches.
             await client.data(query)
-        gc.collect()
-        for _ in range(5):
-            await client.data(query)
-        assert gc.collect() < 5 * 5
+        found = []
+        for _ in range(3):  # What other tests have left may be freed in one of the rounds.
+            gc.collect()
+            for _ in range(5):
+                await client.data(query)
+            found.append(gc.collect())
+        assert min(found) < 5 * 5

@@ -105,7 +105,8 @@ async def test_variables_are_converted_once(app: Starlette, monkeypatch: pytest.
     body = {"query": f"query ($f: UserFilter) {{ {fields} }}", "variables": {"f": {"userId": {"in": ["a", "b", "c"]}}}}
     response = await request(app, json.dumps(body).encode())
     assert response.status == 200
-    assert visits.counts["coerce_input_value"] == len(["filter", "userId", "in", "a", "b", "c"])
+    # Prepared code may convert a part of the value by itself.
+    assert 0 < visits.counts["coerce_input_value"] <= len(["filter", "userId", "in", "a", "b", "c"])
 
 
 def count_outside_of_texts(text: str, characters: str) -> int:

@@ -48,7 +48,7 @@ class FileHealth:
 
     def __init__(self, path: Path, access: Access, watch: FileWatch) -> None:
         self.damage: StoreDamaged | None = None
-        """damage that a read or write has met"""
+        """damage that a read, a write or a check has met"""
         self._path = path
         self._access = access
         self._watch = watch
@@ -60,8 +60,11 @@ class FileHealth:
         self.raise_damage()
         self._watch.check()
         if monotonic() - self._checked_at > FRESH_SECONDS:
-            written = None if writer is None else await self._write(writer)
-            await to_thread(self._read, written)
+            try:
+                written = None if writer is None else await self._write(writer)
+                await to_thread(self._read, written)
+            except StoreDamaged as problem:
+                self.damage = problem
             self.raise_damage()
             self._checked_at = monotonic()
 
@@ -101,10 +104,7 @@ class FileHealth:
                     raise StoreDamaged(f"{self._path} does not return what was written to it. Check the disk.")
                 self._sample(sql)
         except STORAGE_PROBLEMS as problem:
-            error = storage_error(self._path, problem)
-            if isinstance(error, StoreDamaged):
-                self.damage = error
-            raise error from problem
+            raise storage_error(self._path, problem) from problem
 
     def _sample(self, sql: sqlite3.Connection) -> None:
         (highest,) = sql.execute("SELECT max(id) FROM records").fetchone()
