@@ -211,7 +211,7 @@ class RecordRepairer:
             mark = (records.tenant, entity.name, head_key)
             if mark in self._visited_heads:
                 return 0, []
-            stored, _, expected = await self.expected_head(repair, records, id_values)
+            stored, entry, expected = await self.expected_head(repair, records, id_values)
         except (ShardQLError, KeyError) as problem:
             if isinstance(problem, StoreError):
                 raise
@@ -229,6 +229,9 @@ class RecordRepairer:
         is_right = len(owners) == 1 and item_key(owners[0]) == item_key(expected) and is_same_item(owners[0], expected)
         kept = owners[0] if is_right else expected
         writes = [] if is_right else single_copy_writes(stored, expected)
+        if entry is not None and not is_right:
+            # A delete of the last entry writes no current record if there is none yet.
+            writes.append(Check(item_key(entry), expect_unchanged(entry)))
         constraint_writes, violations = await self.constraint_writes(repair, records, owners, kept)
         mapping_writes, more = await self.mapping_writes(repair, records, owners, kept, writes)
         writes, violations = [*writes, *mapping_writes], [*violations, *more]

@@ -23,8 +23,10 @@ from graphql_api.storage.metered_store import ForwardingStore
 from graphql_api.storage.port import Store
 from graphql_api.storage.values import (
     Check,
+    Delete,
     Item,
     Key,
+    Put,
     RangeRead,
     ReadResult,
     RowPage,
@@ -159,6 +161,30 @@ def ticking() -> Callable[[], float]:
     """A timer that advances with each look at it, so that two runs make the same calls on any machine."""
     ticks = count()
     return lambda: next(ticks) / 100
+
+
+class DeletingStore(SmallPages):
+    """Deletes the last entry of a history just before a migration writes its current record."""
+
+    async def write_together(self, writes: Sequence[TransactionWrite], token: str) -> None:
+        heads = [one.item for one in writes if isinstance(one, Put) and one.item.get("number") == "now"]
+        if heads:
+            await self.inner.write(
+                [Delete(Key(head["hashKey"], head["rangeKey"].replace("now", "1"))) for head in heads]
+            )
+        await super().write_together(writes, token)
+
+
+async def test_a_current_record_needs_its_entry(tmp_path: Path) -> None:
+    """A history whose only entry is deleted while its current record is built gets none."""
+    without = Catalog(entity("Step", {"order_id": Id[str], "number": SubId[str], "place": str}, {}))
+    with_current = Catalog(
+        entity("Step", {"order_id": Id[str], "number": SubId[str], "place": str}, {"current": "now"})
+    )
+    async with opened(tmp_path, without) as db:
+        await put_all(db, "Step", {"order_id": "o", "number": "1", "place": "x"})
+    assert (await run(DeletingStore(await open_sqlite(tmp_path / "table.db")), with_current)).is_complete
+    assert [item for item in await stored_items(tmp_path) if "number" in item] == []
 
 
 async def test_a_killed_run_continues(tmp_path: Path, random: Random) -> None:
