@@ -224,8 +224,7 @@ class _Migration:
     def _blocked_entities(self) -> dict[str, str]:
         """Return why elements cannot be built: this catalog cannot write their entities."""
         copy = self._schema.latest
-        entities = copy.catalog.entities.items()
-        blockers = {name: blocker for name, entity in entities if (blocker := entity.write_blocker) is not None}
+        blockers = copy.catalog.write_blockers
         pending = pending_elements(copy.record, self._catalog)
         return {
             one.element.id: f"The {one.element} cannot be built. "

@@ -139,11 +139,8 @@ class TablePass:
     async def _copy(self) -> SchemaCopy:
         """Return the newest copy. Raise SchemaChanged if this catalog can no longer write the records to repair."""
         copy = await self.work.copy(self.schema)
-        entities = copy.catalog.entities
-        if self.work.kind == "repair" and any(
-            entities[name].write_blocker is not None
-            for name in {one.element.entity for one in self.work.elements} & entities.keys()
-        ):
+        repaired = {one.element.entity for one in self.work.elements} if self.work.kind == "repair" else set[str]()
+        if not repaired.isdisjoint(copy.catalog.write_blockers):
             raise schema_changed_error()
         return copy
 

@@ -23,6 +23,7 @@ from graphql_api.errors import (
 from graphql_api.model.entity import Entity
 from graphql_api.model.markers import IndexRef
 from graphql_api.model.naming import entity_and_version, versioned_name
+from graphql_api.model.recorded_elements import ElementStatus
 from graphql_api.model.schema_options import VERBS, PageStyle, SchemaOptions, Verb
 from graphql_api.model.spec_builder import build_specs
 from graphql_api.model.specs import EntitySpec, IndexSpec
@@ -110,6 +111,12 @@ class Catalog:
         for spec in specs:
             for known in (spec.model, spec.type_name, spec.name, spec.declared_name):
                 self._found.setdefault(known, spec)
+
+    @property
+    def write_blockers(self) -> Mapping[str, ElementStatus]:
+        """The element of the table because of which a server cannot write an entity, by the name of the entity."""
+        blockers = ((name, entity.write_blocker) for name, entity in self.entities.items())
+        return {name: blocker for name, blocker in blockers if blocker is not None}
 
     def with_versions(self, versions: Mapping[str, int], *, pinned: bool = False) -> "Catalog":
         """Return a catalog with these versions of entities by their declared names, and the first one of others.

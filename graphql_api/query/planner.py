@@ -31,7 +31,6 @@ from graphql_api.query.range_conditions import (
 from graphql_api.query.readiness_checks import check_derived_ready, check_ready, hidden_records_filter, history_filter
 from graphql_api.query.scan_planner import ScanPlanner
 from graphql_api.query.search_identity import (
-    accepts_token,
     describe_search,
     index_identity,
     scan_identity,
@@ -211,10 +210,12 @@ class SearchFrame:
         if sealed is None:
             return token
         opened = unpack(seal.open(sealed, request.tenant, request.principal, paging.argument), paging.argument)
-        if not accepts_token(opened, token, self.generations):
-            here = token._replace(generations=self.generations)
-            name = request.naming.search_name(self.entity, self.searched)
-            verify_token(opened, here, paging.argument, name, short_description(scans.description, _MAX_SHOWN_BYTES))
+
+        def names() -> tuple[str, str]:
+            search_name = request.naming.search_name(self.entity, self.searched)
+            return search_name, short_description(scans.description, _MAX_SHOWN_BYTES)
+
+        verify_token(opened, token, self.generations, paging.argument, names)
         return token._replace(cursor=opened.cursor, lagging=opened.lagging, selectivity_hint=opened.selectivity_hint)
 
 

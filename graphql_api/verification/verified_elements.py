@@ -62,11 +62,7 @@ class VerifiedElements:
         self.record: TableRecord = copy.record
         self.catalog: Catalog = copy.catalog
         self._ready = {key: one for key, one in copy.record.elements.items() if one.state == "ready"}
-        self._blockers = {
-            name: entity.write_blocker
-            for name, entity in copy.catalog.entities.items()
-            if entity.write_blocker is not None
-        }
+        self._blockers = copy.catalog.write_blockers
         self._declared = declared
         self._unknown = copy.unknown
         self._unready_derived = {

@@ -18,7 +18,7 @@ from graphql_api.storage import Item, RangeType, is_number
 T = TypeVar("T")
 
 _UNREADABLE = object()
-"""stands for a value that another application wrote, and that the index of another catalog cannot contain"""
+"""in place of a value that another application wrote, and that the index of another catalog cannot contain"""
 
 
 class RecordIdentity(NamedTuple):

@@ -26,6 +26,7 @@ from graphql_api.storage import (
 )
 from graphql_api.storage.engines.sqlite.merged_scan import scanned_to, split_pages
 from graphql_api.storage.engines.sqlite.ordered_scan import max_skips, value_decoder
+from graphql_api.storage.engines.sqlite.record_reads import numbered_rows, padded_size
 from graphql_api.storage.engines.sqlite.table_layout import (
     EntryPosition,
     PhysicalIndex,
@@ -36,9 +37,6 @@ from graphql_api.storage.engines.sqlite.table_layout import (
 
 MAX_RANGES = 64
 """ranges of one statement, after which a scan yields to the event loop"""
-
-_STEP = 8
-"""Statements exist for multiples of this number of ranges, so that the connection keeps them all prepared."""
 
 _MAX_CHARACTERS = 255
 """Keys of this length are valid, whatever their characters are."""
@@ -88,7 +86,7 @@ class GroupedScan:
         return found
 
     def _execute(self, sql: sqlite3.Connection, ranges: Sequence[_Range | None]) -> sqlite3.Cursor:
-        size = -(-len(ranges) // _STEP) * _STEP
+        size = padded_size(len(ranges))
         parameters: list[object] = []
         for each in ranges:
             parameters += _NOTHING if each is None else each[:3]
@@ -265,9 +263,8 @@ def _is_valid(key: str) -> bool:
 
 @cache
 def _statement(size: int) -> str:
-    ranges = ", ".join(f"({number}, ?, ?, ?)" for number in range(size))
     return (
-        f"WITH wanted (number, base, low, high) AS (VALUES {ranges})"
+        f"WITH wanted (number, base, low, high) AS (VALUES {numbered_rows(size)})"
         " SELECT number, value, shard, hash, range, body"
         " FROM wanted CROSS JOIN entries CROSS JOIN records ON id = record"
         " WHERE idx = ? AND entries.base = wanted.base AND value >= low AND value <= high"
